@@ -124,6 +124,12 @@ def _escape_for_shell(char: str) -> str:
 _SHOWN = 8
 
 
+def abort_command(program: str, partitions: Iterable[object]) -> str:
+    """The line that cancels the running moves of these partitions, whoever began them."""
+    names = ",".join(sorted(map(str, partitions)))
+    return f"{program} reassign abort --partition{'=' if names.startswith('-') else ' '}{quote(names)}"
+
+
 def some(items: Iterable[object]) -> str:
     """The items joined with commas, at most eight of them: `1, 2, ... (12 in all)`; `none` for an empty list."""
     texts = [str(item) for item in items]

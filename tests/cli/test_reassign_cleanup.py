@@ -84,7 +84,7 @@ def test_nothing_of_ours_is_nothing_to_do_and_strangers_are_shown(desk: Desk) ->
     assert (ran.code, desk.cluster.calls) == (0, [])
     assert ran.stdout == (
         "cluster fake-cluster (profile p): no throttle of a run on this host is set\n"
-        "left alone, not set by runs of this host:\n"
+        "not removed, set by another tool or host; to remove them: kafkakit --profile p reassign cleanup --all\n"
         "  broker 1 rate for sending: 777 B/s\n"
         "  topic t list of destinations: 1 entry\n"
     )
@@ -460,3 +460,182 @@ def test_moves_between_dirs_of_a_broker_are_played_too(tmp_path: Path) -> None:
     killed = home.run(*words, "--kill", "1@10s").json["cases"][0]
     assert not killed["done"]
     assert killed["hanging"]
+
+
+MOVED = TopicPartition("t", 0)
+MAP = '{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[1,3]}]}'
+
+
+def begin_foreign(desk: Desk, *, dead: bool = True) -> Path:
+    """A move that another tool began, with its throttle; returns its map."""
+    desk.cluster.reassign({MOVED: (1, 3)})
+    desk.cluster.topics["t"].configs |= {LEADER_LIST: "0:1,0:2", FOLLOWER_LIST: "1:7,0:3"}
+    desk.cluster.brokers[3].configs[FOLLOWER_RATE] = "100"
+    if dead:
+        desk.cluster.kill(3)
+    desk.cluster.calls.clear()
+    path = desk.path.with_name("map.json")
+    path.write_text(MAP)
+    return path
+
+
+def verify_foreign_journal(desk: Desk) -> list[dict[str, Any]]:
+    (path,) = (desk.home.state / "foreign").rglob("*.journal")
+    lines = verify_journal(path.read_bytes(), foreign=True)
+    verify_effects(lines, desk.cluster.calls)
+    return lines
+
+
+@pytest.mark.parametrize("how", [["MAP"], ["--topic", "t"], ["--partition", "t-0"], ["--partition=t:0"], ["--all"]])
+def test_a_foreign_move_is_shown_and_cancelled(desk: Desk, how: list[str]) -> None:
+    path = begin_foreign(desk)
+    words = [str(path) if word == "MAP" else word for word in how]
+    dry = desk.run("abort", *words, "--dry-run", "-o", "json")
+    assert (dry.code, dry.json["verdict"], desk.cluster.calls) == (0, "planned", [])
+    assert dry.json["moves"][0]["waits_for"] == [3]
+    asked = desk.run("abort", *words)
+    assert (asked.code, desk.cluster.calls) == (2, [])
+    assert "t-0: to [1,3], adding [3]; broker 3 is not alive" in asked.stderr
+    done = desk.run("abort", *words, "--yes", "-o", "json")
+    assert (done.code, done.json["verdict"]) == (0, "cancelled"), done.stderr
+    assert (desk.cluster.reassignments(), desk.lists()[0]) == ((), (1, 2))
+    (noted,) = [line["data"] for line in verify_foreign_journal(desk) if line["what"] == "foreign"]
+    assert noted == {"moves": [["t", 0, [1, 3], [3], [2]]]}
+    (command,) = done.json["next_commands"]
+    assert command.startswith("kafkakit --profile p reassign cleanup ")
+    assert desk.run(*command.split()[4:], "--yes").code == 0
+    assert LEADER_LIST not in desk.cluster.topics["t"].configs
+    assert desk.run("abort", *words, "--yes").code == 0, "nothing is left to abort"
+
+
+def test_abort_without_a_run_names_the_command_for_foreign_moves(desk: Desk) -> None:
+    begin_foreign(desk)
+    ran = desk.run("abort", "--yes")
+    assert (ran.code, desk.cluster.calls) == (2, [])
+    assert "kafkakit --profile p reassign abort --all" in ran.stderr
+
+
+def test_moves_of_an_unfinished_run_are_not_foreign(desk: Desk) -> None:
+    desk.cut()
+    calls = list(desk.cluster.calls)
+    named = desk.run("abort", "--partition", "t-0", "--yes")
+    assert named.code == 2
+    command = named.stderr.partition("hint: ")[2].strip()
+    every = desk.run("abort", "--all", "--yes")
+    assert (every.code, desk.cluster.calls) == (0, calls)
+    assert command in every.stdout
+    assert desk.run(*command.split()[4:], "--yes").code == 0
+    assert desk.configs() == desk.before
+
+
+def test_a_move_that_goes_elsewhere_by_now_is_not_cancelled(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    begin_foreign(desk, dead=False)
+
+    def answer(*_: Any) -> bool:
+        desk.cluster.cancel([MOVED])
+        desk.cluster.reassign({MOVED: (3, 2)})
+        desk.cluster.calls.clear()
+        return True
+
+    monkeypatch.setattr("kafkakit.cli.run_options.Consent.confirm", answer)
+    ran = desk.run("abort", "--all")
+    assert (ran.code, desk.cluster.calls) == (1, [])
+    assert "t-0 goes to [3,2] by now, and is not cancelled" in ran.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--topic", "nosuch"], "topic nosuch does not exist"),
+        (["--partition", "t-9"], "partition t-9 does not exist"),
+        (["--partition", "t"], "'t' is not a partition"),
+        (["--partition", "t-x"], "'t-x' is not a partition"),
+        (["--all", "--topic", "t"], "--all excludes"),
+        (["MAP", "--all"], "excludes"),
+    ],
+)
+@pytest.mark.parametrize("verb", ["abort", "cleanup"])
+def test_what_does_not_exist_is_refused_before_the_question(desk: Desk, verb: str, words: list[str], told: str) -> None:
+    path = begin_foreign(desk)
+    ran = desk.run(verb, *[str(path) if word == "MAP" else word for word in words])
+    assert (ran.code, desk.cluster.calls) == (2, [])
+    assert told in ran.stderr
+
+
+def test_cleanup_all_removes_what_others_set(desk: Desk) -> None:
+    shown = desk.run("cleanup", "--all")
+    assert (shown.code, desk.configs(), desk.cluster.calls) == (1, desk.before, [])
+    assert "broker 1 rate for sending: 777 B/s, is removed" in shown.stdout
+    assert "kafkakit --profile p reassign cleanup --all --yes" in shown.stderr
+    done = desk.run("cleanup", "--all", "--yes", "-o", "json")
+    assert (done.code, done.json["verdict"], done.json["left_alone"]) == (0, "cleaned", [])
+    assert not any(desk.configs().values())
+    changes = [line["data"].get("changes", []) for line in verify_foreign_journal(desk) if line["kind"] == "intent"]
+    assert {(c["key"], c["earlier"]) for c in changes[0]} == {(LEADER_RATE, "777"), (FOLLOWER_LIST, "1:7")}
+    assert desk.run("cleanup", "--all", "--yes", "-o", "json").json["verdict"] == "clean"
+
+
+def test_cleanup_all_after_a_run_removes_the_rate_that_comes_back(desk: Desk) -> None:
+    desk.cut()
+    desk.cluster.advance(60)
+    done = desk.run("cleanup", "--all", "--yes")
+    assert done.code == 0, done.stderr
+    assert not any(desk.configs().values())
+    verify_journal(next(p for p in desk.home.state.rglob("*.journal") if p.parts[-3] == "journals").read_bytes())
+
+
+def test_a_wildcard_that_another_tool_set_is_removed(desk: Desk) -> None:
+    desk.cluster.topics["t"].configs[LEADER_LIST] = "*"
+    assert desk.run("cleanup", "--partition", "t-0", "--yes").code == 0
+    assert desk.cluster.topics["t"].configs[LEADER_LIST] == "*", "it is about all partitions"
+    assert desk.run("cleanup", "--topic", "t", "--yes").code == 0
+    assert desk.cluster.topics["t"].configs == {}
+
+
+def test_cleanup_by_partition_keeps_rates_that_other_lists_need(desk: Desk) -> None:
+    desk.cluster.topics["t"].configs = {LEADER_LIST: "0:1,1:1", FOLLOWER_LIST: "0:3"}
+    desk.cluster.brokers[3].configs[FOLLOWER_RATE] = "5"
+    done = desk.run("cleanup", "--partition", "t-0", "--yes")
+    assert done.code == 0, done.stderr
+    assert desk.cluster.topics["t"].configs == {LEADER_LIST: "1:1"}
+    assert [b.configs for b in desk.cluster.brokers.values()] == [{LEADER_RATE: "777"}, {}, {}]
+    assert desk.run("cleanup", "--partition", "t-1", "--yes").code == 0
+    assert not any(desk.configs().values())
+
+
+def test_foreign_throttles_of_running_moves_stay_unless_asked_for(desk: Desk) -> None:
+    path = begin_foreign(desk, dead=False)
+    before = desk.configs()
+    kept = desk.run("cleanup", str(path), "--yes")
+    assert (kept.code, desk.configs()) == (1, before)
+    assert "stays, a running move needs it" in kept.stdout
+    lifted = desk.run("cleanup", str(path), "--yes", "--unthrottle-running")
+    assert lifted.code == 0, lifted.stderr
+    assert desk.configs()["topic t"] == {FOLLOWER_LIST: "1:7"}
+    assert desk.cluster.brokers[3].configs == {}
+    assert desk.cluster.reassignments()
+
+
+def test_a_foreign_throttle_that_changed_since_it_was_shown_stays(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    def answer(*_: Any) -> bool:
+        desk.cluster.brokers[1].configs[LEADER_RATE] = "888"
+        desk.cluster.topics["t"].configs[FOLLOWER_LIST] = "1:7,0:2"
+        return True
+
+    monkeypatch.setattr("kafkakit.cli.output.Output.ask_typed", answer)
+    monkeypatch.setattr("kafkakit.cli.context.CliContext.input_allowed", True)
+    ran = desk.run("cleanup", "--all")
+    assert ran.code == 1
+    assert f"broker 1: {LEADER_RATE} was changed meanwhile" in ran.stdout
+    assert desk.cluster.brokers[1].configs == {LEADER_RATE: "888"}
+    assert desk.cluster.topics["t"].configs == {FOLLOWER_LIST: "0:2"}
+
+
+def test_a_plan_is_also_taken_as_an_argument_of_cleanup(desk: Desk) -> None:
+    desk.cut()
+    desk.cluster.advance(60)
+    desk.journal().unlink()
+    assert desk.run("cleanup", str(desk.path), "--plan", str(desk.path)).code == 2
+    done = desk.run("cleanup", str(desk.path), "--yes")
+    assert done.code == 0, done.stderr
+    assert desk.cluster.brokers[3].configs == {}

@@ -129,7 +129,7 @@ def test_our_run_is_told_with_its_promise_and_what_it_does(desk: Desk) -> None:
     ]
     assert desk.run("list", "--ours", "-o", "tsv").stdout.count("\n") == 1
     desk.path.unlink()
-    assert " to copy yet; " in desk.run("status", "--window", "10s").stdout
+    assert "MiB of 95.4 MiB to copy yet; " in desk.run("status", "--window", "10s").stdout
     (kept,) = desk.home.state.rglob("plans/*/*.json")
     kept.unlink()
     gone = desk.run("status", "--window", "10s")
@@ -179,7 +179,9 @@ def test_stalled_copies_are_named_with_the_reason(desk: Desk) -> None:
         ("t", 3, "dead destination"),
     ]
     text = desk.run("status", "--window", "10s").stdout
-    assert "    broker 3 is stalled: broker 3 is fenced; start it again, or undo the move\n" in text
+    command = "kafkakit --profile p reassign abort --partition one-0"
+    assert f"    broker 3 is stalled: broker 3 is fenced; start it again, or cancel the move: {command}\n" in text
+    assert desk.run(*command.split()[4:], "--dry-run").code == 0
     desk.cluster.revive(3)
     desk.cluster.kill(1)
     assert [m["leader"] for m in desk.run("status", "--window", "0", "-o", "json").json["moves"]] == [None, 2]
@@ -233,6 +235,7 @@ def test_the_keys_of_the_json_are_these(desk: Desk) -> None:
         "window_seconds": "float",
         "copied_bytes": "int",
         "total_bytes": "int",
+        "ended_bytes": "int",
         "bytes_per_s": "float",
         "moves": "list",
         "inside_brokers": "list",
@@ -253,8 +256,8 @@ def test_the_keys_of_the_json_are_these(desk: Desk) -> None:
     )
     assert " ".join(move["copies"][0]) == "broker state copied_bytes total_bytes bytes_per_s reason"
     assert " ".join(run) == (
-        "id plan direction journal doing working paused moves left_bytes bytes_per_s eta_seconds promised_eta_seconds "
-        "promised_seconds promised_at"
+        "id plan direction journal doing working paused moves left_bytes total_bytes bytes_per_s eta_seconds "
+        "promised_eta_seconds promised_seconds promised_at"
     )
     assert " ".join(status["slowest"]) == "topic partition broker missing_bytes eta_seconds"
     assert " ".join(status["lease"]) == "held holder token taken_at renewed_at host_lock"

@@ -271,6 +271,10 @@ def test_a_partition_on_the_move_is_not_planned(capsys: pytest.CaptureFixture[st
     Path("snapshot.json").write_bytes(encode_snapshot(moving))
     assert run([*REBUILD, "--topics", "t", "--brokers", "1,3"]) == 75
     assert "t-0 are being reassigned" in capsys.readouterr().err
+    dead = tuple(dataclasses.replace(b, state=BrokerState.FENCED) if b.id == 3 else b for b in moving.brokers)
+    Path("snapshot.json").write_bytes(encode_snapshot(dataclasses.replace(moving, brokers=dead)))
+    assert run([*REBUILD, "--topics", "t", "--brokers", "1,3"]) == 2, "no waiting ends it"
+    assert "hint: start it, or cancel them:\nkafkakit reassign abort --partition t-0" in capsys.readouterr().err
 
 
 def test_a_hostile_topic_name_never_becomes_a_path(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -70,7 +70,7 @@ def test_a_throttled_move_is_told_in_bytes_rate_and_time_and_a_dead_destination_
         until(lambda: C not in alive(admin))
         dead = kit(brokers, "status", "--window", "0")
         assert dead.stdout.count(f"broker {C} is stalled: broker {C} is ") == 2
-        assert "or undo the move" in dead.stdout
+        assert "or cancel the move: " in dead.stdout
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=PATIENCE_S)
     with kit_running(brokers, "status", "--watch", "--interval", "1s") as watching:

@@ -8,11 +8,13 @@ from typing import Any
 EFFECTS = {"throttle", "restore", "reassign", "cancel", "elect", "dirs"}
 
 
-def verify_journal(data: bytes, *, torn_ok: bool = False, settled: bool = True) -> list[dict[str, Any]]:
+def verify_journal(
+    data: bytes, *, torn_ok: bool = False, settled: bool = True, foreign: bool = False
+) -> list[dict[str, Any]]:
     """Check chain, order and throttles; returns the lines.
 
     `settled` says that the last run ended: every throttle then is restored to the value before us,
-    released, or named as owed.
+    released, or named as owed. `foreign`: of what was done to others, outside of runs; each value that goes is named.
     """
     *whole, rest = data.split(b"\n")
     assert torn_ok or not rest, "the last line is torn"
@@ -22,6 +24,13 @@ def verify_journal(data: bytes, *, torn_ok: bool = False, settled: bool = True) 
         assert line["seq"] == number, f"line {number} has seq {line['seq']}"
         assert line["prev"] == previous, f"line {number} does not continue the chain"
         previous = hashlib.sha256(raw).hexdigest()
+    if foreign:
+        for line in lines[1:]:
+            assert line["what"] in ("foreign", "cancel", "restore")
+            assert all(change["earlier"] is not None for change in line["data"].get("changes", ()))
+        intents = [line["seq"] for line in lines if line["kind"] == "intent"]
+        assert [line["of"] for line in lines if line["kind"] == "effect"] == intents
+        return lines
     _check_order(lines)
     _check_runs(lines)
     left = _throttles_left(lines)

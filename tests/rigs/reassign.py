@@ -106,8 +106,13 @@ class Bench:
         admin: ClusterAdmin = self.cluster if lease is None else GuardedAdmin(self.cluster, lease.require_held)
         clock: Clock = self.clock if lease is None else HeldClock(self.clock, lease, 1.0)
         request = Request(
-            commands=Commands(program="kafkakit --profile p", plan="p.json"),
-            **{"confirm": lambda: True, "plan_path": "/plans/p.json", "join": self.join, **options},
+            **{
+                "commands": Commands(program="kafkakit --profile p", plan="p.json"),
+                "confirm": lambda: True,
+                "plan_path": "/plans/p.json",
+                "join": self.join,
+                **options,
+            },
         )
         leftovers = Leftovers(self.others, self.cluster, self.clock, self.reporter, request.commands)
         journal = self.journal()

@@ -82,6 +82,12 @@ def plan_journal_file(plan: Plan, state_dir: Path) -> DiskFile:
     return DiskFile(journal_path(state_dir, plan.cluster_id, identity_of(plan)))
 
 
+def foreign_journal(state_dir: Path, cluster_id: str, clock: Clock) -> RunJournal:
+    """The journal of what was done to moves and throttles of others; it is of no plan, and runs do not read it."""
+    file = DiskFile(state_dir / "foreign" / cluster_id / "foreign.journal")
+    return RunJournal(file, clock, cluster_id=cluster_id, fingerprint="foreign")
+
+
 def read_run_state(file: LineFile) -> RunState:
     """What the journal in `file` means: `salvaged` where it is damaged or lost, as far as its beginning is sound."""
     text, state = read_lines(file.read(), file.name, RunState(), fold, GRAMMAR)

@@ -8,7 +8,7 @@ read every 15 s.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
 from kafkakit.core.cluster_facts import BrokerLogDirs, ResourceKind
@@ -20,6 +20,7 @@ from kafkakit.core.errors import (
     TerminationRequested,
     TryLaterError,
 )
+from kafkakit.core.lease import Life
 from kafkakit.core.model import TopicPartition, TopicPartitionReplica
 from kafkakit.execution.act.retrier import Retrier
 from kafkakit.execution.decide.journal import Promise
@@ -33,6 +34,7 @@ from kafkakit.execution.decide.status_looks import (
     Sample,
     StatusLook,
     Throttled,
+    ended_between,
     health_of,
     landed_between,
     remember,
@@ -95,9 +97,10 @@ class Observer:
         self._throttled = Throttled()
         self._health: Health | None = None
         self._lease: HeldLease | None = None
+        self._beat: tuple[tuple[int, int], float] | None = None
         self._inside: frozenset[TopicPartitionReplica] = frozenset()
         self._before: StatusLook | None = None
-        self._landed = 0
+        self._landed = self._ended = 0
         self._left: dict[tuple[str, Promise | None], tuple[tuple[float, int], ...]] = {}
         self._whole_due = _Due(WHOLE_EVERY_S)
         self._throttles_due = _Due(THROTTLES_EVERY_S)
@@ -111,6 +114,7 @@ class Observer:
             self._look_at_all()
         look = self._read_look()
         self._landed += 0 if self._before is None else landed_between(self._before, look)
+        self._ended += 0 if self._before is None else ended_between(self._before, look)
         self._before = look
         sample = Sample(at_s=look.at_s, bytes_of=_sizes(look), landed_bytes=self._landed)
         self._history = remember(self._history, sample, self._window_s)
@@ -124,7 +128,7 @@ class Observer:
         if self._wants_whole and self._throttles_due.is_due(look.at_s):
             self._look_at_throttles(look)
         if self._lease_due.is_due(look.at_s):
-            self._lease = self._read_lease()
+            self._lease = self._watched(self._read_lease(), look.at_s)
             self._lease_due.at_s = look.at_s + LEASE_EVERY_S
         around = Around(
             runs=tuple(self._runs.read()),
@@ -133,11 +137,22 @@ class Observer:
             lease=self._lease,
             damaged=self._runs.damaged,
             program=self._program,
+            ended_bytes=self._ended,
             left_before={journal: kept[0] for (journal, _), kept in self._left.items()},
         )
         view = judge(look, self._history, self._inside_history, around)
         self._note_left(view, look.at_s)
         return view
+
+    def _watched(self, lease: HeldLease | None, at_s: float) -> HeldLease | None:
+        """The lease, silent if this watcher has seen the same state of it for its whole term."""
+        record = None if lease is None else lease.record
+        if lease is None or record is None:
+            return lease
+        if self._beat is None or self._beat[0] != (record.token, record.beats):
+            self._beat = ((record.token, record.beats), at_s)
+        is_silent = lease.life is not Life.ALIVE and at_s - self._beat[1] >= record.ttl_s
+        return replace(lease, is_silent=is_silent)
 
     def _note_left(self, view: StatusView, at_s: float) -> None:
         """Remember what runs have left, from the beginning of the window on; another promise means another run."""
@@ -213,7 +228,7 @@ def watch(
     after_look: Callable[[StatusView], None],
     show: Callable[[StatusView], None],
 ) -> StatusView:
-    """Look every `interval_s` until nothing moves; returns the last look, which is not shown.
+    """Look every `interval_s` until nothing moves and no process holds the lease; the last look is not shown.
 
     Raises `InterruptedRunError` on Ctrl-C: the moves are not touched.
     """

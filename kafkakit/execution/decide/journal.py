@@ -58,7 +58,10 @@ class Promise:
 
 
 class What(StrEnum):
-    """What a record is about; the first six are effects on the cluster, the rest are checks."""
+    """What a record is about; the first six are effects on the cluster, the rest are checks.
+
+    `FOREIGN` is in the journal of what was done to moves of others: as they were before they were cancelled.
+    """
 
     THROTTLE = "throttle"
     RESTORE = "restore"
@@ -76,6 +79,7 @@ class What(StrEnum):
     SALVAGED = "salvaged"
     OWED = "owed"
     END = "end"
+    FOREIGN = "foreign"
 
 
 Record: TypeAlias = Line[What]

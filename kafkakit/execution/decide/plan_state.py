@@ -15,6 +15,7 @@ from kafkakit.core.model import Broker, Reassignment, TopicPartition, TopicParti
 from kafkakit.core.plan import Move, Plan, PlanBroker, ScopeEntry
 from kafkakit.core.quantities import counted, format_bytes
 from kafkakit.core.rights import Duty, Resource, lacking, lacking_on_topics
+from kafkakit.core.text import abort_command
 
 SHOWN = 5
 
@@ -152,15 +153,38 @@ def require_rights(duty: Duty, live: Live, topics: Mapping[str, Collection[str] 
         )
 
 
-def require_applicable(assessment: Assessment, live: Live, *, allow_drift: bool) -> None:
-    """Raise `RefusedError` when carrying the plan out would not do what was planned."""
+def dead_targets(live: Live, moving: Collection[TopicPartition]) -> dict[TopicPartition, tuple[int, ...]]:
+    """The running moves that cannot end by themselves, with the dead brokers that they copy to."""
+    found = {k: tuple(b for b in live.running[k].adding if not live.is_alive(b)) for k in moving if k in live.running}
+    return {key: brokers for key, brokers in sorted(found.items()) if brokers}
+
+
+def waits_in_vain(dead: Mapping[TopicPartition, tuple[int, ...]]) -> str:
+    """Moves with dead targets, in words."""
+    brokers = sorted({b for found in dead.values() for b in found})
+    return f"{listed([str(k) for k in dead])} cannot end while broker {', '.join(map(str, brokers))} is not alive"
+
+
+def require_applicable(
+    assessment: Assessment, live: Live, *, allow_drift: bool, program: str = "kafkakit", replan: str = ""
+) -> None:
+    """Raise `RefusedError` when carrying the plan out would not do what was planned.
+
+    `replan` is the command that plans the rest of the operation anew, if the plan is part of one.
+    """
     diverted = assessment.having(MoveState.DIVERTED)
     if diverted:
         where = listed([f"{s.move.key} to {ids(s.running.target if s.running else ())}" for s in diverted])
-        raise RefusedError(f"other moves run on planned partitions: {where}", hint="wait for them or cancel them")
+        keys = [s.move.key for s in diverted]
+        dead = dead_targets(live, keys)
+        hint = f"{waits_in_vain(dead)}; cancel the move" if dead else "wait for them, or cancel them"
+        raise RefusedError(
+            f"other moves run on planned partitions: {where}", hint=f"{hint}:\n{abort_command(program, dead or keys)}"
+        )
     drifted = assessment.having(MoveState.DRIFTED)
     if assessment.differences and (drifted or not allow_drift):
-        hint = "make a new plan" if drifted else "make a new plan, or continue with --allow-drift"
+        again = f"plan the rest anew:\n{replan}" if replan else "make a new plan"
+        hint = again if drifted else f"continue with --allow-drift, or {again}"
         raise RefusedError(f"the cluster changed since the plan: {listed(assessment.differences)}", hint=hint)
     lost = sorted({b for s in assessment.statuses for b in _still_adding(s) if not live.is_alive(b)})
     if lost:
@@ -176,21 +200,26 @@ def strangers(plan: Plan, live: Live) -> tuple[TopicPartition, ...]:
     return tuple(sorted(live.running.keys() - {m.key for m in plan.moves}))
 
 
-def require_alone(moving: Sequence[TopicPartition], rates: Sequence[str], cleanup: str) -> None:
+def require_alone(
+    moving: Sequence[TopicPartition], rates: Sequence[str], program: str, dead: Mapping[TopicPartition, tuple[int, ...]]
+) -> None:
     """Raise `RefusedError` when other partitions move, or replication rates are set, that are not of this run.
 
-    `rates` in words; `cleanup` is the command that removes rates which a run left behind.
+    `rates` in words; `program` is how kafkakit is called for this cluster; `dead` as from `dead_targets`.
     """
     if moving:
+        hint = "wait for them with --wait-for-others, or carry on beside them with --join"
+        if dead:
+            hint = f"{waits_in_vain(dead)}; carry on beside them with --join, or cancel them:\n"
+            hint += abort_command(program, dead)
         raise RefusedError(
-            f"{len(moving)} moves that are not of this run are in flight: {listed([str(k) for k in moving])}",
-            hint="wait for them with --wait-for-others, or carry on beside them with --join",
+            f"{len(moving)} moves that are not of this run are in flight: {listed([str(k) for k in moving])}", hint=hint
         )
     if rates:
         raise RefusedError(
             f"{len(rates)} replication rates are set that are not of this run: {listed(list(rates))}",
             hint="another process may be moving replicas: wait for its end, or pass --join to set rates over these; "
-            f"where a run left them: {cleanup}",
+            f"if nothing moves under them, this shows and removes them:\n{program} reassign cleanup --all",
         )
 
 
@@ -583,10 +612,23 @@ def wants_election(live: PartitionState) -> bool:
     return live.leader != first and first in live.isr
 
 
-def incomplete_verdicts(assessment: Assessment, *, undone: bool = False) -> tuple[PartitionVerdict, ...]:
-    """The verdicts that are not complete; a topic that is gone has nothing to undo."""
-    verdicts = judge(assessment, undone=undone)
-    return tuple(v for v in verdicts if not v.complete and not (undone and v.state in DROPPED))
+def incomplete_verdicts(
+    assessment: Assessment, *, undone: bool = False, without_gone: bool = False
+) -> tuple[PartitionVerdict, ...]:
+    """The verdicts that are not complete; a topic that is gone has nothing to undo.
+
+    `without_gone`: deleted topics are left out, as there is nothing to carry out for them any more either. One that was
+    made anew stays: nobody planned where its partitions are to be.
+    """
+    passed = DROPPED if undone else frozenset({MoveState.GONE}) if without_gone else frozenset()
+    return tuple(v for v in judge(assessment, undone=undone) if not v.complete and v.state not in passed)
+
+
+def gone_words(assessment: Assessment) -> tuple[str, ...]:
+    """The planned partitions whose topics were deleted, as something to be said; empty where there are none."""
+    names = [str(s.move.key) for s in assessment.having(MoveState.GONE)]
+    topics = counted(len({s.move.topic for s in assessment.having(MoveState.GONE)}), "topic")
+    return (f"left out, {topics} deleted since the plan was made: {listed(names)}",) if names else ()
 
 
 def shortcomings(verdicts: tuple[PartitionVerdict, ...], live: Live) -> tuple[str, ...]:

@@ -145,17 +145,21 @@ def settle(
     )
 
 
+def is_deleted(round_state: RoundState, number: int, live: Live) -> bool:
+    """True when the topic of a step is gone, or another one of its name is there."""
+    step = round_state.schedule.steps[number]
+    state, final = live.states.get(step.key), round_state.goals[step.key]
+    return state is None or bool(final.topic_id and state.topic_id and final.topic_id != state.topic_id)
+
+
 def obstacle(round_state: RoundState, number: int, live: Live) -> str | None:
     """Why a step must never be sent: its partition is not what the schedule presumes. None: it may be sent.
 
-    A move of another process is judged apart (`foreign_of`): it may end.
+    A move of another process is judged apart (`foreign_of`): it may end. So is a deleted topic (`is_deleted`).
     """
     step = round_state.schedule.steps[number]
     state = live.states.get(step.key)
-    final = round_state.goals[step.key]
-    if state is None or (final.topic_id and state.topic_id and final.topic_id != state.topic_id):
-        return f"deleted during the run: {step.key}"
-    if step.key in live.running:
+    if state is None or step.key in live.running:
         return None
     wanted = expected_list(round_state, number)
     if state.replicas != wanted:  # another order is another preferred leader: another process wants that

@@ -64,10 +64,20 @@ class Commands:
         throttle = self.throttle_options if direction is Direction.ROLLBACK else ()
         return self.line(direction.value, "--yes", *own, *throttle, *options)
 
+    @property
+    def replan(self) -> str:
+        """The line that plans the rest of the operation anew; empty for a plan that is part of none."""
+        return replan_line(self.operation)
+
     def cleanup(self) -> str:
         """The line that removes throttles of the plan, whether or not its journal is whole."""
         named = self.plan if self.plan.startswith("--run ") else f"--plan {self.plan}"
         return f"{self.program} reassign cleanup {named} --yes"
+
+
+def replan_line(operation: str) -> str:
+    """The line of an operation on brokers that plans what is left of it anew; empty without an operation."""
+    return operation if not operation or "--replan" in operation.split() else f"{operation} --replan"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +113,7 @@ class Outcome:
     `verdict` is one of `applied`, `already applied`, `rolled back`, `nothing to roll back`, `planned` (dry
     run), `aborted`, `nothing to abort`, `declined`, `incomplete`; from `verify`: `complete`, `incomplete`. `owed`
     names throttles of ours that could not be removed. `dirs_moved` counts copies that changed their log dir inside
-    a broker. `promise` is what the run said before its first byte.
+    a broker. `promise` is what the run said before its first byte. `notes` are no problems, such as deleted topics.
     """
 
     direction: Direction
@@ -118,6 +128,7 @@ class Outcome:
     rates: Rates | None = None
     promise: Promise | None = None
     next_commands: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:

@@ -5,13 +5,14 @@ will be done, against what they promised.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 
 from kafkakit.core.cluster_facts import BrokerLogDirs
 from kafkakit.core.model import Broker, BrokerState, Reassignment, TopicPartition, TopicPartitionReplica
 from kafkakit.core.plan import Move, Plan
+from kafkakit.core.text import abort_command
 from kafkakit.execution.decide.journal import Promise, RunState
 from kafkakit.execution.decide.runs import Direction
 from kafkakit.execution.decide.status_looks import (
@@ -44,6 +45,7 @@ class Around:
     """What is known beside the light looks; see `StatusView`. `program` is how kafkakit is called for this cluster.
 
     `left_before` has for runs, by journal, what was left to copy at the beginning of the window: (monotonic s, bytes).
+    `ended_bytes` are those of moves that ended since the first look.
     """
 
     runs: Sequence[KnownRun] = ()
@@ -53,6 +55,7 @@ class Around:
     damaged: tuple[str, ...] = ()
     program: str = "kafkakit"
     left_before: Mapping[str, tuple[float, int]] = field(default_factory=dict)
+    ended_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,6 +159,7 @@ class RunView:
     `doing` says in words what it is about. `left_bytes` are those still to copy between brokers, `eta_s` the seconds
     from now that this takes at the present rate; None when unknown. `promised_s` are the seconds left of the promise
     made before the first byte, negative once it is broken. `close` is the command that closes a run without moves.
+    `total_bytes` are those that the whole run copies between brokers, None when its plan is not there.
     """
 
     journal: str
@@ -172,6 +176,7 @@ class RunView:
     promise: Promise | None = None
     promised_s: float | None = None
     close: str = ""
+    total_bytes: int | None = None
 
     @property
     def name(self) -> str:
@@ -186,7 +191,8 @@ class StatusView:
     `bytes_per_s` counts moves that ended meanwhile, too.
 
     `health` and what `inside` names come from the last look at the whole cluster. `damaged` are journals that
-    cannot be read. `program` is how kafkakit is called for this cluster.
+    cannot be read. `program` is how kafkakit is called for this cluster. `ended_bytes` are those of moves that ended
+    in their target since the first look: with them a total does not shrink while moves end.
     """
 
     cluster_id: str
@@ -201,11 +207,13 @@ class StatusView:
     lease: HeldLease | None = None
     damaged: tuple[str, ...] = ()
     program: str = "kafkakit"
+    ended_bytes: int = 0
 
     @property
     def is_idle(self) -> bool:
-        """True when nothing moves between brokers or inside them, and no run is active."""
-        return not self.moves and not self.inside and not any(r.working for r in self.runs)
+        """True when nothing moves between brokers or inside them, and no process may be about to move something."""
+        is_in_use = self.lease is not None and self.lease.is_in_use
+        return not self.moves and not self.inside and not any(r.working for r in self.runs) and not is_in_use
 
     @property
     def idle_throttles(self) -> str:
@@ -243,7 +251,8 @@ def judge(look: StatusLook, history: History, inside_history: History, around: A
     for key, move in sorted(look.live.running.items()):
         owner = owner_of(move, around.runs)
         owners[key] = owner
-        copies = tuple(_copy(move, b, look, flow, around.throttled) for b in move.adding)
+        cancel = _cancel_line(key, owner, around.program)
+        copies = tuple(_copy(move, b, look, flow, around.throttled, cancel) for b in move.adding)
         moves.append(MoveView(move=move, copies=copies, leader=_leader(look, key), run=_run_name(owner)))
     views = []
     for run in around.runs:
@@ -265,6 +274,7 @@ def judge(look: StatusLook, history: History, inside_history: History, around: A
         lease=around.lease,
         damaged=around.damaged,
         program=around.program,
+        ended_bytes=around.ended_bytes,
     )
 
 
@@ -325,7 +335,16 @@ def _source_bytes(look: StatusLook, move: Reassignment) -> int | None:
     return max(sizes, default=None)
 
 
-def _copy(move: Reassignment, broker: int, look: StatusLook, flow: _Flow, throttled: Throttled) -> CopyView:
+def _cancel_line(key: TopicPartition, owner: KnownRun | None, program: str) -> str:
+    """The command that ends the move: that of its unfinished run, else the one for moves of others."""
+    if owner is not None and owner.state.unsettled:
+        return _line(program, "abort", owner.state)
+    return abort_command(program, [key])
+
+
+def _copy(
+    move: Reassignment, broker: int, look: StatusLook, flow: _Flow, throttled: Throttled, cancel: str
+) -> CopyView:
     key = _key(move)
     state, answer = look.live.states.get(key), look.dirs.get(broker)
     found = answer.replicas.get(key) if answer is not None else None
@@ -339,7 +358,7 @@ def _copy(move: Reassignment, broker: int, look: StatusLook, flow: _Flow, thrott
     rate = growth.bytes_per_s if growth is not None else None
     if state is not None and broker in state.isr:
         return CopyView(broker=broker, state=CopyState.IN_SYNC, copied_bytes=total, total_bytes=total, bytes_per_s=rate)
-    stall = stall_of(_facts(move, broker, look, flow, throttled, growth))
+    stall = stall_of(replace(_facts(move, broker, look, flow, throttled, growth), cancel=cancel))
     quiet = growth is not None and growth.quiet_s >= QUIET_S
     return CopyView(
         broker=broker,
@@ -538,6 +557,7 @@ def view_run(
         promise=promise,
         promised_s=None if promise is None else promise.made_at.timestamp() + promise.promised_s - now_s,
         close=_line(program, "close", state) if state.unsettled and not working and not flights else "",
+        total_bytes=None if run.plan is None or left is None else max(left, _all_bytes(run.plan, state)),
     )
 
 
@@ -567,6 +587,13 @@ def bytes_to_come(plan: Plan, state: RunState, flying: Mapping[TopicPartition, R
             left += flight.missing_bytes or 0
         left += _copies(move, goal, there) * (move.size_bytes or 0)
     return left
+
+
+def _all_bytes(plan: Plan, state: RunState) -> int:
+    """What the run copies between brokers from its begin to its end; it does not change while the run goes on."""
+    if state.direction == Direction.ROLLBACK:
+        return sum(_copies(m, m.before, m.after) * (m.size_bytes or 0) for m in plan.moves)
+    return sum(_copies(m, m.after, m.before) * (m.size_bytes or 0) for m in plan.moves)
 
 
 def _copies(move: Move, goal: tuple[int, ...], there: tuple[int, ...]) -> int:

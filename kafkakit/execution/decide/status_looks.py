@@ -89,11 +89,18 @@ class HeldLease:
     """The cluster's lease as the control store has it, None when it has none, and what is certain of its holder.
 
     `locked_by` is the process of this host that has the lock of the cluster's changes, of any user and control store.
+    `is_silent`: it was watched for its whole term, and was not renewed.
     """
 
     record: LeaseRecord | None = None
     life: Life = Life.UNKNOWN
     locked_by: str = ""
+    is_silent: bool = False
+
+    @property
+    def is_in_use(self) -> bool:
+        """True while a process may change the cluster, as far as is known."""
+        return bool(self.locked_by) or (self.is_held and not self.is_silent)
 
     @property
     def is_held(self) -> bool:
@@ -121,6 +128,17 @@ def landed_between(before: StatusLook, after: StatusLook) -> int:
         was = before.live.running.get(key)
         landed += sum(_held(after, b, key) or 0 for b in move.adding if was is None or b not in was.adding)
     return landed
+
+
+def ended_between(before: StatusLook, after: StatusLook) -> int:
+    """Bytes that moves had to copy in all which ended in their target between two looks."""
+    ended = 0
+    for key, move in before.live.running.items():
+        state = after.live.states.get(key)
+        if key not in after.live.running and state is not None and state.replicas == move.target:
+            answers = ((b, a.replicas.get(key)) for b, a in before.dirs.items() if b not in move.adding)
+            ended += max((copy.size_bytes for _, copy in answers if copy is not None), default=0) * len(move.adding)
+    return ended
 
 
 def _held(look: StatusLook, broker: int, key: TopicPartition) -> int | None:
@@ -345,7 +363,8 @@ class CopyFacts:
     `answers` whether the brokers told their log dirs. `offline_dirs` are dirs in error in one of which it must be;
     `free_bytes` is what its own dir has left. `missing_bytes` are those behind the source, None when unknown.
     `quiet_s` is how long it did not grow at the end of the window (None: not watched long enough to say), `nearing`
-    whether it came nearer to its source over the window. `others_grow`: other copies to the same broker do.
+    whether it came nearer to its source over the window. `others_grow`: other copies to the same broker do. `cancel`
+    is the command that cancels the move.
     """
 
     key: TopicPartition
@@ -364,6 +383,7 @@ class CopyFacts:
     quiet_s: float | None = None
     nearing: bool = True
     others_grow: bool = False
+    cancel: str = ""
 
 
 def stall_of(facts: CopyFacts) -> Stall | None:
@@ -383,7 +403,7 @@ def stall_of(facts: CopyFacts) -> Stall | None:
 
 def _certain(facts: CopyFacts) -> Stall | None:
     """What is so whether or not bytes were counted."""
-    at, undo = f"broker {facts.broker}", "or undo the move"
+    at, undo = f"broker {facts.broker}", f"or cancel the move: {facts.cancel}" if facts.cancel else "or undo the move"
     if facts.destination != "alive":
         state = f"is {facts.destination}" if facts.destination not in ("", "missing") else "is not registered"
         return Stall(cause=Cause.DEAD_DESTINATION, words=f"{at} {state}", advice=f"start it again, {undo}")
@@ -423,7 +443,8 @@ def _full(facts: CopyFacts) -> Stall | None:
         cause=Cause.DIR_FULL,
         words=f"log dir {facts.log_dir} of broker {facts.broker} has {format_bytes(free)} free, "
         f"{format_bytes(missing)} are to come",
-        advice="free space there, or undo the move before the dir goes offline",
+        advice="free space there, or cancel the move before the dir goes offline"
+        + (f": {facts.cancel}" if facts.cancel else ""),
     )
 
 

@@ -1,14 +1,14 @@
 """`reassign cleanup` and `reassign verify`: what runs left on the cluster, and how it stands against a plan.
 
-Cleanup takes away exactly what runs left, each change journaled before it is made. Verify looks at what a plan wanted
-and says how it stands.
+Cleanup takes away exactly what runs left, each change journaled before it is made; of throttles that others set, those
+that the operator named and was shown. Verify looks at what a plan wanted and says how it stands.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from kafkakit.core.cluster_facts import BrokerLogDirs, ResourceKind
-from kafkakit.core.errors import InputError
+from kafkakit.core.errors import InputError, KafkakitError, LeaseLostError
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.plan import Plan, identity_of
 from kafkakit.core.rights import CLEANUP
@@ -16,26 +16,46 @@ from kafkakit.execution.act.journal_files import DiskFile, LineFile
 from kafkakit.execution.act.leases import ClusterAccess
 from kafkakit.execution.act.retrier import ClusterReader, Retrier
 from kafkakit.execution.act.run_journal import RunJournal, existing_journal, is_journal_of, plan_of, read_run_state
-from kafkakit.execution.act.throttles import Throttles, find_lost, unaccounted
-from kafkakit.execution.decide.journal import CLOSED, RunState, What
+from kafkakit.execution.act.throttles import ConfigWriter, Throttles, find_lost, unaccounted
+from kafkakit.execution.decide.journal import CLOSED, COMPLETE, ConfigKey, RunState, What
 from kafkakit.execution.decide.plan_state import (
+    DROPPED,
     DirWork,
     Live,
     MoveState,
     assess,
     dir_problems,
     dir_work,
+    gone_words,
     incomplete_verdicts,
     judge,
     look_at_dirs,
     require_same_cluster,
     shortcomings,
 )
-from kafkakit.execution.decide.runs import Direction, Outcome, Request, recover, unaccounted_words, with_recovered
-from kafkakit.execution.decide.throttle import INSIDE_RATE
+from kafkakit.execution.decide.runs import (
+    Commands,
+    Direction,
+    Outcome,
+    Request,
+    recover,
+    replan_line,
+    unaccounted_words,
+    with_recovered,
+)
+from kafkakit.execution.decide.throttle import INSIDE_RATE, empty_list_changes, split_list
 from kafkakit.ports.acting import Clock, Reporter
 from kafkakit.ports.admin import ClusterAdmin
-from kafkakit.reassign.decide.changes import Leftover, find_leftovers
+from kafkakit.reassign.decide.changes import Fate, LeftByRun, Leftover, find_leftovers
+from kafkakit.reassign.decide.foreign import (
+    ForeignFate,
+    ForeignSelection,
+    ForeignThrottle,
+    choose_throttles,
+    foreign_changes,
+    require_existing,
+    unchanged,
+)
 from kafkakit.reassign.report.run import Cleaned, plan_words
 
 
@@ -43,12 +63,16 @@ from kafkakit.reassign.report.run import Cleaned, plan_words
 class CleanupRequest:
     """How to clean; `confirm` is asked once what is to be done was shown, None only shows it.
 
-    What runs of `plan` left is recognised on the cluster even if their journal is lost.
+    What runs of `plan` left is recognised on the cluster even if their journal is lost. `others` are the throttles of
+    others that go as well, or, without `ours`, only those; `note_others` opens the journal that this is recorded in.
     """
 
     confirm: Callable[[], bool] | None
     unthrottle_running: bool = False
     plan: Plan | None = None
+    others: ForeignSelection | None = None
+    ours: bool = True
+    note_others: Callable[[], RunJournal] | None = None
     retry_limit_s: float = 90.0
 
 
@@ -60,10 +84,11 @@ def clean(
     The caller holds the cluster's lease, and `admin` and `clock` keep it (see `GuardedAdmin` and `HeldClock`).
     """
     retrier = Retrier(clock, reporter, request.retry_limit_s)
-    before = _look(admin, clock, files, retrier, request.plan)
-    chosen = before.work if request.unthrottle_running else before.free
-    if not before.work:
-        if request.confirm is not None:  # journals may forget what is gone from the cluster anyway
+    before = _look(admin, clock, files, retrier, request)
+    work = before.work if request.ours else ()
+    chosen = _chosen(before, request)
+    if not work and not before.others:
+        if request.confirm is not None and request.ours:  # journals may forget what is gone from the cluster anyway
             _lift(
                 admin,
                 clock,
@@ -72,20 +97,79 @@ def clean(
                 retrier,
                 before,
             )
-        return Cleaned(before=before, verdict="clean")
-    if request.confirm is None or not chosen:
-        return Cleaned(before=before, verdict="planned" if chosen else "kept", left=_kept(before, chosen))
-    for line in plan_words(before, unthrottle_running=request.unthrottle_running):
+        return Cleaned(before=before, verdict="clean", others=request.others)
+    if request.confirm is None or not (chosen or _removable(before.others)):
+        verdict = "planned" if chosen or _removable(before.others) else "kept"
+        return Cleaned(before=before, verdict=verdict, left=_kept(before, work, chosen), others=request.others)
+    for line in plan_words(before, request.others, unthrottle_running=request.unthrottle_running, ours=request.ours):
         reporter.say(line)
     if not request.confirm():
-        return Cleaned(before=before, verdict="declined")
+        return Cleaned(before=before, verdict="declined", others=request.others)
     # The answer may have taken a while: what moves now decides.
-    now = _look(admin, clock, files, retrier, request.plan)
-    chosen = now.work if request.unthrottle_running else now.free
+    now = _look(admin, clock, files, retrier, request)
+    chosen = _chosen(now, request)
     names = {r.journal for r in chosen}
     owed = _lift(admin, clock, [f for f in files if f.name in names], reporter, retrier, now)
-    kept = _kept(now, chosen)
-    return Cleaned(before=now, verdict="incomplete" if owed or kept else "cleaned", left=(*owed, *kept))
+    if request.others is not None and request.note_others is not None:
+        agreed = _agreed(before.others, chosen if request.others.everything else ())
+        last = _look(admin, clock, files, retrier, request) if names else now
+        now = replace(now, others=last.others)
+        owed = (*owed, *_remove_others(admin, clock, request.note_others(), reporter, retrier, last.others, agreed))
+    kept = _kept(now, now.work if request.ours else (), chosen)
+    verdict = "incomplete" if owed or kept else "cleaned"
+    return Cleaned(before=now, verdict=verdict, left=(*owed, *kept), others=request.others)
+
+
+def _chosen(found: Leftover, request: CleanupRequest) -> tuple[LeftByRun, ...]:
+    """The runs whose throttles go."""
+    if not request.ours:
+        return ()
+    return found.work if request.unthrottle_running else found.free
+
+
+def _removable(others: Sequence[ForeignThrottle]) -> bool:
+    return any(item.fate is ForeignFate.REMOVE for item in others)
+
+
+def _agreed(shown: Sequence[ForeignThrottle], ours: Sequence[LeftByRun]) -> dict[ConfigKey, set[str]]:
+    """The values that may be removed: those that were shown, and those that come back where ours go."""
+    found: dict[ConfigKey, set[str]] = {}
+    for item in shown:
+        if item.fate is ForeignFate.REMOVE:
+            values = {item.value} if item.key.kind is ResourceKind.BROKER else set(split_list(item.value))
+            found.setdefault(item.key, set()).update(values)
+    for rate in (r for run in ours for r in run.rates if r.fate is Fate.RESTORE and r.earlier is not None):
+        found.setdefault(rate.key, set()).add(str(rate.earlier))
+    return found
+
+
+def _remove_others(
+    admin: ClusterAdmin,
+    clock: Clock,
+    journal: RunJournal,
+    reporter: Reporter,
+    retrier: Retrier,
+    others: Sequence[ForeignThrottle],
+    agreed: Mapping[ConfigKey, set[str]],
+) -> tuple[str, ...]:
+    """Remove throttles that others set, each value journaled before; returns what could not be removed, in words."""
+    items, changed = unchanged(others, agreed)
+    owed = [f"{k.kind.value} {k.name}: {k.key} was changed meanwhile, and is not removed" for k in changed]
+    if not items:
+        return tuple(owed)
+    reader = ClusterReader(admin, clock, retrier)
+    lists = {item.key for item in items if item.key.kind is ResourceKind.TOPIC}
+    reader.require_rights(CLEANUP, reader.live(()), {key.name for key in lists})
+    writer = ConfigWriter(admin, clock, journal, retrier)
+    try:
+        refused = writer.write(What.RESTORE, foreign_changes(items))
+        emptied = empty_list_changes(lists, writer.topics({key.name for key in lists}))
+        refused |= writer.write(What.RESTORE, [(c, "") for c in emptied])
+    except LeaseLostError:
+        raise
+    except KafkakitError as error:
+        return (*owed, error.message)
+    return (*owed, *(f"{c.kind.value} {c.name}: {c.key} is not removed: {e}" for c, e in refused.items()))
 
 
 def _lift(
@@ -122,18 +206,21 @@ def _journal_of(file: LineFile, clock: Clock, found: Leftover) -> RunJournal:
     return RunJournal(file, clock, cluster_id=plan.cluster_id, fingerprint=identity_of(plan))
 
 
-def _kept(found: Leftover, chosen: Sequence[object]) -> tuple[str, ...]:
-    return tuple(
+def _kept(found: Leftover, work: Sequence[LeftByRun], chosen: Sequence[LeftByRun]) -> tuple[str, ...]:
+    ours = [
         f"{r.name}: its throttles stay, {len(r.running)} moves still run under them"
-        for r in found.busy
-        if r not in chosen
-    )
+        for r in work
+        if r.running and r not in chosen
+    ]
+    needed = [item for item in found.others if item.fate is ForeignFate.RUNNING]
+    return (*ours, *(f"{i.key.kind.value} {i.key.name}: {i.key.key} {i.fate}" for i in needed))
 
 
 def _look(
-    admin: ClusterAdmin, clock: Clock, files: Sequence[LineFile], retrier: Retrier, named: Plan | None
+    admin: ClusterAdmin, clock: Clock, files: Sequence[LineFile], retrier: Retrier, request: CleanupRequest
 ) -> Leftover:
     """One look at journals and cluster."""
+    named = request.plan
     states: dict[str, RunState] = {}
     plans: dict[str, Plan] = {}
     damaged: list[str] = []
@@ -163,6 +250,8 @@ def _look(
         alive = [b.id for b in snapshot.brokers if b.is_alive]
         brokers = admin.dynamic_configs(ResourceKind.BROKER, [str(b) for b in alive]) if alive else {}
         inside = {int(k.name) for s in states.values() for k in s.rates if k.key == INSIDE_RATE} & set(alive)
+        if request.others is not None:
+            inside |= {int(b) for b, values in brokers.items() if INSIDE_RATE in values}
         dirs = admin.log_dirs(sorted(inside)) if inside else {}
         topics = {t.name: t.configs for t in snapshot.topics}
         changing = {b: len(answer.futures) for b, answer in dirs.items()}
@@ -176,7 +265,21 @@ def _look(
         lost = {n: found for n, found in lost.items() if found.throttled}
         merged = {n: with_recovered(s, lost[n]) if n in lost else s for n, s in states.items()}
         found = find_leftovers(merged, live, brokers, topics, changing, damaged)
-        return replace(found, recovered=lost, plans=plans)
+        others: tuple[ForeignThrottle, ...] = ()
+        if request.others is not None:
+            hosts = {TopicPartition(t, p.partition): p.replicas for t, p in snapshot.partitions()}
+            require_existing(request.others, hosts, topics)
+            others = choose_throttles(
+                [(s.key, s.value) for s in found.strangers],
+                request.others,
+                live.running,
+                hosts,
+                topics,
+                changing,
+                unthrottle_running=request.unthrottle_running,
+            )
+        silent = tuple(b.id for b in snapshot.brokers if not b.is_alive or str(b.id) not in brokers)
+        return replace(found, recovered=lost, plans=plans, others=others, silent=silent)
 
     return retrier.call("reading the cluster", read)
 
@@ -202,12 +305,13 @@ def verify(plan: Plan, access: ClusterAccess, journal: RunJournal, reporter: Rep
         clock.sleep(0.5)
         live = reader.live(topics)
         assessment = assess(plan, live)
-    short = incomplete_verdicts(assessment)
+    state = journal.state
+    is_complete = bool(state.runs) and state.verdict == COMPLETE  # else topics may only be hidden from this user
+    short = incomplete_verdicts(assessment, without_gone=is_complete)
     inside = dir_work(plan, live)
     elsewhere = dir_problems(look_at_dirs(inside, _log_dirs(admin, retrier, inside)))
     owed: tuple[str, ...] = ()
     fresh = len(assessment.having(MoveState.AT_BEFORE)) == len(assessment.statuses)
-    state = journal.state
     cut = state.unsettled and state.baseline is not None  # lines may be missing at the end of its journal
     is_lost = bool(state.salvaged) or (not state.runs and not fresh) or cut
     if is_lost:
@@ -230,6 +334,8 @@ def verify(plan: Plan, access: ClusterAccess, journal: RunJournal, reporter: Rep
         reporter.warn(f"{line}; if they are of a lost run: {commands.cleanup()}")
     if short or elsewhere:
         next_commands = (commands.run(Direction.APPLY), commands.run(Direction.ROLLBACK))
+        if state.unsettled and not elsewhere and all(v.state in DROPPED for v in short):  # no run can change that
+            next_commands = (replan_line(state.operation) or _close_line(commands, state),)
     return Outcome(
         direction=Direction.VERIFY,
         verdict="incomplete" if short or elsewhere else "complete",
@@ -237,7 +343,12 @@ def verify(plan: Plan, access: ClusterAccess, journal: RunJournal, reporter: Rep
         problems=(*shortcomings(short, live), *elsewhere),
         owed=owed,
         next_commands=next_commands,
+        notes=gone_words(assessment),
     )
+
+
+def _close_line(commands: Commands, state: RunState) -> str:
+    return f"{commands.program} reassign close --run {state.run_id}"
 
 
 def _log_dirs(admin: ClusterAdmin, retrier: Retrier, work: Sequence[DirWork]) -> Mapping[int, BrokerLogDirs]:

@@ -1,36 +1,42 @@
 """What is requested from the active run: that it pauses, continues or ends, or that it takes other rates.
 
-`throttle` sets rates itself if no run is active. `abort` lets the active run end, then cancels what it has in flight.
+`throttle` sets rates itself if no run is active. `abort` lets the active run end, then cancels what it has in flight;
+moves that others began it cancels after it has shown them.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
-from kafkakit.core.cluster_facts import ClusterInfo
+from kafkakit.core.cluster_facts import ClusterInfo, ResourceKind
 from kafkakit.core.errors import OperationFailedError, RefusedError, TryLaterError
 from kafkakit.core.journal_lines import read_lines
 from kafkakit.core.lease import LeaseRecord
+from kafkakit.core.model import Reassignment, TopicPartition
 from kafkakit.core.plan import Plan
 from kafkakit.core.quantities import counted, format_duration
-from kafkakit.core.rights import THROTTLED
+from kafkakit.core.rights import MOVE, THROTTLED
 from kafkakit.execution.act.control_requests import ControlRequests
 from kafkakit.execution.act.journal_files import DiskFile, LineFile
 from kafkakit.execution.act.leases import ClusterAccess, OpenAccess, access_or_busy, held_lease
-from kafkakit.execution.act.moves import LogDirs
+from kafkakit.execution.act.moves import LogDirs, Moves
 from kafkakit.execution.act.retrier import ClusterReader, Retrier
 from kafkakit.execution.act.run_journal import RunJournal, existing_journal, journal_files, plan_journal, read_run_state
 from kafkakit.execution.act.throttles import Throttles
 from kafkakit.execution.decide.journal import CLOSED, GRAMMAR, RunState, What, fold
-from kafkakit.execution.decide.plan_state import Live
+from kafkakit.execution.decide.plan_state import Live, ids
 from kafkakit.execution.decide.runs import Commands, Outcome, Request, moves_sent
 from kafkakit.execution.decide.schedule.work import RateRequest, Rates, rates_to_data, require_known
+from kafkakit.execution.decide.status_looks import KnownRun
+from kafkakit.execution.decide.throttle import LIST_KEYS, RATE_KEYS
 from kafkakit.ports.acting import Clock, Reporter
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.stores import ControlStore
 from kafkakit.reassign.act.run import prepare_run
 from kafkakit.reassign.decide.changes import (
+    ForeignAbort,
     RequestResult,
     ThrottleResult,
     assigned_dirs,
@@ -42,6 +48,8 @@ from kafkakit.reassign.decide.changes import (
     rates_for,
     topics_of,
 )
+from kafkakit.reassign.decide.foreign import ForeignSelection, choose_moves, require_existing
+from kafkakit.reassign.report.run import foreign_words
 
 CLOSE_PATIENCE_S = 90.0
 
@@ -206,6 +214,83 @@ def _access_after_run(stack: ExitStack, open_access: OpenAccess, requester: RunR
         if requester.clock.monotonic() >= end_s:
             raise access
         requester.clock.sleep(LOOK_EVERY_S)
+
+
+def abort_foreign(
+    access: ClusterAccess,
+    selection: ForeignSelection,
+    runs: Sequence[KnownRun],
+    reporter: Reporter,
+    *,
+    program: str,
+    confirm: Callable[[], bool] | None,
+    open_journal: Callable[[], RunJournal],
+) -> ForeignAbort:
+    """Cancel running moves that no unfinished run of this host sent; `confirm` None only shows them.
+
+    After the answer the cluster is read again, and a move that goes elsewhere by then is left alone. Raises
+    `RefusedError` if only moves of unfinished runs are meant, `UsageError` for what does not exist.
+    """
+    retrier = Retrier(access.clock, reporter, PATIENCE_S)
+    reader = ClusterReader(access.admin, access.clock, retrier)
+    live = reader.live(selection.named_topics)
+    require_existing(selection, live.states, {key.topic for key in live.states})
+    shown = choose_moves(selection, live, runs)
+    commands = [f"{program} reassign abort --run {run}" for run in shown.ours]
+    if not shown.moves:
+        if shown.ours and not selection.everything:
+            count = sum(map(len, shown.ours.values()))
+            raise RefusedError(f"{counted(count, 'move')} meant here are of a run of this host", hint=commands[0])
+        return ForeignAbort(found=shown, verdict="nothing to abort", selection=selection)
+    reader.require_rights(MOVE, live)
+    for line in foreign_words(shown):
+        reporter.say(line)
+    for command in commands:
+        reporter.say(f"moves of an unfinished run of this host stay; to abort it: {command}")
+    if confirm is None:
+        return ForeignAbort(found=shown, verdict="planned", selection=selection)
+    if not confirm():
+        return ForeignAbort(found=shown, verdict="declined", selection=selection)
+    now = choose_moves(selection, reader.live(selection.named_topics), runs)
+    before = {(m.topic, m.partition): m.target for m in shown.moves}
+    agreed = [m for m in now.moves if before.get((m.topic, m.partition)) == m.target]
+    problems = [
+        f"{m.topic}-{m.partition} goes to {ids(m.target)} by now, and is not cancelled"
+        for m in now.moves
+        if m not in agreed and (m.topic, m.partition) in before
+    ]
+    keys = tuple(TopicPartition(m.topic, m.partition) for m in agreed)
+    journal = open_journal()
+    if keys:
+        lists = [[m.topic, m.partition, list(m.target), list(m.adding), list(m.removing)] for m in agreed]
+        journal.check(What.FOREIGN, {"moves": lists})
+    try:
+        refused = Moves(access.admin, access.clock, journal, retrier, reader).cancel(keys)
+        problems += [f"{key} is not cancelled: {error}" for key, error in refused.items()]
+    except OperationFailedError as error:
+        refused = {}
+        problems.append(error.message)
+    return ForeignAbort(
+        found=shown,
+        verdict="incomplete" if problems else "cancelled",
+        selection=selection,
+        cancelled=tuple(key for key in keys if key not in refused),
+        problems=tuple(problems),
+        throttled=_are_throttled(access.admin, retrier, agreed, live),
+        journal=journal.name,
+    )
+
+
+def _are_throttled(admin: ClusterAdmin, retrier: Retrier, moves: Sequence[Reassignment], live: Live) -> bool:
+    """True when lists of the topics, or rates of the brokers, of these moves are set."""
+    topics = sorted({m.topic for m in moves})
+    brokers = sorted({str(b) for m in moves for b in m.replicas if live.is_alive(b)})
+    for kind, names, keys in ((ResourceKind.TOPIC, topics, LIST_KEYS), (ResourceKind.BROKER, brokers, RATE_KEYS)):
+        read = partial(admin.dynamic_configs, kind, names)
+        configs = retrier.call("reading throttles", read) if names else {}
+        if any(key in values for values in configs.values() for key in keys):
+            return True
+    return False
 
 
 PATIENCE_S = 60.0

@@ -5,12 +5,13 @@ so that a run cut at any point can be resumed or undone. `apply MAP` judges the 
 becomes a plan that is kept.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 from kafkakit.core.errors import (
+    InputError,
     InterruptedRunError,
     KafkakitError,
     LeaseLostError,
@@ -28,7 +29,7 @@ from kafkakit.execution.act.moves import LogDirs
 from kafkakit.execution.act.retrier import ClusterReader, Retrier, wait_until
 from kafkakit.execution.act.run_journal import KnownRuns, RunJournal, keep_plan, plan_journal, plan_path
 from kafkakit.execution.act.throttles import Leftovers, find_lost, read_baseline, unaccounted
-from kafkakit.execution.decide.journal import What
+from kafkakit.execution.decide.journal import RunState, What
 from kafkakit.execution.decide.plan_state import (
     DROPPED,
     FOREIGN,
@@ -37,8 +38,10 @@ from kafkakit.execution.decide.plan_state import (
     Goal,
     Live,
     MoveState,
+    dead_targets,
     dir_problems,
     dir_words,
+    gone_words,
     halfway,
     incomplete_verdicts,
     judge,
@@ -63,11 +66,13 @@ from kafkakit.execution.decide.runs import (
     unaccounted_words,
 )
 from kafkakit.execution.decide.schedule.work import Rates, is_unlimited, rates_to_data
+from kafkakit.execution.decide.status_looks import KnownRun
 from kafkakit.execution.decide.throttle import inside_rates, wanted_rates
 from kafkakit.ports.acting import Clock, Reporter
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.reassign.act.rounds import RoundScheduler
 from kafkakit.reassign.act.window import AbortRequestedError, RunParts, Undo, Window, in_flight
+from kafkakit.reassign.decide.foreign import ForeignSelection, map_selection
 from kafkakit.reassign.report.run import render_changes, stop_words
 from kafkakit.topicmappr.api import MAP_DIGEST, AuditRequest, audit_map, audit_text, digest_of, plan_of_map, read_map
 from kafkakit.topicmappr.api_act import ObservingSession, observe
@@ -135,7 +140,7 @@ class Run:
         self._require_not_paused()
         live, assessment, goals, inside = self._decide(Direction.APPLY)
         if not goals and not inside and not to_elect(assessment) and not self._throttled:
-            short = incomplete_verdicts(assessment)
+            short = incomplete_verdicts(assessment, without_gone=True)
             self._problems += shortcomings(tuple(v for v in short if v.state in DROPPED), live)
             for line in shortcomings(tuple(v for v in short if v.state not in DROPPED), live):
                 self._reporter.warn(line)
@@ -203,11 +208,14 @@ class Run:
         live, assessment = self._plan_reader.look(settle=True)
         require_same_cluster(self._plan, live.cluster_id, self._request.pinned_cluster_id)
         others = bool(assessment.having(MoveState.DIVERTED))
+        program, patience_s = self._request.commands.program, self._request.stall_timeout_s
         if direction is Direction.APPLY and self._request.wait_for_others:
-            live, assessment = self._plan_reader.after_others(self._reporter, live, assessment)
+            live, assessment = self._plan_reader.after_others(self._reporter, live, assessment, program, patience_s)
         live, assessment = self._recover(live, assessment, beside_others=others)
         if direction is Direction.APPLY:
-            require_applicable(assessment, live, allow_drift=self._request.allow_drift)
+            replan = self._request.commands.replan
+            allowed = self._request.allow_drift or self._is_done_but_for_deleted(live, assessment)
+            require_applicable(assessment, live, allow_drift=allowed, program=program, replan=replan)
         elif foreign := assessment.having(*FOREIGN):
             names, commands = listed([str(s.move.key) for s in foreign]), self._request.commands
             if not self._request.allow_drift:
@@ -219,6 +227,13 @@ class Run:
             self._left_alone = frozenset(s.move.key for s in foreign)
             self._reporter.warn(f"left as they are, changed by another process: {names}")
         return live, assessment, *self._plan_reader.left(direction, live, assessment)
+
+    def _is_done_but_for_deleted(self, live: Live, assessment: Assessment) -> bool:
+        """True when a run of the plan was begun and left nothing to do but for topics that were deleted since."""
+        if not self._journal.state.runs or not assessment.having(MoveState.GONE):
+            return False
+        others = assessment.having(*(s for s in MoveState if s not in (MoveState.GONE, MoveState.AT_AFTER)))
+        return not others and not any(self._plan_reader.left(Direction.APPLY, live, assessment))
 
     @property
     def _throttled(self) -> bool:
@@ -267,7 +282,8 @@ class Run:
         """Close a run that was cut after its last effect, or that left what is done by now."""
         if self._journal.state.unsettled and not self._request.dry_run:
             self._journal.check(What.START, self._start_data(direction, Rates()))
-            self._journal.check(What.END, {"verdict": "complete", "problems": self._problems, "owed": []})
+            verdict = "incomplete" if self._problems else "complete"
+            self._journal.check(What.END, {"verdict": verdict, "problems": self._problems, "owed": []})
 
     def _begin(
         self,
@@ -355,8 +371,8 @@ class Run:
         wanted = wanted_rates(goals, rates) | inside_rates({w.replica.broker for w in inside}, rates)
         others = self._leftovers.rates(live, self._request.retry_limit_s) if wanted else ()
         found = self._throttles.foreign_rates(wanted, {*others, *self._plan_reader.recovered.rates})
-        program = self._request.commands.program
-        require_alone(strangers(self._plan, live), found, f"{program} reassign cleanup")
+        moving = strangers(self._plan, live)
+        require_alone(moving, found, self._request.commands.program, dead_targets(live, moving))
 
     def _start_data(self, direction: Direction, rates: Rates) -> dict[str, object]:
         same = rates.into if rates.into == rates.out and not (rates.into_of or rates.out_of) else None
@@ -424,7 +440,8 @@ class Run:
         undone = direction is Direction.ROLLBACK
         deadline = self._clock.monotonic() + SETTLE_S
         while direction is not Direction.ABORT and not self._problems:
-            short = tuple(v for v in incomplete_verdicts(assessment, undone=undone) if v.key not in self._left_alone)
+            found = incomplete_verdicts(assessment, undone=undone, without_gone=True)
+            short = tuple(v for v in found if v.key not in self._left_alone)
             if not short:
                 break
             if self._clock.monotonic() > deadline or all(v.state in DROPPED for v in short):
@@ -505,6 +522,9 @@ class Run:
         elif direction is Direction.ABORT:
             again = (commands.run(Direction.ABORT),) if problems or self._owed else ()
             next_commands = (*again, commands.run(Direction.APPLY), commands.run(Direction.ROLLBACK))
+        elif problems and self._left_for_good(direction, assessment):
+            close = f"{commands.program} reassign close --run {self._journal.state.run_id}"
+            next_commands = (commands.replan,) if commands.replan else (close,) if self._journal.state.unsettled else ()
         elif problems:
             next_commands = (commands.run(direction), commands.line("verify"), commands.run(Direction.ROLLBACK))
         elif self._owed:  # all is in place, only a throttle is left: nothing here may undo the moves
@@ -524,7 +544,13 @@ class Run:
             rates=rates,
             promise=self._journal.state.promise if seconds else None,
             next_commands=tuple(dict.fromkeys(next_commands)),
+            notes=gone_words(assessment),
         )
+
+    def _left_for_good(self, direction: Direction, assessment: Assessment) -> bool:
+        """True when no run of the plan can do what is left: the topics are others by now."""
+        short = incomplete_verdicts(assessment, undone=direction is Direction.ROLLBACK, without_gone=True)
+        return bool(short) and all(v.state in DROPPED for v in short)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -567,10 +593,9 @@ def take_map(
     reading = read_map(data, source)
     snapshot = observe(session, None)
     digest = digest_of(reading)
-    for run in KnownRuns(state_dir, snapshot.cluster_id).read():
-        if run.state.unsettled and run.plan is not None and run.plan.request.get(MAP_DIGEST) == digest:
-            reporter.say(f"a run of this map is unfinished, its plan is {run.state.plan_path}")
-            return MapPlan(plan=run.plan, path=run.state.plan_path)
+    for plan, state in _unfinished_of(digest, KnownRuns(state_dir, snapshot.cluster_id).read()):
+        reporter.say(f"a run of this map is unfinished, its plan is {state.plan_path}")
+        return MapPlan(plan=plan, path=state.plan_path)
     audit = audit_map(snapshot, reading, AuditRequest(compared=False))
     for line in audit_text(audit, source).rstrip("\n").splitlines():
         reporter.say(line)
@@ -582,3 +607,24 @@ def take_map(
         reporter.say(f"the map's plan is {path}; to take it back: {commands.line('rollback')}")
 
     return MapPlan(plan=plan, path=str(path), announce=announce)
+
+
+def _unfinished_of(digest: str, runs: Sequence[KnownRun]) -> Iterator[tuple[Plan, RunState]]:
+    for run in runs:
+        if run.state.unsettled and run.plan is not None and run.plan.request.get(MAP_DIGEST) == digest:
+            yield run.plan, run.state
+
+
+def select_by_map(
+    data: bytes, source: str, name: str, runs: Sequence[KnownRun]
+) -> tuple[ForeignSelection, RunState | None]:
+    """The partitions of a map, and the unfinished run of exactly this map, None if there is none.
+
+    `name` is how a command line names the file. Raises `InputError` for a map with an entry that cannot be read.
+    """
+    reading = read_map(data, source)
+    if reading.unread:
+        raise InputError(source, reading.unread[0])
+    entries = [(entry.key, entry.replicas) for entry in reading.entries]
+    state = next((state for _, state in _unfinished_of(digest_of(reading), runs)), None)
+    return map_selection(entries, name), state

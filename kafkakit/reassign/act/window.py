@@ -9,10 +9,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from kafkakit.core.cluster_facts import BrokerLogDirs
-from kafkakit.core.errors import OperationFailedError
+from kafkakit.core.errors import OperationFailedError, RefusedError
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.plan import Plan
 from kafkakit.core.quantities import counted
+from kafkakit.core.text import abort_command
 from kafkakit.execution.act.control_requests import ReceivedRequests
 from kafkakit.execution.act.moves import LogDirs, Moves
 from kafkakit.execution.act.retrier import ClusterReader, Retrier, RunReporter, wait_until, why
@@ -28,6 +29,7 @@ from kafkakit.execution.decide.plan_state import (
     MoveStatus,
     apply_goals,
     assess,
+    dead_targets,
     dir_work,
     ids,
     listed,
@@ -35,6 +37,7 @@ from kafkakit.execution.decide.plan_state import (
     reorder_goals,
     rollback_goals,
     strangers,
+    waits_in_vain,
     wants_election,
 )
 from kafkakit.execution.decide.progress import (
@@ -49,6 +52,7 @@ from kafkakit.execution.decide.progress import (
     follow,
     foreign_of,
     goal_of,
+    is_deleted,
     look,
     may_start,
     obstacle,
@@ -174,7 +178,8 @@ class Window:
 
     def _look(self, round_state: RoundState) -> tuple[Live, Dirs]:
         """One light look: what runs, the state of the topics in flight, the log dirs of brokers in flight."""
-        live = self._reader.live({g.key.topic for g in round_state.moves.values()})
+        topics = {g.key.topic for g in round_state.moves.values()} | {w.key.topic for w in round_state.inside.values()}
+        live = self._reader.live(topics)
         brokers = {b for g in round_state.moves.values() if g.adding for b in (*g.holders, *g.adding)}
         brokers |= {w.replica.broker for w in round_state.inside.values()}
         keys = {g.key for g in round_state.moves.values()} | {w.key for w in round_state.inside.values()}
@@ -199,14 +204,17 @@ class Window:
         lost = [g.key for g in round_state.moves.values() if g.key in seen.gone]
         withdrawn = [g.key for g in round_state.moves.values() if g.key in memory.watch.withdrawn]
         if lost:
-            self.problems.append(f"deleted during the run: {listed([str(k) for k in sorted(lost)])}")
+            self._reporter.warn(f"deleted during the run: {listed([str(k) for k in sorted(lost)])}")
         if withdrawn:
             names = listed([str(k) for k in sorted(withdrawn)])
             self.problems.append(f"cancelled or changed by another process during the run: {names}")
         moved = {n: w for n, w in round_state.inside.items() if w in inside.done}
         failed = {n: w for n, w in round_state.inside.items() if w in inside.lost}
         for work in failed.values():
-            self.problems.append(f"not moved between log dirs: {work}: {inside.lost[work]}")
+            if work.key in live.states:
+                self.problems.append(f"not moved between log dirs: {work}: {inside.lost[work]}")
+            else:
+                self._reporter.warn(f"deleted during the run: {work}")
         self._resend(round_state, inside, memory)
         memory.finished_bytes += sum(source_bytes(g, dirs) * len(g.adding) for g in arrived.values())
         memory.finished_bytes += sum(w.size_bytes for w in moved.values())
@@ -374,6 +382,10 @@ class Sending:
         dropped: set[TopicPartition] = set()
         for number in numbers:
             key = round_state.schedule.steps[number].key
+            if is_deleted(round_state, number, live):
+                self._reporter.warn(f"deleted during the run: {key}")
+                dropped.add(key)
+                continue
             problem = obstacle(round_state, number, live)
             if problem is not None:
                 self._problems.append(problem)
@@ -591,15 +603,30 @@ class PlanReader:
         undone = direction is Direction.ROLLBACK
         return dir_work(self._plan, live, undone=undone, sent=self._journal.state.dirs_sent)
 
-    def after_others(self, reporter: Reporter, live: Live, assessment: Assessment) -> tuple[Live, Assessment]:
-        """Wait until no other process moves partitions; returns the last look."""
+    def after_others(
+        self, reporter: Reporter, live: Live, assessment: Assessment, program: str, dead_after_s: float
+    ) -> tuple[Live, Assessment]:
+        """Wait until no other process moves partitions; returns the last look.
+
+        Raises `RefusedError` with the command that cancels them once moves among them have waited for so long for a
+        broker that is not alive.
+        """
         announced = False
+        dead_since_s: float | None = None
         while others := (*(s.move.key for s in assessment.having(MoveState.DIVERTED)), *strangers(self._plan, live)):
             if not announced:
                 names = listed([str(key) for key in others])
                 what = "planned partitions" if assessment.having(MoveState.DIVERTED) else "partitions"
                 reporter.warn(f"another process moves {what}, waiting for the end of it: {names}")
                 announced = True
+            now_s, dead = self._clock.monotonic(), dead_targets(live, others)
+            if dead and dead_since_s is None:
+                reporter.warn(f"{waits_in_vain(dead)}; to cancel: {abort_command(program, dead)}")
+            dead_since_s = None if not dead else now_s if dead_since_s is None else dead_since_s
+            if dead_since_s is not None and now_s - dead_since_s >= dead_after_s:
+                raise RefusedError(
+                    f"moves of another process: {waits_in_vain(dead)}", hint=abort_command(program, dead)
+                )
             self._clock.sleep(OTHERS_LOOK_S)
             live, assessment = self.look(settle=True)
         return live, assessment

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kafkakit.cli.command_classes import cli_context
+from kafkakit.cli.completion import TOPIC_NAME
 from kafkakit.cli.option_groups import option, with_option_groups
 from kafkakit.cli.run_options import (
     Consent,
@@ -31,7 +32,9 @@ from kafkakit.cli.session import finish, open_access, open_session
 from kafkakit.core.quantities import parse_duration
 
 if TYPE_CHECKING:
+    from kafkakit.cli.context import CliContext
     from kafkakit.execution.act.journal_files import LineFile
+    from kafkakit.reassign.decide.foreign import ForeignSelection
     from kafkakit.reassign.decide.simulate import SimulateRequest
 
 
@@ -75,10 +78,50 @@ def continue_run(
     _set_paused(ctx, chosen, wait, paused=False, without_lease=without_lease)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForeignOptions:
+    """Which moves or throttles of others are meant, as typed."""
+
+    topic: list[str] | None = option(
+        None,
+        "--topic",
+        **TOPIC_NAME,
+        help="What others began on this topic, by its exact name. Repeatable, or names joined by commas.",
+    )
+    partition: list[str] | None = option(
+        None,
+        "--partition",
+        metavar="TOPIC-N",
+        help="What others began on this partition (orders-3). Repeatable, or joined by commas.",
+    )
+    everything: bool = option(False, "--all", help="All that others began on this cluster.")
+
+    def selection(self) -> ForeignSelection | None:
+        """The options as a value, None if none was given; raises `UsageError`."""
+        from kafkakit.reassign.decide.foreign import read_selection
+
+        return read_selection(self.topic or (), self.partition or (), everything=self.everything)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AbortedPlan(RunChoice):
+    """A plan file, a map of another tool, or a run by its id."""
+
+    plan_file: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="PLAN",
+            help="Plan file of the run, - for stdin, or the reassignment map (Kafka's JSON) of moves that another tool "
+            "began. If not given, the active run, or the only unfinished one.",
+        ),
+    ] = None
+
+
 @with_option_groups
 def abort(
     ctx: typer.Context,
-    chosen: RunChoice,
+    chosen: AbortedPlan,
+    foreign: ForeignOptions,
     consent: Consent,
     wait: RunWait = "5m",
     without_lease: WithoutLease = False,
@@ -87,27 +130,43 @@ def abort(
 
     Replica lists that a cancellation leaves in another order get their old order back; no data moves for that. A
     running executor is first requested to end, and the command waits for it. Finished moves stay; `reassign
-    rollback` undoes them, too.
+    rollback` also undoes them.
+
+    Moves that another tool or host began are cancelled by its reassignment map, by topic, by partition, or with
+    --all: they are shown first, and recorded. Moves of unfinished runs on this host are left out. Their throttles
+    are removed by `reassign cleanup`, which takes the same options.
 
     Examples:
 
     \b
     kafkakit --profile prod reassign abort p.json
     kafkakit --profile prod reassign abort p.json --yes
+    kafkakit --profile prod reassign abort map.json
+    kafkakit --profile prod reassign abort --partition orders-3 --yes
     """
-
+    from kafkakit.core.errors import UsageError
     from kafkakit.reassign.act.control import RunRequester, abort_plan
     from kafkakit.reassign.report.run import outcome_report
 
     cli = cli_context(ctx)
     wait_s = parse_duration(wait, "--wait")
+    selection, choice = _meant(cli, chosen, foreign)
+    if selection is not None:
+        _abort_foreign(cli, selection, consent, without_lease=without_lease)
+        return
     with open_session(cli, read_only=True) as session:
         requester = RunRequester(
             lambda: session.control, session.clock, cli.settings.state_dir, session.requester, wait_s=wait_s
         )
-        named = chosen.read(
-            cli, session, "abort", lambda: None if without_lease else requester.token(session.cluster_id)
-        )
+        try:
+            named = choice.read(
+                cli, session, "abort", lambda: None if without_lease else requester.token(session.cluster_id)
+            )
+        except UsageError as error:
+            if choice.plan_file or choice.run or not session.admin.reassignments():
+                raise
+            every = f"moves run that are not of an unfinished run; to abort them: {cli.program} reassign abort --all"
+            raise UsageError(error.message, hint=every) from None
         plan = named.plan
         request = run_request(
             cli,
@@ -132,6 +191,53 @@ def abort(
             confirm_stop=lambda: consent.confirm_on(cli, plan.cluster_id, "Stop the active run and cancel its moves?"),
         )
     finish(cli, outcome_report(outcome))
+
+
+def _meant(cli: CliContext, chosen: RunChoice, foreign: ForeignOptions) -> tuple[ForeignSelection | None, RunChoice]:
+    """(what of others is meant, None if a run is; the run). A map means its moves, or the unfinished run of that map.
+
+    Raises `UsageError` if both are named.
+    """
+    from kafkakit.core.documents import PLAN_LIMIT_BYTES, is_partition_map
+    from kafkakit.core.errors import UsageError
+    from kafkakit.execution.act.run_journal import KnownRuns
+    from kafkakit.reassign.act.run import select_by_map
+    from kafkakit.wiring import read_input
+
+    selection = foreign.selection()
+    if selection is not None and (chosen.plan_file or chosen.run):
+        raise UsageError("a plan or run excludes --topic, --partition and --all", hint="give one of them")
+    if not chosen.plan_file or chosen.run:
+        return selection, chosen
+    if chosen.plan_file == "-":
+        return None, chosen
+    data = read_input(chosen.plan_file, PLAN_LIMIT_BYTES)
+    if not is_partition_map(data):
+        return None, chosen
+    with open_session(cli, read_only=True) as session:
+        runs = KnownRuns(cli.settings.state_dir, session.cluster_id).read()
+    mapped, state = select_by_map(data, chosen.plan_file, chosen.plan_file, runs)
+    return (mapped, chosen) if state is None else (None, RunChoice(run=state.run_id))
+
+
+def _abort_foreign(cli: CliContext, selection: ForeignSelection, consent: Consent, *, without_lease: bool) -> None:
+    from kafkakit.cli.run_options import change_question
+    from kafkakit.execution.act.run_journal import KnownRuns, foreign_journal
+    from kafkakit.reassign.act.control import abort_foreign
+    from kafkakit.reassign.report.run import foreign_report
+
+    with open_access(cli, "reassign abort", dry_run=consent.dry_run, without_lease=without_lease) as access:
+        question = change_question(cli, access.cluster_id)
+        result = abort_foreign(
+            access,
+            selection,
+            KnownRuns(cli.settings.state_dir, access.cluster_id).read(),
+            cli.output,
+            program=cli.program,
+            confirm=None if consent.dry_run else lambda: consent.confirm(cli, question),
+            open_journal=lambda: foreign_journal(cli.settings.state_dir, access.cluster_id, access.clock),
+        )
+    finish(cli, foreign_report(result, cli.program))
 
 
 @with_option_groups
@@ -245,7 +351,7 @@ def throttle(
 class WatchOptions:
     """How long and how often `status` looks."""
 
-    watch: bool = option(False, "--watch", "-w", help="Refresh until nothing moves.")
+    watch: bool = option(False, "--watch", "-w", help="Refresh until nothing moves and no run is active.")
     window: str | None = option(
         None,
         "--window",
@@ -290,8 +396,8 @@ def status(ctx: typer.Context, options: WatchOptions) -> None:
     For runs of kafkakit it shows the time left now and as forecast at the start, and what the run is doing. It also
     shows moves between log dirs, throttles, counts of under-replicated partitions, and which process may change the
     cluster. While something moves, the command reads twice to measure rates; with --watch it continues until
-    nothing moves, and Ctrl-C ends only the watching. A tick reads the moving topics and their brokers, not the
-    whole cluster; counts, and moves between log dirs, are read once a minute at most.
+    nothing moves and no process may change the cluster, and Ctrl-C ends only the watching. A tick reads the moving
+    topics and their brokers, not the whole cluster; counts, and moves between log dirs, are read once a minute at most.
 
     Examples:
 
@@ -381,8 +487,39 @@ def list_moves(
     finish(cli, list_report(view.cluster_id, moves, view.damaged))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleanedPlan:
+    """Whose throttles go: a plan's or map's, as an argument or an option, or a run's."""
+
+    plan_file: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="PLAN",
+            help="As --plan; or the reassignment map (Kafka's JSON) of another tool, to remove throttles of its moves.",
+        ),
+    ] = None
+    plan: str = option(
+        "",
+        "--plan",
+        metavar="PLAN",
+        help="Also remove throttles that name exactly this plan's replicas, even if its journal is lost.",
+    )
+    run: RunId = ""
+
+    def choice(self) -> RunChoice:
+        """The one that was named; raises `UsageError` for two."""
+        from kafkakit.core.errors import UsageError
+
+        if self.plan_file and self.plan:
+            raise UsageError("the plan is given twice, as an argument and with --plan", hint="give it once")
+        return RunChoice(plan_file=self.plan_file or self.plan or None, run=self.run)
+
+
+@with_option_groups
 def cleanup(
     ctx: typer.Context,
+    named: CleanedPlan,
+    foreign: ForeignOptions,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what is to be done, with a client that cannot write.")
@@ -394,50 +531,49 @@ def cleanup(
             help="Also remove throttles that running moves still need; these then continue at full speed.",
         ),
     ] = False,
-    plan: Annotated[
-        str,
-        typer.Option(
-            metavar="PLAN",
-            help="Also remove throttles that name exactly this plan's replicas, even if its journal is lost.",
-        ),
-    ] = "",
-    run: RunId = "",
     without_lease: WithoutLease = False,
 ) -> None:
-    """Remove throttles that runs on this host left behind, and nothing else.
+    """Remove throttles that runs on this host left behind; with --all also those that others set.
 
     The journals record what kafkakit set, so the plan file is not needed. Rates get their earlier values back, list
-    entries of these runs are removed, and lists that become empty are deleted. Throttles that others set are shown
-    and not changed. Throttles of moves that still run stay. Shows the changes first, and makes them after a typed
-    `yes` or with --yes. Exits with 0 when no throttle of these runs is left, with 1 when one is, with 75 while
-    another kafkakit process changes the cluster.
+    entries of these runs are removed, and lists that become empty are deleted. Throttles of moves that still run
+    stay. Shows the changes first, and makes them after a typed `yes` or with --yes. Exits with 0 when none of these
+    throttles is left, with 1 when one is, with 75 while another kafkakit process changes the cluster.
 
-    Where a journal is lost or damaged, name the plan: entries that name exactly its replicas are recognised, and rates
+    Throttles that others set are shown and not changed, unless they are named: by the map of their moves, by topic,
+    by partition, or with --all. Each value is recorded before it is removed, and only values that were shown are. A
+    rate limits all topics of its broker: with topics, partitions or a map it goes if no list that stays needs it.
+
+    If a journal is lost or damaged, name the plan: entries that name exactly its replicas are recognised, and rates
     on its brokers are unset.
 
     Examples:
 
     \b
     kafkakit --profile prod reassign cleanup
-    kafkakit --profile prod reassign cleanup --yes
-    kafkakit --profile prod reassign cleanup --plan p.json
+    kafkakit --profile prod reassign cleanup p.json --yes
+    kafkakit --profile prod reassign cleanup --all
+    kafkakit --profile prod reassign cleanup map.json
     """
     from kafkakit.cli.run_options import change_question
     from kafkakit.execution.act.journal_files import pacer_lines
-    from kafkakit.execution.act.run_journal import journal_files, plan_journal_file
+    from kafkakit.execution.act.run_journal import foreign_journal, journal_files, plan_journal_file
     from kafkakit.execution.decide.plan_state import require_same_cluster
     from kafkakit.reassign.act.cleanup import CleanupRequest, clean
     from kafkakit.reassign.report.run import cleanup_report
 
     cli = cli_context(ctx)
+    state_dir = cli.settings.state_dir
     only_shows = dry_run or not (yes or cli.input_allowed)
+    selection, choice = _meant(cli, named.choice(), foreign)
     with open_session(cli, read_only=only_shows) as session:
         access = session.claim("reassign cleanup", without_lease=without_lease)
-        journals: tuple[LineFile, ...] = journal_files(cli.settings.state_dir, access.cluster_id)
-        named = RunChoice(plan_file=plan or None, run=run).read(cli, session, "cleanup").plan if plan or run else None
-        if named is not None:
-            require_same_cluster(named, access.cluster_id, cli.settings.cluster_id)
-            file = plan_journal_file(named, cli.settings.state_dir)
+        journals: tuple[LineFile, ...] = journal_files(state_dir, access.cluster_id)
+        is_named = bool(choice.plan_file or choice.run) and selection is None
+        plan = choice.read(cli, session, "cleanup").plan if is_named else None
+        if plan is not None:
+            require_same_cluster(plan, access.cluster_id, cli.settings.cluster_id)
+            file = plan_journal_file(plan, state_dir)
             journals = (*(j for j in journals if j.name != file.name), file)
         if access.control is not None:
             journals = (*journals, pacer_lines(access.control, access.cluster_id))
@@ -445,7 +581,10 @@ def cleanup(
         request = CleanupRequest(
             confirm=None if only_shows else lambda: yes or cli.output.ask_typed(question),
             unthrottle_running=unthrottle_running,
-            plan=named,
+            plan=plan,
+            others=selection,
+            ours=selection is None or selection.everything,
+            note_others=lambda: foreign_journal(state_dir, access.cluster_id, access.clock),
         )
         cleaned = clean(access.admin, access.clock, journals, cli.output, request)
     finish(cli, cleanup_report(cleaned, cli.program, unthrottle_running=unthrottle_running))

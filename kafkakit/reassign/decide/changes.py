@@ -11,13 +11,14 @@ from enum import StrEnum
 from kafkakit.core.cluster_facts import BrokerLogDirs, PartitionState, ResourceKind
 from kafkakit.core.errors import RefusedError
 from kafkakit.core.journal_lines import RecordKind
-from kafkakit.core.model import TopicPartitionReplica
+from kafkakit.core.model import TopicPartition, TopicPartitionReplica
 from kafkakit.core.plan import Plan
 from kafkakit.execution.decide.journal import ConfigKey, RateHold, Record, RunState, What
 from kafkakit.execution.decide.plan_state import Goal, Live
 from kafkakit.execution.decide.runs import Recovered, moves_sent, moves_under
 from kafkakit.execution.decide.schedule.work import RateRequest, Rates
 from kafkakit.execution.decide.throttle import INSIDE_RATE, LIST_KEYS, RATE_KEYS, WILDCARD, Configs, split_list
+from kafkakit.reassign.decide.foreign import ForeignMoves, ForeignSelection, ForeignThrottle
 
 
 class Fate(StrEnum):
@@ -89,7 +90,8 @@ class Leftover:
     """One look: what is ours by run, what is not ours, and journals that cannot be read.
 
     `recovered` is what was recognised as left by runs whose journals are not whole, `plans` those that it was held
-    against, both by journal.
+    against, both by journal. `others` are those of the strangers that the operator named; `silent` are brokers whose
+    rates could not be read.
     """
 
     cluster_id: str
@@ -98,6 +100,8 @@ class Leftover:
     damaged: tuple[str, ...] = ()
     recovered: Mapping[str, Recovered] = field(default_factory=dict)
     plans: Mapping[str, Plan] = field(default_factory=dict)
+    others: tuple[ForeignThrottle, ...] = ()
+    silent: tuple[int, ...] = ()
 
     @property
     def work(self) -> tuple[LeftByRun, ...]:
@@ -304,3 +308,19 @@ class RequestResult:
     words: str
     run: str = ""
     next_commands: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForeignAbort:
+    """What became of moves that others began: `cancelled`, `planned`, `declined`, `incomplete`, or `nothing to abort`.
+
+    `problems` says which were not cancelled, and why; `throttled` that throttles of them are still set.
+    """
+
+    found: ForeignMoves
+    verdict: str
+    selection: ForeignSelection
+    cancelled: tuple[TopicPartition, ...] = ()
+    problems: tuple[str, ...] = ()
+    throttled: bool = False
+    journal: str = ""

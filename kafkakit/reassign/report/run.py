@@ -29,7 +29,17 @@ from kafkakit.execution.decide.throttle import (
     LEADER_RATE,
     split_list,
 )
-from kafkakit.reassign.decide.changes import Fate, LeftByRun, Leftover, LeftRate, RequestResult, ThrottleResult
+from kafkakit.reassign.decide.changes import (
+    Fate,
+    ForeignAbort,
+    LeftByRun,
+    Leftover,
+    LeftRate,
+    RequestResult,
+    Stranger,
+    ThrottleResult,
+)
+from kafkakit.reassign.decide.foreign import ForeignFate, ForeignMoves, ForeignSelection
 from kafkakit.report import Report, attributes, capped
 
 SHOWN_CHANGES = 20
@@ -121,6 +131,7 @@ def render_outcome(outcome: Outcome) -> str:
         )
     if outcome.dirs_moved:
         lines.append(f"{counted(outcome.dirs_moved, 'copy', 'copies')} moved between log dirs inside brokers")
+    lines += [f"note: {n}" for n in outcome.notes]
     lines += [f"problem: {p}" for p in outcome.problems]
     lines += [f"throttle left: {o}" for o in outcome.owed]
     if outcome.ok and outcome.submitted:
@@ -190,6 +201,7 @@ def outcome_data(outcome: Outcome) -> dict[str, object]:
         "eta_error_percent": eta_error_percent(outcome),
         "throttles_left": list(outcome.owed),
         "problems": list(outcome.problems),
+        "notes": list(outcome.notes),
         "partitions": [partition_data(v) for v in outcome.partitions],
         "next_commands": list(outcome.next_commands),
     }
@@ -294,6 +306,76 @@ def control_report(verb: str, plan_file: str, result: RequestResult, done: str) 
     )
 
 
+FOREIGN_COLUMNS = ("topic", "partition", "target", "adding", "removing", "state")
+
+
+def foreign_words(found: ForeignMoves) -> list[str]:
+    """The moves that are to be cancelled, for the person who is asked."""
+    count = counted(len(found.moves), "move")
+    lines = [f"cluster {found.cluster_id}: {count} to cancel, not of an unfinished run of this host"]
+    words = []
+    for move in found.moves:
+        dead = [b for b in move.adding if b in found.dead]
+        why = f"; broker {', '.join(map(str, dead))} is not alive" if dead else ""
+        words.append(f"  {move.topic}-{move.partition}: to {ids(move.target)}, adding {ids(move.adding)}{why}")
+    return [*lines, *capped(words, str, SHOWN, "  and {} more")]
+
+
+def foreign_report(result: ForeignAbort, program: str) -> Report:
+    """What became of moves that others began; what was not cancelled fails."""
+    words = " ".join(result.selection.words)
+    again = f"{program} reassign abort {words} --yes"
+    lines = []
+    if result.verdict == "nothing to abort":
+        lines.append(f"cluster {result.found.cluster_id}: none of these moves runs, nothing to abort")
+    elif result.verdict in ("planned", "declined"):
+        lines += [*foreign_words(result.found), "nothing was changed"]
+    else:
+        lines.append(f"cancelled: {counted(len(result.cancelled), 'move')}; recorded in {result.journal}")
+    lines += [f"problem: {p}" for p in result.problems]
+    lines += [
+        f"left: {counted(len(keys), 'move')} of an unfinished run; to abort it: {program} reassign abort --run {run}"
+        for run, keys in result.found.ours.items()
+    ]
+    next_commands = (again,) if result.verdict in ("planned", "declined", "incomplete") else ()
+    if result.throttled:
+        next_commands = (*next_commands, f"{program} reassign cleanup {words}")
+        lines.append("throttles of these moves may still be set")
+    if next_commands:
+        lines += ["next:", *next_commands]
+    failure = None
+    if result.verdict == "declined":
+        failure = OperationFailedError("not confirmed, nothing was changed")
+    elif result.problems:
+        failure = OperationFailedError(f"abort is not complete: {result.problems[0]}", hint=again)
+    moves = [
+        {
+            **attributes(move, "topic partition target adding removing"),
+            "waits_for": [b for b in move.adding if b in result.found.dead],
+            "state": "cancelled" if (move.topic, move.partition) in result.cancelled else "running",
+        }
+        for move in result.found.moves
+    ]
+    return Report(
+        command="reassign abort",
+        data={
+            "cluster_id": result.found.cluster_id,
+            "direction": Direction.ABORT.value,
+            "verdict": result.verdict,
+            "foreign": True,
+            "moves": moves,
+            "runs_left": {run: [str(k) for k in keys] for run, keys in result.found.ours.items()},
+            "problems": list(result.problems),
+            "journal": result.journal or None,
+            "next_commands": list(next_commands),
+        },
+        text="\n".join(lines) + "\n",
+        columns=FOREIGN_COLUMNS,
+        rows=tuple(tuple(move[name] for name in FOREIGN_COLUMNS) for move in moves),
+        failure=failure,
+    )
+
+
 CLEANUP_COLUMNS = ("kind", "name", "key", "value", "back_to", "owner", "fate")
 SHOWN = 50
 _KEY_WORDS = {
@@ -309,13 +391,20 @@ _KEY_WORDS = {
 class Cleaned:
     """What came out.
 
-    `verdict` is `clean` (nothing of ours was there), `planned` (only shown), `declined`, `kept` (all of it is needed by
-    moves that still run), `cleaned` or `incomplete`; `left` says what of ours stays and why.
+    `verdict` is `clean` (nothing that is meant was there), `planned` (only shown), `declined`, `kept` (all of it is
+    needed by moves that still run), `cleaned` or `incomplete`; `left` says what stays and why. `others` is which
+    throttles of others were meant, None: only ours.
     """
 
     before: Leftover
     verdict: str
     left: tuple[str, ...] = ()
+    others: ForeignSelection | None = None
+
+    @property
+    def ours(self) -> bool:
+        """True when what runs of this host left was meant."""
+        return self.others is None or self.others.everything
 
     @property
     def ok(self) -> bool:
@@ -325,56 +414,79 @@ class Cleaned:
 
 def cleanup_report(cleaned: Cleaned, program: str, *, unthrottle_running: bool) -> Report:
     """What cleanup found and did; `program` is how kafkakit is called for this cluster. What is left fails."""
-    again = f"{program} reassign cleanup --yes" + (" --unthrottle-running" if unthrottle_running else "")
+    words = () if cleaned.others is None else cleaned.others.words
+    again = " ".join([program, "reassign cleanup", *words, "--yes"])
+    again += " --unthrottle-running" if unthrottle_running else ""
     next_commands = (again,) if cleaned.verdict in ("planned", "declined", "incomplete") else ()
+    if cleaned.others is None and cleaned.before.strangers and cleaned.ok:
+        next_commands = (f"{program} reassign cleanup --all",)
     failure = None
     if not cleaned.ok:
         facts = [*cleaned.left, *(f"{d}, what its runs left is not known" for d in cleaned.before.damaged)]
         message = {
-            "planned": "throttles of ours are left, nothing was changed",
+            "planned": "throttles of ours are left, nothing was changed"
+            if cleaned.others is None
+            else "throttles are left, nothing was changed",
             "declined": "not confirmed, nothing was changed",
         }.get(cleaned.verdict) or f"cleanup is not complete: {facts[0]}"
         failure = OperationFailedError(message, hint=next(iter(next_commands), None))
     return Report(
         command="reassign cleanup",
         data=cleanup_data(cleaned, next_commands),
-        text=render_cleanup(cleaned, unthrottle_running=unthrottle_running),
+        text=render_cleanup(cleaned, program, unthrottle_running=unthrottle_running),
         columns=CLEANUP_COLUMNS,
         rows=cleanup_rows(cleaned),
         failure=failure,
     )
 
 
-def plan_words(found: Leftover, *, unthrottle_running: bool) -> list[str]:
+def plan_words(
+    found: Leftover, others: ForeignSelection | None, *, unthrottle_running: bool, ours: bool = True
+) -> list[str]:
     """What is to be done, for the person who is asked."""
-    lines = [f"cluster {found.cluster_id}: throttles that runs on this host left"]
-    for run in found.work:
-        lines += _run_words(run)
-        if run.running:
-            lines.append(
-                "    they are removed anyway, the moves continue at full speed"
-                if unthrottle_running
-                else "    they stay; --unthrottle-running removes them anyway"
-            )
+    lines = []
+    if ours and (found.work or others is None):
+        lines.append(f"cluster {found.cluster_id}: throttles that runs on this host left")
+        for run in found.work:
+            lines += _run_words(run)
+            if run.running:
+                lines.append(
+                    "    they are removed anyway, the moves continue at full speed"
+                    if unthrottle_running
+                    else "    they stay; --unthrottle-running removes them anyway"
+                )
+    if found.others:
+        lines.append(f"cluster {found.cluster_id}: throttles that others set")
+        words = [f"  {_key_words(i.key)}: {_value_words(i.key, i.value)}, {i.fate}" for i in found.others]
+        lines += capped(words, str, SHOWN, "  and {} more")
+        if any(i.fate is ForeignFate.RUNNING for i in found.others):
+            lines.append("  --unthrottle-running removes those of running moves anyway")
+    if others is not None and others.everything and any(r.earlier for run in found.work for r in run.rates):
+        lines.append("  rates that come back where ours go are removed then")
     return lines
 
 
-def render_cleanup(cleaned: Cleaned, *, unthrottle_running: bool) -> str:
+def render_cleanup(cleaned: Cleaned, program: str, *, unthrottle_running: bool) -> str:
     """The result for people."""
-    found = cleaned.before
+    found, others = cleaned.before, cleaned.others
     lines: list[str] = []
     if cleaned.verdict == "clean":
-        lines.append(f"cluster {found.cluster_id}: no throttle of a run on this host is set")
+        whose = "of a run on this host is set" if others is None else "is set" if cleaned.ours else "of these is set"
+        lines.append(f"cluster {found.cluster_id}: no throttle {whose}")
     else:
-        lines += plan_words(found, unthrottle_running=unthrottle_running)
+        lines += plan_words(found, others, unthrottle_running=unthrottle_running, ours=cleaned.ours)
     if cleaned.verdict in ("cleaned", "incomplete"):
-        lines.append("removed what is ours" if cleaned.ok else "removed what could be removed")
+        what = "removed what is ours" if others is None else "removed them"
+        lines.append(what if cleaned.ok else "removed what could be removed")
     elif cleaned.verdict in ("planned", "declined"):
         lines.append("nothing was changed")
     lines += [f"left: {line}" for line in cleaned.left]
     lines += [f"not read: {line}" for line in found.damaged]
-    if found.strangers:
-        lines.append("left alone, not set by runs of this host:")
+    if others is not None and found.silent:
+        names = ", ".join(map(str, found.silent))
+        lines.append(f"not read: rates of broker {names}, which does not answer; run this again once it is back")
+    if others is None and found.strangers:
+        lines.append(f"not removed, set by another tool or host; to remove them: {program} reassign cleanup --all")
         words = [f"  {_key_words(s.key)}: {_value_words(s.key, s.value)}" for s in found.strangers]
         lines += capped(words, str, SHOWN, "  and {} more")
     return "\n".join(lines) + "\n"
@@ -403,7 +515,8 @@ def cleanup_data(cleaned: Cleaned, next_commands: tuple[str, ...]) -> dict[str, 
             }
             for r in found.runs
         ],
-        "left_alone": [{**s.key._asdict(), "value": s.value} for s in found.strangers],
+        "others": [{**i.key._asdict(), "value": i.value, "fate": i.fate} for i in found.others],
+        "left_alone": [{**s.key._asdict(), "value": s.value} for s in _left_alone(found)],
         "left": list(cleaned.left),
         "damaged_journals": list(found.damaged),
         "next_commands": list(next_commands),
@@ -416,8 +529,15 @@ def cleanup_rows(cleaned: Cleaned) -> tuple[tuple[object, ...], ...]:
     for run in cleaned.before.runs:
         rows += [(i.key.kind.value, *i.key[1:], i.now, i.earlier, "ours", i.fate.value) for i in run.rates]
         rows += [(i.key.kind.value, *i.key[1:], ",".join(i.entries), None, "ours", i.fate.value) for i in run.lists]
-    rows += [(s.key.kind.value, *s.key[1:], s.value, None, "other", "left alone") for s in cleaned.before.strangers]
+    rows += [(i.key.kind.value, *i.key[1:], i.value, None, "other", i.fate.value) for i in cleaned.before.others]
+    rows += [(s.key.kind.value, *s.key[1:], s.value, None, "other", "left alone") for s in _left_alone(cleaned.before)]
     return tuple(rows)
+
+
+def _left_alone(found: Leftover) -> list[Stranger]:
+    """What others set and was not meant; of a list that was meant in part, all of it is named with the others."""
+    meant = {item.key for item in found.others}
+    return [s for s in found.strangers if s.key not in meant]
 
 
 def _run_words(run: LeftByRun) -> Iterator[str]:

@@ -102,7 +102,7 @@ def status_line(view: StatusView) -> str:
     """One look in one line."""
     words = [counted(len(view.moves), "move")]
     if view.moves:
-        words.append(f"{format_bytes(view.copied_bytes)} of {format_bytes(view.total_bytes)}")
+        words.append(_copied_words(view))
         words.append(_rate(view.bytes_per_s))
     words += [_eta_words(run) for run in view.runs if run.promise is not None]
     if view.inside:
@@ -119,7 +119,7 @@ def _head(view: StatusView) -> str:
     line = f"cluster {view.cluster_id}: {counted(len(view.moves), 'move')} running"
     unknown = sum(m.total_bytes is None for m in view.moves)
     if unknown < len(view.moves):
-        line += f", {format_bytes(view.copied_bytes)} of {format_bytes(view.total_bytes)} copied"
+        line += f", {_copied_words(view)} copied"
         if view.bytes_per_s is not None:
             line += f", {_rate(view.bytes_per_s)} over {format_rough_time(view.window_s)}"
             left = sum(m.missing_bytes or 0 for m in view.moves)
@@ -128,12 +128,20 @@ def _head(view: StatusView) -> str:
     return line + (f", size of {unknown} unknown" if unknown else "")
 
 
+def _copied_words(view: StatusView) -> str:
+    """Bytes copied and in all, with those of moves that ended since the first look."""
+    return (
+        f"{format_bytes(view.copied_bytes + view.ended_bytes)} of {format_bytes(view.total_bytes + view.ended_bytes)}"
+    )
+
+
 def _run_lines(run: RunView) -> list[str]:
     lines = [f"run {run.id}: {run.name}: {counted(run.moves, 'move')} in flight; {run.doing}"]
     if run.close:
         lines.append(f"  not to be finished: {run.close}")
     if run.left_bytes is not None:
-        lines.append(f"  {format_bytes(run.left_bytes)} to copy yet; {_eta_words(run)}")
+        whole = "" if run.total_bytes is None else f" of {format_bytes(run.total_bytes)}"
+        lines.append(f"  {format_bytes(run.left_bytes)}{whole} to copy yet; {_eta_words(run)}")
     elif run.promise is not None:
         lines.append(f"  {_eta_words(run)}; its plan is not there, so what is left is not known")
     return lines
@@ -150,7 +158,8 @@ def _eta_words(run: RunView) -> str:
         since_s = run.promise.promised_s - run.promised_s
         least_s, most_s = run.promise.least_s - since_s, run.promise.most_s - since_s
         if most_s >= 0:
-            return f"{now}, {format_rough_time(max(0.0, least_s))} to {format_rough_time(most_s)} forecast at the start"
+            span = f"{format_rough_time(max(0.0, least_s))} to {format_rough_time(most_s)}"
+            return f"{now} (the first forecast said {span} from here)"
         return f"{now}, should have ended {format_rough_time(-most_s)} ago"
     if run.promised_s < 0:
         return f"{now}, should have ended {format_rough_time(-run.promised_s)} ago"
@@ -205,7 +214,7 @@ def _throttle_lines(view: StatusView) -> list[str]:
         lines.append(f"  topic {topic}: " + ", ".join(_list_words(topic, k, n, view) for k, n in counts.items()))
     if view.idle_throttles:
         lines.append(
-            f"  nothing moves under {view.idle_throttles}; remove what is ours: {view.program} reassign cleanup"
+            f"  nothing moves under {view.idle_throttles}; to look and remove: {view.program} reassign cleanup --all"
         )
     return lines
 
@@ -274,6 +283,7 @@ def status_data(view: StatusView) -> dict[str, object]:
         "window_seconds": round(view.window_s, 3),
         "copied_bytes": view.copied_bytes,
         "total_bytes": view.total_bytes,
+        "ended_bytes": view.ended_bytes,
         "bytes_per_s": _rounded(view.bytes_per_s),
         "moves": [move_data(m) for m in view.moves],
         "inside_brokers": [_inside_data(i) for i in view.inside],
@@ -354,7 +364,7 @@ def _run_data(run: RunView) -> dict[str, object]:
     return {
         "id": run.id,
         "plan": run.plan_path,
-        **attributes(run, "direction journal doing working paused moves left_bytes"),
+        **attributes(run, "direction journal doing working paused moves left_bytes total_bytes"),
         "bytes_per_s": _rounded(run.bytes_per_s),
         "eta_seconds": _rounded(run.eta_s),
         "promised_eta_seconds": _rounded(run.promised_s),

@@ -199,7 +199,7 @@ def leftover_throttle(cluster: LintCluster, limits: Limits) -> Violations:
     """
     if known(cluster.moves_running, "whether partitions move"):
         return
-    hint = "remove it with `kafkakit reassign cleanup`"
+    hint = "remove it with `kafkakit reassign cleanup --all`"
     for broker in cluster.brokers:
         for key in THROTTLE_RATES:
             declared = broker.config.dynamic.get(key) or broker.config.dynamic_default.get(key)

@@ -38,7 +38,7 @@ from kafkakit.topicmappr.decide.audit_map import (
     map_issues,
 )
 from kafkakit.topicmappr.decide.requests import AuditRequest
-from kafkakit.topicmappr.decide.scope import Scope
+from kafkakit.topicmappr.decide.scope import Scope, refuse_endless
 from kafkakit.topicmappr.decide.storage import Sizes, storage_facts, storage_of
 
 
@@ -445,6 +445,7 @@ def plan_of_map(
     _refuse(audit, allow_findings=allow_findings)
     case = case_of(snapshot, reading, AuditRequest())
     rows = sorted((row for row in case.rows if row.entry is not None), key=lambda row: row.key)
+    refuse_endless(snapshot, [row.key for row in rows if row.moving])
     if moving := [row.name for row in rows if row.moving]:
         raise TryLaterError(
             f"partitions of the map are being reassigned, there is no list to go back to: {some(moving)}",

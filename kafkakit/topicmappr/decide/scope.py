@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from operator import itemgetter
 from typing import Any, TypeVar
 
-from kafkakit.core.errors import InputError, TryLaterError, UsageError
+from kafkakit.core.errors import InputError, RefusedError, TryLaterError, UsageError
 from kafkakit.core.model import ClusterSnapshot, Partition, PartitionMap, TagSet, TopicPartition
 from kafkakit.core.plan import TagConstraint
 from kafkakit.core.query import (
@@ -34,7 +34,7 @@ from kafkakit.core.selection import (
     query_of,
     select_topics,
 )
-from kafkakit.core.text import some
+from kafkakit.core.text import abort_command, some
 from kafkakit.placement.group_rule import TagRules
 from kafkakit.placement.problem import PlannedPartition
 
@@ -98,8 +98,8 @@ class Scope:
 def scope_of(snapshot: ClusterSnapshot, requested: TopicScope) -> Scope:
     """Select the partitions that are asked for, with the replicas wanted of each.
 
-    Raises `TryLaterError` when a selected partition is being reassigned, `UsageError` when nothing is left
-    or when a size that is needed is unknown. O(partitions).
+    Raises `TryLaterError` when a selected partition is being reassigned (`RefusedError` if that cannot end),
+    `UsageError` when nothing is left or when a size that is needed is unknown. O(partitions).
     """
     if requested.map is not None:
         known = {p.topic for p in requested.map.partitions}
@@ -149,11 +149,28 @@ def _planned(
 def _refuse_moving(snapshot: ClusterSnapshot, listed: Sequence[tuple[TopicPartition, Partition]]) -> None:
     running = {TopicPartition(r.topic, r.partition) for r in snapshot.reassignments}
     moving = sorted(key for key, p in listed if key in running or p.adding or p.removing)
+    refuse_endless(snapshot, moving)
     if moving:
         more = f" and {len(moving) - 3} more" if len(moving) > 3 else ""
         raise TryLaterError(
             f"{', '.join(map(str, moving[:3]))}{more} are being reassigned, so their replica lists are transitional",
             hint="wait for them (kafkakit reassign status --watch) and plan again, or exclude these topics",
+        )
+
+
+def refuse_endless(snapshot: ClusterSnapshot, moving: Collection[TopicPartition]) -> None:
+    """Raise `RefusedError` when one of these moves copies to a broker that is not alive: waiting does not end it."""
+    known, wanted = snapshot.broker_by_id(), frozenset(moving)
+    adding = {TopicPartition(r.topic, r.partition): r.adding for r in snapshot.reassignments}
+    for topic, partition in snapshot.partitions() if wanted else ():
+        adding.setdefault(TopicPartition(topic, partition.partition), partition.adding)
+    away = {k: tuple(b for b in adding.get(k, ()) if b not in known or not known[b].is_alive) for k in wanted}
+    dead = {key: brokers for key, brokers in away.items() if brokers}
+    if dead:
+        brokers = sorted({b for found in dead.values() for b in found})
+        raise RefusedError(
+            f"the moves of {some(sorted(dead))} cannot end: broker {some(brokers)}, which they copy to, is not alive",
+            hint=f"start it, or cancel them:\n{abort_command('kafkakit', dead)}",
         )
 
 

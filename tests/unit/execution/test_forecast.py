@@ -60,6 +60,8 @@ def test_a_short_run_is_an_interval_under_a_throttle_too() -> None:
     found = plan([task(0, (1, 2), (3, 2), GB)], DISKS)  # 10 s
     forecast = forecast_of(found, RATES, Speeds())
     assert (forecast.least_s, forecast.most_s, forecast.basis) == (2.5, 20, ())
+    # Not `ETA 2 s to 20 s (bound 10 s)`: with the burst of a throttle the bound does not hold for short runs.
+    assert eta_line(found, forecast) == "ETA 2 s to 20 s, bottleneck broker 3 into: 954 MiB at 100 MB/s"
 
 
 def test_copies_inside_a_broker_are_assumed_on_their_own() -> None:

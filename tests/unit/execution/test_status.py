@@ -15,11 +15,12 @@ from kafkakit.core.errors import InterruptedRunError, TerminatedRunError, Termin
 from kafkakit.core.lease import Holder, LeaseRecord, Life
 from kafkakit.core.model import ClusterSnapshot, Reassignment, TopicPartition, TopicPartitionReplica
 from kafkakit.core.plan import identity_of
+from kafkakit.core.quantities import format_bytes
 from kafkakit.execution.act.journal_files import DiskFile
 from kafkakit.execution.act.retrier import Retrier
 from kafkakit.execution.act.run_journal import KnownRuns, RunJournal, journal_path
 from kafkakit.execution.act.status_loop import Observer, look_once, watch
-from kafkakit.execution.decide.journal import Promise, RunState, What
+from kafkakit.execution.decide.journal import Layers, Promise, RunState, What
 from kafkakit.execution.decide.status import (
     CopyState,
     CopyView,
@@ -226,8 +227,8 @@ def test_eta_now_counts_what_flies_and_what_waits_against_the_promise() -> None:
 @pytest.mark.parametrize(
     ("now_s", "words"),
     [
-        (5, "30s left, 5s to 3m 15s forecast at the start"),
-        (60, "30s left, 0s to 2m 20s forecast at the start"),
+        (5, "30s left (the first forecast said 5s to 3m 15s from here)"),
+        (60, "30s left (the first forecast said 0s to 2m 20s from here)"),
         (300, "30s left, should have ended 1m 40s ago"),
     ],
 )
@@ -666,6 +667,69 @@ def test_the_last_look_of_a_watch_is_all_new() -> None:
     assert (last.moves, last.throttled.brokers, cluster.reads["snapshot"]) == ((), {}, 2)
     assert last.health is not None
     assert last.health.at == clock.now()
+
+
+def test_a_watch_stays_while_a_process_holds_the_lease() -> None:
+    cluster, clock = Counting({1: None, 2: None, 3: None}, line_rate=10 * MB), FakeClock()
+    cluster.add_topic("t", {0: (1, 2)}, size_bytes=200 * MB)
+    clock.on_sleep.append(cluster.advance)
+    looks: list[StatusView] = []
+
+    def show(view: StatusView) -> None:
+        looks.append(view)
+        if len(looks) == 30:  # the run plans for so long, and moves then
+            cluster.reassign({KEY: (3, 2)})
+
+    def beating() -> HeldLease:
+        free = len(looks) >= 60
+        held = lease(7, free=free)
+        assert held.record is not None
+        return replace(held, record=replace(held.record, beats=len(looks)))
+
+    watching = Observer(cluster, clock, Ledger(), beating, window_s=20.0, program="kafkakit")
+    retrier = Retrier(clock, None, 90.0)  # type: ignore[arg-type]
+    last = watch(watching, clock, retrier, interval_s=5.0, after_look=lambda _: None, show=show)
+    assert len(looks) >= 60
+    assert any(view.moves for view in looks)
+    assert last.lease is not None
+    assert not last.lease.is_held
+
+
+def test_a_watch_does_not_wait_for_a_lease_that_nobody_renews() -> None:
+    cluster, clock = Counting({1: None, 2: None}), FakeClock()
+    watching = Observer(cluster, clock, Ledger(), lambda: lease(7), window_s=20.0, program="kafkakit")
+    retrier = Retrier(clock, None, 90.0)  # type: ignore[arg-type]
+    watch(watching, clock, retrier, interval_s=5.0, after_look=lambda _: None, show=lambda _: None)
+    assert 15.0 <= clock.elapsed <= 60.0
+    local = HeldLease(locked_by="process 5 of ops")
+    assert local.is_in_use
+    assert not HeldLease().is_in_use
+
+
+def test_the_total_of_a_watch_does_not_shrink_as_moves_end() -> None:
+    cluster, clock = Counting({1: None, 2: None, 3: None}, line_rate=10 * MB), FakeClock()
+    cluster.add_topic("t", {0: (1, 2)}, size_bytes=100 * MB)
+    cluster.add_topic("u", {0: (1, 2)}, size_bytes=20 * MB)
+    cluster.reassign({KEY: (3, 2), TopicPartition("u", 0): (3, 2)})
+    watching, totals = observer(cluster, clock), []
+    clock.on_sleep.append(cluster.advance)
+    while cluster.reassignments():
+        view = watching.look()
+        totals.append(view.total_bytes + view.ended_bytes)
+        assert f" of {format_bytes(120 * MB)} copied" in render_status(view)
+        assert f" of {format_bytes(120 * MB)}, " in f"{status_line(view)}, "
+        clock.sleep(2.0)
+    assert set(totals) == {120 * MB}
+    assert len(totals) > 5
+
+
+def test_what_a_run_has_left_is_told_with_its_whole() -> None:
+    _, run = cluster_and_run()
+    view = view_run(run, (), None, NOW.timestamp(), "kafkakit")
+    assert (view.left_bytes, view.total_bytes) == (400 * MB, 400 * MB)
+    sent = Layers[TopicPartition, tuple[int, ...]]().plus({KEY: (3, 2)})
+    later = view_run(replace(run, state=replace(run.state, submitted=sent)), (), None, NOW.timestamp(), "kafkakit")
+    assert (later.left_bytes, later.total_bytes) == (300 * MB, 400 * MB)
 
 
 def test_throttles_without_moves_are_named_whoever_set_them() -> None:

@@ -10,6 +10,7 @@ from jsonschema import Draft202012Validator
 from kafkakit.core.cluster_facts import ConfigChange, ConfigOp, ItemError, ResourceKind
 from kafkakit.core.errors import InfeasibleError, InterruptedRunError, OperationFailedError, RefusedError, TryLaterError
 from kafkakit.core.model import TopicPartition
+from kafkakit.execution.decide.runs import Commands
 from kafkakit.execution.decide.schedule.work import Rates
 from kafkakit.execution.decide.throttle import FOLLOWER_LIST, FOLLOWER_RATE, LEADER_LIST, LEADER_RATE
 from tests.clusters.plans import make_plan
@@ -130,8 +131,33 @@ def test_other_cluster_changed_list_and_foreign_move_are_refused() -> None:
         bench.apply(allow_drift=True)
     bench = make_bench(line_rate=1.0)
     bench.cluster.reassign({bench.plan.moves[0].key: (2, 3, 4)})
-    with pytest.raises(RefusedError, match="other moves run"):
+    with pytest.raises(RefusedError, match="other moves run") as refused:
         bench.apply(allow_drift=True)
+    assert refused.value.hint == "wait for them, or cancel them:\nkafkakit --profile p reassign abort --partition t-0"
+
+
+def test_a_foreign_move_to_a_dead_broker_is_not_waited_for() -> None:
+    for key, words in ((TopicPartition("t", 0), "other moves run"), (TopicPartition("w", 0), "not of this run")):
+        bench = make_bench()
+        bench.cluster.add_topic("w", {0: (1, 2, 3)}, size_bytes=MB)
+        bench.cluster.add_broker(9)
+        bench.cluster.reassign({key: (1, 2, 9)})
+        bench.cluster.kill(9)
+        with pytest.raises(RefusedError, match=words) as refused:
+            bench.apply()
+        assert str(refused.value.hint).rpartition("\n")[2] == f"kafkakit --profile p reassign abort --partition {key}"
+        with pytest.raises(RefusedError, match="cannot end while broker 9 is not alive") as waited:
+            bench.apply(wait_for_others=True, stall_timeout_s=60.0)
+        assert waited.value.hint == f"kafkakit --profile p reassign abort --partition {key}"
+        assert [name for name, _ in bench.cluster.calls] == ["reassign"]
+
+
+def test_a_foreign_rate_is_refused_with_the_command_that_removes_it() -> None:
+    bench = make_bench()
+    bench.cluster.brokers[4].configs[FOLLOWER_RATE] = "1000"
+    with pytest.raises(RefusedError, match="1 replication rates") as refused:
+        bench.apply(rate=20 * MB)
+    assert str(refused.value.hint).rpartition("\n")[2] == "kafkakit --profile p reassign cleanup --all"
 
 
 def test_dead_destination_is_refused_by_name_and_dead_source_is_not() -> None:
@@ -146,20 +172,50 @@ def test_dead_destination_is_refused_by_name_and_dead_source_is_not() -> None:
     assert outcome.ok
 
 
-def test_topic_deleted_before_or_during_the_run_is_reported_and_the_rest_is_done() -> None:
+def test_a_topic_that_is_deleted_during_a_run_is_noted_and_the_rest_is_done() -> None:
     bench = make_bench(line_rate=5 * MB)
     bench.clock.on_sleep.append(lambda _: bench.cluster.topics.pop("u", None))
     outcome = bench.apply(rate=20 * MB)
-    assert not outcome.ok
-    assert "u-0" in outcome.problems[0]
+    assert (outcome.ok, outcome.verdict, outcome.next_commands) == (True, "applied", ())
+    assert outcome.notes == ("left out, 1 topic deleted since the plan was made: u-0",)
     assert bench.lists()["t", 0] == (4, 2, 3)
-    assert not bench.journal().state.throttled
+    state = bench.journal().state
+    assert (state.throttled, state.unsettled) == (False, False)
     verify_journal(bench.file.data)
-    with pytest.raises(RefusedError, match="u-0 is gone"):
+    again = bench.apply()
+    assert (again.ok, again.verdict, again.notes) == (True, "already applied", outcome.notes)
+
+
+def test_a_topic_that_is_deleted_before_the_run_is_drift() -> None:
+    bench = make_bench()
+    bench.cluster.topics.pop("u")
+    with pytest.raises(RefusedError, match="u-0 is gone") as refused:
         bench.apply()
+    assert refused.value.hint == "continue with --allow-drift, or make a new plan"
+    commands = Commands(program="kafkakit", plan="p.json", operation="kafkakit broker drain 1 --yes")
+    with pytest.raises(RefusedError, match="u-0 is gone") as refused:
+        bench.apply(commands=commands)
+    assert str(refused.value.hint).endswith("plan the rest anew:\nkafkakit broker drain 1 --yes --replan")
+    done = bench.apply(allow_drift=True)
+    assert (done.ok, done.notes) == (True, ("left out, 1 topic deleted since the plan was made: u-0",))
+
+
+def test_a_topic_that_is_made_anew_leads_to_the_close_of_the_run() -> None:
+    """The hint was the command that had just failed, in a circle."""
+    bench = make_bench(line_rate=5 * MB)
+
+    def make_anew(_: float) -> None:
+        bench.clock.on_sleep.remove(make_anew)
+        bench.cluster.topics.pop("u")
+        bench.cluster.add_topic("u", {0: (1, 2, 3)}, size_bytes=MB)
+
+    bench.clock.on_sleep.append(make_anew)
+    outcome = bench.apply(rate=20 * MB)
+    assert "topic recreated" in outcome.problems[0]
+    assert outcome.next_commands == (f"kafkakit --profile p reassign close --run {bench.journal().state.run_id}",)
     again = bench.apply(allow_drift=True)
-    assert again.verdict == "already applied"
-    assert "topic gone" in again.problems[0]
+    assert again.next_commands == outcome.next_commands
+    assert bench.journal().state.unsettled, "so that it can be closed"
 
 
 def test_destination_killed_mid_move_stops_the_run_lifts_throttles_and_rollback_works() -> None:

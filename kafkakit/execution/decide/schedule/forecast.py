@@ -442,7 +442,8 @@ def eta_line(schedule: Schedule, forecast: Forecast | None = None) -> str:
     eta, bound = format_span(schedule.makespan_s), f" (bound {format_span(schedule.bound_s)})"
     if forecast is not None and forecast.is_interval:
         eta = f"{format_span(forecast.least_s)} to {format_span(forecast.most_s)}"
-        bound = "" if forecast.basis else bound  # which holds for known rates alone
+        # It holds for known rates, and not for short runs: brokers let 10 s of a throttle through at once.
+        bound = "" if forecast.basis or forecast.least_s < schedule.bound_s else bound
     line = f"ETA {eta}{bound}"
     return f"{line}, bottleneck {bottleneck_words(schedule.bottleneck)}" if schedule.bottleneck else line
 
