@@ -371,7 +371,8 @@ def given_options(ctx: typer.Context) -> dict[str, str]:
         if source is not None and source.name == "COMMANDLINE":
             found[param.name] = next((name for name in param.opts if name.startswith("--")), param.opts[0])
         elif source is not None and source.name == "ENVIRONMENT":
-            found[param.name] = param.envvar if isinstance(param.envvar, str) else param.envvar[0]
+            names = [param.envvar] if isinstance(param.envvar, str) else [*(param.envvar or ())]
+            found[param.name] = names[0] if names else param.name
     return found
 
 

@@ -425,8 +425,7 @@ def test_a_window_that_ended_some_time_ago_is_new_enough(org: Org) -> None:
     begun_ms = org.desk.clock.now().timestamp() * 1000 - 200_000
     org.datadog.points = {f"host-{n}": [(begun_ms, 300_000.0)] for n in (1, 2, 3)}
     words = ("explain", *COPIES, "--metrics-window", "2m", "--min-rate", "1kB", "--cap-map", '{"big": 1}', "-o", "json")
-    words = (*words, "--law", "slo")
-    reasons = org.run(*words).json["reasons"]
+    reasons = org.run(*words, "--law", "slo").json["reasons"]
     assert {r["why"] for r in reasons} == {"1 MB/s less 10% reserve and 300 kB/s of clients"}
 
 

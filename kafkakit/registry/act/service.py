@@ -515,8 +515,8 @@ def run_server(
 ) -> None:
     """Run until a stop is requested, looking at `files` each second.
 
-    Raises `ServiceStoppedError` for SIGTERM and Ctrl-C, and `OperationFailedError` if the reader has ended, or sends what cannot
-    be taken in.
+    Raises `ServiceStoppedError` for SIGTERM and Ctrl-C, and `OperationFailedError` if the reader has ended, or sends
+    what cannot be taken in.
     """
     try:
         server.start(reader)
