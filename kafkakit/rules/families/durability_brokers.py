@@ -385,6 +385,38 @@ def internal_topic_rf(cluster: LintCluster, limits: Limits) -> Violations:
                 )
 
 
+@broker_rule("KKD124", ERROR, CORE, fix=Fix.UNSAFE)
+def min_isr_above_replicas(broker: LintBroker, cluster: LintCluster, limits: Limits) -> Violations:
+    """A topic that the broker makes needs more replicas in sync than it has.
+
+    Why: no write with acks=all to such a topic ever succeeds: with `transaction.state.log.min.isr` above its
+    replication factor there are no transactions, with `min.insync.replicas` above `default.replication.factor` no topic
+    that is made by default takes a record.
+    Source: Kafka documentation, `min.insync.replicas`, `transaction.state.log.min.isr`.
+
+    Bad:
+        brokers: [{id: 1, config: {min.insync.replicas: "3", default.replication.factor: "2"}}]
+
+    Good:
+        brokers: [{id: 1, config: {min.insync.replicas: "2", default.replication.factor: "3"}}]
+    """
+    if not broker.is_broker:
+        return
+    config = broker.config.given()
+    for isr_key, rf_key in ((MIN_ISR, DEFAULT_RF), *ISR_KEYS):
+        # Who sets neither relies on topics that are made with a factor of their own.
+        if not config.declared(isr_key) or (rf_key == DEFAULT_RF and not config.declared(rf_key)):
+            continue
+        minimum, replicas = config.number(isr_key), config.number(rf_key) or 3
+        if minimum is not None and 0 < replicas < minimum:
+            yield set_to(
+                isr_key,
+                str(max(replicas - 1, 1)),
+                f"{isr_key} is {minimum}, {rf_key} {replicas}: no write with acks=all succeeds",
+                observed=str(minimum),
+            )
+
+
 @broker_rule("KKD115", ERROR, STRICT, fix=Fix.UNSAFE)
 def internal_topic_min_isr(broker: LintBroker, cluster: LintCluster, limits: Limits) -> Violations:
     """An internal topic needs all its replicas in sync.
@@ -411,6 +443,8 @@ def internal_topic_min_isr(broker: LintBroker, cluster: LintCluster, limits: Lim
             replicas = 3
         # One replica with a minimum of one is what a single broker has; KKD114 is about it where there are more.
         if minimum is None or replicas is None or minimum < replicas or replicas == 1 == minimum:
+            continue
+        if minimum > replicas and config.declared(isr_key):  # KKD124
             continue
         yield set_to(
             isr_key,

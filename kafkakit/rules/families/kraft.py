@@ -325,3 +325,30 @@ def metadata_dir_shared(broker: LintBroker, cluster: LintCluster, limits: Limits
             key="metadata.log.dir",
             expected="a folder of its own",
         )
+
+
+@broker_rule("KKQ858", ERROR, CORE)
+def unlike_ids(broker: LintBroker, cluster: LintCluster, limits: Limits) -> Violations:
+    """A node has a node.id and another broker.id.
+
+    Why: broker.id is the old name of node.id, and a node that has both with different values does not start:
+    "`node.id` and `broker.id` must be set to the same value".
+    Source: Kafka, `KafkaConfig.validateValues`.
+
+    Bad:
+        brokers: [{config: {process.roles: broker, node.id: "1", broker.id: "2"}}]
+
+    Good:
+        brokers: [{config: {process.roles: broker, node.id: "1"}}]
+    """
+    config = broker.config.given()
+    node, old = config.declared("node.id"), config.declared("broker.id")
+    if node is None or old is None or node.text.strip() == old.text.strip():
+        return
+    if to_int(node.text) != to_int(old.text):
+        yield Violation(
+            message=f"node.id is {node.text} and broker.id is {old.text}: the node does not start",
+            key="broker.id",
+            expected=f"{node.text}, or no broker.id",
+            refused=True,
+        )

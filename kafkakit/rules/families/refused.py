@@ -1,10 +1,13 @@
 """C, D, B, G: pairs of settings that a broker checks when it starts, and refuses."""
 
+from collections import Counter
+from ipaddress import ip_address
 from typing import NamedTuple
 
-from kafkakit.core.quantities import format_bytes, format_span
+from kafkakit.core.quantities import counted, format_bytes, format_span
+from kafkakit.rules.cluster_facts import Listener, listeners_of
 from kafkakit.rules.config_defs import minor_key
-from kafkakit.rules.effective import BrokerConfig, Source
+from kafkakit.rules.effective import BrokerConfig, Source, to_int
 from kafkakit.rules.judging import DYNAMIC
 from kafkakit.rules.rule import (
     CORE,
@@ -355,3 +358,61 @@ def _group_lists(broker: LintBroker) -> Violations:
                 expected=f"-1 to {replicas}",
                 refused=True,
             )
+
+
+@broker_rule("KKB515", ERROR, CORE)
+def listener_endpoints(broker: LintBroker, cluster: LintCluster, limits: Limits) -> Violations:
+    """A listener has no port, or two listeners have one name or one port.
+
+    Why: a node does not start: "Each listener must have a different port", "Each listener must have a different name".
+    Two listeners may share a port if one has an IPv4 address and the other an IPv6 address, and advertised.listeners
+    may name a port twice.
+    Source: Kafka, `SocketServerConfigs.listenerListToEndPoints`.
+
+    Bad:
+        brokers: [{id: 1, config: {listeners: "SSL://:9092,CLIENTS://:9092"}}]
+
+    Good:
+        brokers: [{id: 1, config: {listeners: "SSL://:9092,CLIENTS://:9093"}}]
+    """
+    config = broker.config.given()
+    for key in ("listeners", "advertised.listeners"):
+        listeners = listeners_of(config, key)
+        for listener in listeners:
+            if to_int(listener.port) is None:
+                yield Violation(
+                    message=f"{key}: listener {listener.name} has no port: the node does not start",
+                    key=key,
+                    expected="NAME://HOST:PORT",
+                    subject=f"port of {listener.name}",
+                    refused=True,
+                )
+        names = Counter(listener.name.upper() for listener in listeners)
+        for name in sorted(name for name, number in names.items() if number > 1):
+            yield Violation(
+                message=f"{key} has {counted(names[name], 'listener')} of the name {name}: the node does not start",
+                key=key,
+                expected="a different name for each listener",
+                subject=name,
+                refused=True,
+            )
+    ports: dict[int, list[Listener]] = {}
+    for listener in listeners_of(config):
+        ports.setdefault(to_int(listener.port) or 0, []).append(listener)
+    for port, found in sorted(ports.items()):
+        if port and len(found) > 1 and sorted(map(_ip_version, found)) != [4, 6]:
+            yield Violation(
+                message=f"listeners {' and '.join(f.name for f in found)} have port {port}: the node does not start",
+                key="listeners",
+                expected="a different port for each listener",
+                subject=str(port),
+                refused=True,
+            )
+
+
+def _ip_version(listener: Listener) -> int:
+    """4 or 6 for an address, 0 for a name and for none."""
+    try:
+        return ip_address(listener.host).version
+    except ValueError:
+        return 0

@@ -243,7 +243,7 @@ def anonymous_super_user(broker: LintBroker, cluster: LintCluster, limits: Limit
         yield Violation(message=f"{', '.join(sorted(found))} may do everything", key="super.users")
 
 
-@broker_rule("KKS810", ERROR, STRICT)
+@broker_rule("KKS810", ERROR, CORE)
 def unroutable_advertised(broker: LintBroker, cluster: LintCluster, limits: Limits) -> Violations:
     """A broker tells its clients to connect to 0.0.0.0.
 

@@ -565,6 +565,12 @@ CASES_DURABILITY = [
     ("KKD114", broker_durability("transaction.state.log.replication.factor: '1'", "broker_count: 1\n"), ""),
     ("KKD114", THREE + "topics: [{name: __consumer_offsets, replication_factor: 2}]", "E"),
     ("KKD114", THREE + "topics: [{name: __consumer_offsets, replication_factor: 3}]", ""),
+    ("KKD124", broker_durability("transaction.state.log.min.isr: '4'"), "E"),
+    ("KKD124", broker_durability("transaction.state.log.min.isr: '3'"), ""),
+    ("KKD124", broker_durability("min.insync.replicas: '3'"), ""),
+    ("KKD124", broker_durability("min.insync.replicas: '3', default.replication.factor: '3'"), ""),
+    ("KKD124", broker_durability("min.insync.replicas: '3', default.replication.factor: '2'"), "E"),
+    ("KKD115", broker_durability("transaction.state.log.min.isr: '4'"), ""),
     ("KKD115", broker_durability("transaction.state.log.min.isr: '3'"), "E"),
     ("KKD115", broker_durability("transaction.state.log.min.isr: '2'"), ""),
     (

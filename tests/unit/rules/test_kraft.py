@@ -90,6 +90,10 @@ CASES = [
     ("KKQ857", node("process.roles: broker, log.dirs: '/a'"), ""),
     ("KKQ857", node("process.roles: broker, log.dirs: '/a,/b', metadata.log.dir: /m"), ""),
     ("KKQ857", "brokers: [{id: 1}]", SKIPPED),
+    ("KKQ858", "brokers: [{config: {node.id: '1', broker.id: '2'}}]", "E"),
+    ("KKQ858", "brokers: [{config: {node.id: '1', broker.id: '-1'}}]", "E"),
+    ("KKQ858", "brokers: [{config: {node.id: '1', broker.id: '01'}}]", ""),
+    ("KKQ858", "brokers: [{config: {broker.id: '2'}}]", ""),
 ]
 
 

@@ -247,6 +247,19 @@ JAAS = f'org.apache.kafka.common.security.plain.PlainLoginModule required userna
         ("KKS809", broker_security("super.users: 'User:ANONYMOUS2'"), 0),
         ("KKS810", broker_security("advertised.listeners: 'SSL://0.0.0.0:9093'"), 1),
         ("KKS810", broker_security("listeners: 'SSL://:9093'"), 0),
+        ("KKB515", broker_security("listeners: 'SSL://:9092,B://:9092,C://:9092'"), 1),
+        ("KKB515", broker_security("listeners: 'SSL://127.0.0.1:9092,B://127.0.0.2:9092'"), 1),
+        ("KKB515", broker_security("listeners: 'SSL://127.0.0.1:9092,B://[::1]:9092'"), 0),
+        ("KKB515", broker_security("listeners: 'SSL://127.0.0.1:9092,B://[::1]:9092,C://:9092'"), 1),
+        ("KKB515", broker_security("listeners: 'SSL://:0,B://:0'"), 0),
+        ("KKB515", broker_security("listeners: 'SSL://:9092,ssl://:9093'"), 1),
+        ("KKB515", broker_security("listeners: 'SSL://:9092', advertised.listeners: 'SSL://a:9092,SSL://b:9092'"), 1),
+        (
+            "KKB515",
+            broker_security("listeners: 'SSL://:1,B://:2', advertised.listeners: 'SSL://a:9092,B://a:9092'"),
+            0,
+        ),
+        ("KKB515", broker_security("listeners: 'SSL://:9092', advertised.listeners: 'SSL://a'"), 1),
         (
             "KKS810",
             broker_security(
