@@ -42,6 +42,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.path.name not in LONGEST)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def printed_commands_are_parsed() -> None:
+    """A command that a message names is parsed by the command line when a test makes it."""
+    from tests.rigs.printed_commands import parse_when_made
+
+    parse_when_made()
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Print what tests recorded as `summary`, such as how many states were explored."""
     for report in (*terminalreporter.getreports("passed"), *terminalreporter.getreports("failed")):

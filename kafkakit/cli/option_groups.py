@@ -93,19 +93,24 @@ def recorded_words(command: str, *groups: object) -> dict[str, str]:
 
 def option_words(group: object) -> tuple[str, ...]:
     """The options of a group whose value is not the usual one, as typed on a command line and quoted: `--max-in 7`."""
+    return tuple(flag if value is None else f"{flag} {quote(value)}" for flag, value in given_options(group))
+
+
+def given_options(group: object) -> tuple[tuple[str, str | None], ...]:
+    """The options of a group whose value is not the usual one, for a `ShellCommand`; None is the value of a switch."""
     types = get_type_hints(type(group), include_extras=True)
-    words: list[str] = []
+    found: list[tuple[str, str | None]] = []
     for each in fields(group):  # type: ignore[arg-type]
         value = getattr(group, each.name)
         if is_dataclass(value):  # a group in the group
-            words += option_words(value)
+            found += given_options(value)
             continue
         if value in (each.default, None, "", []):
             continue
         flag = _flag(each.name, _annotation(each, types))
         values = value if isinstance(value, (list, tuple)) else [value]
-        words += [flag] if value is True else [f"{flag} {quote(str(item))}" for item in values]
-    return tuple(words)
+        found += [(flag, None)] if value is True else [(flag, str(item)) for item in values]
+    return tuple(found)
 
 
 def _flag(name: str, annotation: Any) -> str:

@@ -4,9 +4,10 @@ Short lists become parts of sentences. Text from outside is made printable befor
 in it moves a cursor or begins a line.
 """
 
+import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from datetime import datetime
 from enum import Enum
 from typing import cast
@@ -119,6 +120,65 @@ def _escape_for_shell(char: str) -> str:
     if char in "\\'":
         return "\\" + char
     return char if char.isprintable() else "".join(f"\\x{b:02x}" for b in char.encode("utf-8", "surrogatepass"))
+
+
+OptionValue = str | int | bool | tuple[str, ...] | None
+_VERB = re.compile(r"[a-z][a-z0-9-]*( [a-z][a-z0-9-]*)*", re.ASCII)
+_OPTION = re.compile(r"--[a-z][a-z0-9-]*|-X", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class ShellCommand:
+    """A command of kafkakit that a message names: `str` of it can be pasted.
+
+    `program` is how kafkakit is called, as a shell line (`kafkakit --profile prod`), `verb` the words of the command,
+    `options` are flags with a value, or None for a switch. `tests/rigs/printed_commands.py` parses every one that a
+    test makes with the command line's own definitions, and compares each place in the source that makes one.
+    """
+
+    verb: str
+    arguments: tuple[str, ...] = ()
+    options: tuple[tuple[str, str | None], ...] = ()
+    program: str = "kafkakit"
+
+    def __post_init__(self) -> None:
+        if not _VERB.fullmatch(self.verb):
+            raise ValueError(f"{self.verb!r} is not a command")
+        wrong = [flag for flag, _ in self.options if not _OPTION.fullmatch(flag)]
+        if wrong:
+            raise ValueError(f"{wrong[0]!r} is not an option")
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The words after the program's name. An argument that begins with a dash stands behind `--`, last."""
+        flags = tuple(word for flag, value in self.options for word in (flag, value) if word is not None)
+        dashed = any(word.startswith("-") and word != "-" for word in self.arguments)
+        return (
+            (*self.verb.split(), *flags, "--", *self.arguments)
+            if dashed
+            else (*self.verb.split(), *self.arguments, *flags)
+        )
+
+    def __str__(self) -> str:
+        return " ".join([self.program, *map(quote, self.words)])
+
+
+def shell_command(verb: str, *arguments: str, program: str = "kafkakit", **options: OptionValue) -> ShellCommand:
+    """A command with options named as in Python: `shell_command("topicmappr drain", brokers="3", min_rack_ids=2)`.
+
+    True is a switch; None, False and the empty text leave an option out; several values repeat it. A name that Python
+    reserves ends with `_`.
+    """
+    found: list[tuple[str, str | None]] = []
+    for name, value in options.items():
+        flag = f"--{name.rstrip('_').replace('_', '-')}"
+        if value is True:
+            found.append((flag, None))
+        elif isinstance(value, tuple):
+            found += [(flag, each) for each in value]
+        elif value is not None and value is not False and value != "":
+            found.append((flag, str(value)))
+    return ShellCommand(verb, arguments, tuple(found), program)
 
 
 _SHOWN = 8

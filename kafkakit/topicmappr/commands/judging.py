@@ -11,14 +11,13 @@ import typer
 
 from kafkakit.cli.command_classes import cli_context
 from kafkakit.cli.completion import BROKER_CHOICE, TOPIC_CHOICE
-from kafkakit.cli.option_groups import RECORDED, option, option_words, recorded_as, recorded_words, with_option_groups
+from kafkakit.cli.option_groups import RECORDED, given_options, option, recorded_as, recorded_words, with_option_groups
 from kafkakit.cli.search_watch import showing_phases
 from kafkakit.cli.session import finish
 from kafkakit.core.columns import without_collector
 from kafkakit.core.findings import FailOn
 from kafkakit.core.quantities import parse_percent, parse_size
 from kafkakit.core.selection import parse_broker_list, parse_patterns
-from kafkakit.core.text import quote
 from kafkakit.topicmappr.commands import options as shared
 from kafkakit.topicmappr.commands.options import ConstraintOptions, KafkaKitClusterOptions, observed_storage
 from kafkakit.topicmappr.decide.requests import Metric
@@ -78,9 +77,10 @@ class CheckOptions:
             max_disk_use=parse_percent(self.max_disk_use, "--max-disk-use"),
             topic_words=self.topics or ".*",
             constraints=tags.constraints,
-            constraint_words=" ".join(option_words(tags)),
+            topics_exclude_words=self.topics_exclude,
+            constraint_options=given_options(tags),
             program=program,
-            context=f" --snapshot {quote(str(snapshot))}" if snapshot else "",
+            snapshot=str(snapshot) if snapshot else "",
         )
 
 

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from itertools import chain
 from math import ceil, floor
 from typing import TYPE_CHECKING
@@ -20,6 +21,7 @@ from kafkakit.core.model import Broker, ClusterSnapshot, Partition
 from kafkakit.core.plan import StorageFacts
 from kafkakit.core.quantities import agreeing, counted, format_bytes, format_percent
 from kafkakit.core.selection import TopicSelection, select_topics
+from kafkakit.core.text import ShellCommand
 from kafkakit.placement.broker_disks import BrokerDisks, DirStorage, broker_disks
 from kafkakit.placement.group_rule import GroupRule
 from kafkakit.topicmappr.decide.check_rules import RULES, CheckRequest, Hints, finding
@@ -150,7 +152,7 @@ def _unchecked(subject: Subject, disks_known: bool) -> tuple[str, ...]:
     """The rules that could not be checked with what was given, in the catalogue's order."""
     missing = set()
     if not subject.request.replication:
-        missing.add("low-replication")
+        missing |= {"low-replication", "high-replication"}
     if subject.request.brokers is None:
         missing.add("broker-set")
     if not disks_known:
@@ -197,7 +199,7 @@ def share_limits(total: int, weights: Mapping[int, int], band: Fraction) -> dict
 
 def unknown_sizes(subject: Subject, disks: BrokerDisks) -> Iterator[Finding]:
     """Brokers that gave no sizes, disks of unknown size, and partitions without any known copy."""
-    snapshot, hint = subject.snapshot, subject.hints.snapshot()
+    snapshot, hint = subject.snapshot, str(subject.hints.snapshot())
     if not snapshot.sizes_taken and not subject.table.sized.any():
         yield finding("unknown-size", "snapshot", "was taken without sizes", hint)
         return
@@ -208,7 +210,9 @@ def unknown_sizes(subject: Subject, disks: BrokerDisks) -> Iterator[Finding]:
             yield finding("unknown-size", f"broker {broker.id}", f"gave no sizes: {reason}", hint)
         elif storage.capacity_bytes is None:
             yield finding("unknown-size", f"broker {broker.id}", "the size of its disks is not known", hint)
-    yield from by_topic(subject, "unknown-size", ~subject.table.sized, "have no known size", hint)
+    yield from by_topic(
+        subject, "unknown-size", ~subject.table.sized, "have no known size", lambda _: subject.hints.snapshot()
+    )
 
 
 def broker_shares(subject: Subject, disks: BrokerDisks) -> Iterator[Finding]:
@@ -227,7 +231,7 @@ def broker_shares(subject: Subject, disks: BrokerDisks) -> Iterator[Finding]:
             used[broker], low, high, f"{format_bytes(used[broker])} used of {format_bytes(capacity[broker])}"
         )
         if text:
-            yield finding("broker-share", f"broker {broker}", text, subject.hints.rebalance())
+            yield finding("broker-share", f"broker {broker}", text, str(subject.hints.rebalance()))
 
 
 def dir_shares(subject: Subject, broker: int, dirs: tuple[DirStorage, ...]) -> Iterator[Finding]:
@@ -242,7 +246,7 @@ def dir_shares(subject: Subject, broker: int, dirs: tuple[DirStorage, ...]) -> I
             d.replica_bytes, *limits[n], f"{format_bytes(d.replica_bytes)} in {counted(d.replicas, 'replica')}"
         )
         if text:
-            yield finding("dir-share", f"broker {broker} {d.path}", text, subject.hints.level_dirs(broker))
+            yield finding("dir-share", f"broker {broker} {d.path}", text, str(subject.hints.level_dirs(broker)))
 
 
 def _distance(amount: int, low: int, high: int) -> int:
@@ -267,7 +271,7 @@ def disk_use(subject: Subject, broker: int, dirs: tuple[DirStorage, ...], disks:
     for where, total, free in uses:
         if total and free is not None and (use := Fraction(total - free, total)) > limit:
             text = f"{format_percent(use)} of {format_bytes(total)} in use, more than {format_percent(limit)}"
-            yield finding("disk-use", where, text, subject.hints.rebalance())
+            yield finding("disk-use", where, text, str(subject.hints.rebalance()))
 
 
 def dir_states(subject: Subject, broker: int, dirs: tuple[DirStorage, ...]) -> Iterator[Finding]:
@@ -279,7 +283,7 @@ def dir_states(subject: Subject, broker: int, dirs: tuple[DirStorage, ...]) -> I
             yield finding("failed-dir", where, f"is offline: {d.error}", hint)
         elif d.cordoned and d.replicas:
             text = f"is cordoned and holds {counted(d.replicas, 'replica')} ({format_bytes(d.replica_bytes)})"
-            yield finding("cordoned-dir", where, text, subject.hints.rebalance(), d.replicas)
+            yield finding("cordoned-dir", where, text, str(subject.hints.rebalance()), d.replicas)
 
 
 def leader_shares(subject: Subject) -> Iterator[Finding]:
@@ -299,7 +303,7 @@ def leader_shares(subject: Subject) -> Iterator[Finding]:
     for broker, count in sorted(leads.items(), key=lambda item: (-_distance(item[1], low, high), item[0])):
         if not low <= count <= high:
             text = f"is first replica of {counted(count, 'partition')}, an even part is {low} to {high}"
-            yield finding("leader-share", f"broker {broker}", text, subject.hints.leaders())
+            yield finding("leader-share", f"broker {broker}", text, str(subject.hints.leaders()))
 
 
 def health_findings(subject: Subject) -> Iterator[Finding]:
@@ -336,16 +340,17 @@ def copies_in_sync(subject: Subject) -> Iterator[Finding]:
     live_in_sync = table.counted(table.isr_part[table.among(subject.live, table.isr_broker)])
     live_copies: Ints = np.where(table.isr_known, live_in_sync, table.counted(table.part[live]))
     lost = np.logical_and(live_copies == 0, table.length > 0)
-    again = f"start the brokers that hold the copies again, then: {subject.hints.check()}"
+    hints = subject.hints
+    again = Repair("start the brokers that hold the copies again", hints.check)
     yield from by_topic(subject, "no-live-copy", lost, "have no live copy in sync", again, list_of(table))
     few = table.isr_known & ~lost & (live_in_sync < table.min_isr)
     what = "have fewer live copies in sync than min.insync.replicas"
-    hint = f"restart the brokers that lag, or give the topic more replicas: {subject.hints.replicate()}"
-    yield from by_topic(subject, "below-min-isr", few, what, hint, list_of(table))
+    again = Repair("start the brokers that lag or are dead again, or wait for them to catch up", hints.check)
+    yield from by_topic(subject, "below-min-isr", few, what, again, list_of(table))
     behind = ~lost & ~few & (table.lagging > 0)
     what = "have replicas that are not in sync"
-    hint = f"start dead brokers again or wait for them to catch up, then: {subject.hints.check()}"
-    yield from by_topic(subject, "under-replicated", behind, what, hint, list_of(table))
+    again = Repair("start dead brokers again or wait for them to catch up", hints.check)
+    yield from by_topic(subject, "under-replicated", behind, what, again, list_of(table))
 
 
 def preferred_leaders(subject: Subject) -> Iterator[Finding]:
@@ -361,12 +366,14 @@ def preferred_leaders(subject: Subject) -> Iterator[Finding]:
     able &= ~table.isr_known | (table.counted(table.isr_part[synced]) > 0)
     bad = (table.leader >= 0) & (table.leader != first) & able & ~table.moving
     what = "are led by another replica than their first"
-    yield from by_topic(subject, "preferred-leader", bad, what, subject.hints.leaders())
+    yield from by_topic(subject, "preferred-leader", bad, what, subject.hints.leaders)
 
 
 def moves(subject: Subject) -> Iterator[Finding]:
     """Partitions that are being reassigned: their lists are about to change."""
-    yield from by_topic(subject, "moving", subject.table.moving, "are being reassigned", subject.hints.watch())
+    yield from by_topic(
+        subject, "moving", subject.table.moving, "are being reassigned", lambda _: subject.hints.watch()
+    )
 
 
 def placement_findings(subject: Subject) -> Iterator[Finding]:
@@ -390,7 +397,7 @@ def constraints(subject: Subject) -> Iterator[Finding]:
     faults = [tags.faults(topics[t], (), replicas_of(table, p)) for p, t in enumerate(table.topic.tolist())]
     for text in dict.fromkeys(found for row in faults for found in row):
         bad = np.array([text in row for row in faults], dtype=bool)
-        hint = subject.hints.fix_constraints()
+        hint = subject.hints.fix_constraints
         yield from by_topic(subject, "constraint", bad, f"break {text}", hint, list_of(table))
 
 
@@ -407,15 +414,38 @@ def replica_lists(subject: Subject) -> Iterator[Finding]:
     known = table.among([b.id for b in subject.snapshot.brokers], table.broker)
     bad[table.part[~known]] = True
     what = "have a list that is empty, or names a broker twice or one that is unknown"
-    yield from by_topic(subject, "replica-list", bad, what, subject.hints.onto(), list_of(subject.table))
+    yield from by_topic(subject, "replica-list", bad, what, subject.hints.onto, list_of(subject.table))
 
 
 def replication(subject: Subject) -> Iterator[Finding]:
-    """Fewer replicas than `--replication` asks for."""
-    wanted = subject.request.replication
-    bad = (subject.table.length > 0) & (subject.table.length < wanted)
-    what = f"have fewer than {wanted} replicas"
-    yield from by_topic(subject, "low-replication", bad, what, subject.hints.replicate(), list_of(subject.table))
+    """Fewer or more replicas than `--replication` asks for; without it, a topic whose partitions differ."""
+    import numpy as np
+
+    table, hints, wanted = subject.table, subject.hints, subject.request.replication
+    listed = table.length > 0
+    if wanted:
+        repair = partial(hints.replicate, wanted)
+        what = f"have fewer than {wanted} replicas"
+        yield from by_topic(subject, "low-replication", listed & (table.length < wanted), what, repair, list_of(table))
+        what = f"have more than {wanted} replicas"
+        yield from by_topic(subject, "high-replication", listed & (table.length > wanted), what, repair, list_of(table))
+        return
+    usual = {
+        topic: int(np.bincount(table.length[np.logical_and(table.topic == topic, listed)]).argmax())
+        for topic in np.unique(table.topic[listed]).tolist()
+    }
+    of_topic = np.array([usual.get(topic, 0) for topic in range(len(table.topics))], dtype=np.int64)
+    factor = dict(zip(table.topics, of_topic.tolist(), strict=True))
+    bad = listed & (table.length != of_topic[table.topic]) if len(of_topic) else listed
+    what = "have another number of replicas than the rest of the topic"
+    yield from by_topic(
+        subject,
+        "uneven-replication",
+        bad,
+        what,
+        lambda topic: hints.replicate(factor[topic], topic),
+        list_of(table),
+    )
 
 
 def racks(subject: Subject) -> Iterator[Finding]:
@@ -435,7 +465,7 @@ def racks(subject: Subject) -> Iterator[Finding]:
     cell_part, cell_rack = cells // len(names), cells % len(names)
     broken = GroupRule(minimum).broken_sets(table.part[racked], rack_by_id[at[racked]], table.partitions)
     asks = "put replicas on the same rack" if minimum == 0 else f"span fewer than {minimum} racks"
-    hint = subject.hints.fix_racks()
+    hint = subject.hints.fix_racks
     yield from by_topic(subject, "rack-rule", broken, asks, hint, _racks_of(subject))
     sizes = Counter(numbers[b.group] for b in subject.judged.values() if b.group)
     uneven = ~broken & _uneven(table.partitions, cell_part, cell_rack, in_cell, [sizes[n] for n in range(len(names))])
@@ -444,7 +474,7 @@ def racks(subject: Subject) -> Iterator[Finding]:
         "rack-spread",
         uneven,
         "put too many replicas on one rack",
-        subject.hints.fix_racks(spread=True),
+        partial(subject.hints.fix_racks, spread=True),
         _racks_of(subject),
     )
 
@@ -488,7 +518,7 @@ def broker_set(subject: Subject) -> Iterator[Finding]:
     bad = np.zeros(table.partitions, dtype=bool)
     bad[table.part[outside]] = True
     what = "have replicas outside of --brokers"
-    yield from by_topic(subject, "broker-set", bad, what, subject.hints.onto(), list_of(subject.table))
+    yield from by_topic(subject, "broker-set", bad, what, subject.hints.onto, list_of(subject.table))
 
 
 Describe = Callable[[int], str]
@@ -569,15 +599,31 @@ def _flat(lists: list[tuple[int, ...]]) -> Ints:
     return np.fromiter(chain.from_iterable(lists), dtype=np.int64, count=sum(map(len, lists)))
 
 
+Remedy = Callable[[str], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """What to do by hand, and the command of a topic that follows."""
+
+    first: str
+    command: Callable[[str], ShellCommand]
+
+    def __call__(self, topic: str) -> str:
+        """Both in words."""
+        return f"{self.first}, then: {self.command(topic)}"
+
+
 MAX_SUBJECTS = 10_000  # names of partitions that all findings of one rule carry together
 
 
 def by_topic(
-    subject: Subject, rule: str, bad: Bools, what: str, hint: str, describe: Describe | None = None
+    subject: Subject, rule: str, bad: Bools, what: str, repair: Remedy, describe: Describe | None = None
 ) -> Iterator[Finding]:
     """One finding for each topic with partitions in `bad`; `what` completes "3 of 12 partitions ...".
 
-    `describe` says more of the first three. All findings of a rule together carry up to `MAX_SUBJECTS` names.
+    `repair` makes the command for a topic; `describe` says more of the first three. All findings of a rule together
+    carry up to `MAX_SUBJECTS` names.
     """
     import numpy as np
 
@@ -598,7 +644,7 @@ def by_topic(
             rule,
             f"topic {table.topics[topic]}",
             f"{len(group)} of {total} {agreeing(len(group), what)}: {shown(first, len(group))}",
-            hint,
+            str(repair(table.topics[topic])),
             len(group),
             names,
         )

@@ -1,13 +1,14 @@
 """What the operator asked `topicmappr check` for, and its rules: names, severities and what each one says."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from kafkakit.core.errors import UsageError
 from kafkakit.core.findings import Finding, Rule, Severity
 from kafkakit.core.quantities import format_percent
 from kafkakit.core.selection import BrokerList
-from kafkakit.core.text import quote
+from kafkakit.core.text import OptionValue, ShellCommand, shell_command
 from kafkakit.topicmappr.decide.scope import NO_CONSTRAINTS, TagConstraints
 
 MAX_REPLICATION = 32_767
@@ -18,8 +19,8 @@ class CheckRequest:
     """The rules to hold a cluster against.
 
     No `topics` means all; no `brokers` means all live ones. `band`, `leader_band` and `max_disk_use` are parts
-    of one. `program` is how kafkakit is called, `context` is put into the commands that hints name
-    (` --snapshot prod.json`), `topic_words` are the topics as given.
+    of one. `program` is how kafkakit is called, `snapshot` the file that is judged, `topic_words`,
+    `topics_exclude_words` and `constraint_options` are what was given: they go into the commands that hints name.
     """
 
     topics: tuple[str, ...] = ()
@@ -32,9 +33,10 @@ class CheckRequest:
     max_disk_use: Fraction = Fraction(85, 100)
     topic_words: str = ".*"
     constraints: TagConstraints = NO_CONSTRAINTS
-    constraint_words: str = ""
+    topics_exclude_words: str = ""
+    constraint_options: tuple[tuple[str, str | None], ...] = ()
     program: str = "kafkakit"
-    context: str = ""
+    snapshot: str = ""
 
     def __post_init__(self) -> None:
         if not 0 <= self.replication <= MAX_REPLICATION:
@@ -50,6 +52,8 @@ RULES = (
     Rule("no-live-copy", _E, "every partition has a live copy in sync"),
     Rule("below-min-isr", _E, "every partition has at least min.insync.replicas live copies in sync"),
     Rule("low-replication", _E, "every partition has the replicas that --replication asks for"),
+    Rule("high-replication", _W, "no partition has more replicas than --replication asks for"),
+    Rule("uneven-replication", _W, "without --replication: all partitions of a topic have equally many replicas"),
     Rule("rack-rule", _E, "replicas of a partition are on different racks, or on --min-rack-ids of them"),
     Rule("constraint", _E, "replicas are where --spread-by, --affinity, --anti-affinity and broker sets let them be"),
     Rule("disk-use", _E, "no disk is fuller than --max-disk-use"),
@@ -76,63 +80,99 @@ def finding(rule: str, where: str, message: str, hint: str, count: int = 1, subj
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """The commands that repair things, for this run: same profile, snapshot and topics."""
+    """The commands that repair things, for this run: same profile, snapshot and exclusions.
+
+    Those that are about topics take the names that the finding is about; without any, the topics as given.
+    """
 
     request: CheckRequest
 
-    def fix_racks(self, *, spread: bool = False) -> str:
-        """Bring replica sets back under the rack rule, or spread them evenly over racks."""
-        racks = f" --min-rack-ids {self.request.min_rack_ids}" if self.request.min_rack_ids else ""
-        return self._planning("fix-racks", f"{' --spread' if spread else ''}{racks}")
+    def fix_racks(self, *topics: str, spread: bool = False) -> ShellCommand:
+        """Bring replica sets back under the rack rule, or spread them evenly over racks: that is a rule of its own."""
+        racks = None if spread else self.request.min_rack_ids or None
+        return self._planning("topicmappr fix-racks", topics, spread=spread, min_rack_ids=racks)
 
-    def fix_constraints(self) -> str:
-        """Move replicas to where the constraints let them be."""
-        return self._planning("fix-racks", f" {self.request.constraint_words}")
+    def fix_constraints(self, *topics: str) -> ShellCommand:
+        """Move replicas to where the constraints let them be, without breaking the rack rule."""
+        return self._constrained(self.fix_racks(*topics))
 
-    def rebalance(self) -> str:
+    def rebalance(self) -> ShellCommand:
         """Bring brokers into their band."""
-        return self._planning("rebalance", f" --brokers {self._brokers()} --band {format_percent(self.request.band)}")
+        return self._constrained(
+            self._planning(
+                "topicmappr rebalance",
+                (),
+                brokers=self._brokers(),
+                band=format_percent(self.request.band),
+                min_rack_ids=self.request.min_rack_ids or None,
+            )
+        )
 
-    def level_dirs(self, broker: int) -> str:
+    def level_dirs(self, broker: int) -> ShellCommand:
         """Bring the log dirs of a broker into their band."""
-        return self._planning("rebalance-dirs", f" --brokers {broker} --band {format_percent(self.request.band)}")
+        band = format_percent(self.request.band)
+        return self._planning("topicmappr rebalance-dirs", (), brokers=broker, band=band)
 
-    def leaders(self) -> str:
+    def leaders(self, *topics: str) -> ShellCommand:
         """Spread leaders, and let the first replicas lead."""
-        return self._planning("leaders", "")
+        return self._planning("topicmappr leaders", topics)
 
-    def replicate(self) -> str:
-        """Give every partition the wanted number of replicas."""
-        return self._planning(f"set-replication {self.request.replication or 'N'}", "")
+    def replicate(self, factor: int, *topics: str) -> ShellCommand:
+        """Give every partition so many replicas."""
+        racks = self.request.min_rack_ids or None
+        made = self._planning("topicmappr set-replication", topics, str(factor), min_rack_ids=racks)
+        return self._constrained(made)
 
-    def drain(self, broker: int) -> str:
+    def drain(self, broker: int) -> ShellCommand:
         """Move everything off a broker."""
-        return self._planning("drain", f" --brokers {broker}")
+        racks = self.request.min_rack_ids or None
+        return self._constrained(self._planning("topicmappr drain", (), brokers=broker, min_rack_ids=racks))
 
-    def onto(self) -> str:
+    def onto(self, *topics: str) -> ShellCommand:
         """Move replicas onto the wanted brokers."""
-        return self._planning("rebuild", f" --brokers {self._brokers()}")
+        racks = self.request.min_rack_ids or None
+        made = self._planning("topicmappr rebuild", topics, brokers=self._brokers(), min_rack_ids=racks)
+        return self._constrained(made)
 
-    def snapshot(self) -> str:
+    def snapshot(self) -> ShellCommand:
         """Take a snapshot with sizes."""
-        return f"{self.request.program} snapshot --output-file FILE"
+        return shell_command("snapshot", program=self.request.program, output_file="snapshot.json")
 
-    def watch(self) -> str:
+    def watch(self) -> ShellCommand:
         """Wait for running moves."""
-        return f"{self.request.program} reassign status --watch"
+        return shell_command("reassign status", program=self.request.program, watch=True)
 
-    def check(self) -> str:
-        """Run this check again."""
-        return f"{self.request.program} topicmappr check"
+    def check(self, *topics: str) -> ShellCommand:
+        """Run this check again, of some topics."""
+        return shell_command("topicmappr check", program=self.request.program, topics=topic_list(topics))
 
-    def _planning(self, verb: str, options: str) -> str:
+    def _planning(self, verb: str, topics: Sequence[str], *arguments: str, **options: OptionValue) -> ShellCommand:
         r = self.request
-        return f"{r.program} topicmappr {verb} --topics {quote(r.topic_words)}{options}{r.context}"
+        return shell_command(
+            verb,
+            *arguments,
+            program=r.program,
+            topics=topic_list(topics) or r.topic_words,
+            topics_exclude="" if topics else r.topics_exclude_words,
+            **options,
+            snapshot=r.snapshot,
+        )
+
+    def _constrained(self, made: ShellCommand) -> ShellCommand:
+        """The command under the constraints by tags that the check was given."""
+        return replace(made, options=(*made.options, *self.request.constraint_options))
 
     def _brokers(self) -> str:
         given = self.request.brokers
         if given is None:
             return "-2"
+        if given.text:
+            return given.text
         return ",".join(
             [*map(str, given.ids), *(["-1"] if given.existing else []), *(["-2"] if given.everything else [])]
         )
+
+
+def topic_list(names: Sequence[str]) -> str:
+    """Existing topics for `--topics`: a name that exists is that topic, whatever it would mean as a pattern."""
+    return ",".join(names)
