@@ -10,6 +10,7 @@ from kafkakit.streams.lag.act.reading import OFFSETS_TOPIC
 from kafkakit.streams.lag.decide.measure.ends import TopicFacts
 from kafkakit.streams.lag.decide.measure.table import LagStatus
 from kafkakit.streams.lag.decide.measure.time_lag import TimeLag
+from kafkakit.streams.lag.decide.saved_state import decode_state, encode_state
 from tests.clusters.streams_batches import Rec, batch, commit, tombstone
 from tests.fakes.admin import FakeClock
 from tests.fakes.log_reader import FakeLogReader
@@ -93,6 +94,15 @@ class Rig:
             )
             for i in range(len(table))
         }  # fmt: skip
+
+    def next_run(self, before: ClusterMonitor | None, seconds: float = 3) -> ClusterMonitor:
+        """A command that begins with what the run before it saved (None: with nothing), and looks for so long."""
+        found = self.new_monitor()
+        saved = None if before is None else before.state()
+        if saved is not None:
+            found.adopt(decode_state(encode_state(saved), "s"))
+        self.run(seconds, found)
+        return found
 
     def row(self, group: str, partition: int = 0, monitor: ClusterMonitor | None = None) -> Row:
         return self.rows(monitor)[group, "orders", partition]

@@ -314,10 +314,10 @@ class LimitOptions:
     )
     crit_retention: str | None = option(None, "--crit-retention", metavar="DURATION", help=SAME_CRITICAL)
     warn_status: str = option(
-        "stalled,rewind", "--warn-status", metavar="STATUS,...", help="Statuses to warn of; none: no status."
+        "stalled,rewind,held_back", "--warn-status", metavar="STATUS,...", help="Statuses to warn of; none: no status."
     )
     crit_status: str = option(
-        "stopped,lost", "--crit-status", metavar="STATUS,...", help="Statuses that are critical; none: no status."
+        "stopped,lost,ahead", "--crit-status", metavar="STATUS,...", help="Statuses that are critical; none: no status."
     )
     judge: JudgedBound = option(
         JudgedBound.LOW, "--judge", help="Which end of a time lag's interval is compared; low gives no false alarms."

@@ -13,7 +13,7 @@ from kafkakit.core.text import printable, text_table
 from kafkakit.report import Report, attributes, records
 from kafkakit.streams.lag.decide.limits import GRAVITY, Breach, CheckResult, Verdict
 from kafkakit.streams.lag.decide.measure.table import LagStatus
-from kafkakit.streams.lag.decide.measure.time_lag import NOT_KNOWN, range_text, span_text
+from kafkakit.streams.lag.decide.measure.time_lag import NOT_KNOWN, range_text, span_text, utc_text
 from kafkakit.streams.lag.decide.monitors import Look, MonitorCondition, MonitorPhase
 from kafkakit.streams.lag.decide.views import KINDS, LagView, Readers, ViewLevel, ViewLine
 
@@ -23,6 +23,7 @@ VIEW_COLUMNS: tuple[str, ...] = (
     "as_of_ms",
 )  # fmt: skip
 _ONE_MOMENT_MS = 1_000
+MAX_NOTES = 20
 
 
 def view_report(
@@ -98,9 +99,28 @@ def view_text(view: LagView, conditions: Sequence[MonitorCondition], at_ms: int,
             for row in rows:
                 row.pop(at)
     table = text_table(columns, rows) if rows else "no commits found" if is_known(conditions) else "not known"
-    notes = [f"{c.cluster}: {note}" for c in conditions for note in c.notes]
+    notes = _status_notes(view.lines)
+    notes += [f"{c.cluster}: {note}" for c in conditions for note in c.notes]
     notes += [] if readers is None else readers.notes
     return "\n".join([table, *([""] if notes else []), *notes]) + "\n"
+
+
+def _status_notes(lines: Sequence[ViewLine]) -> list[str]:
+    """What a status means that the figures beside it do not show."""
+    found = []
+    for line in lines:
+        counts = dict(line.counts)
+        name = " ".join(_line_names(line))
+        if number := counts.get(LagStatus.AHEAD, 0):
+            found.append(f"{name}: commits beyond the end of the log, so the lag is not known: {number:,}")
+        if line.held_ms is not None:
+            found.append(
+                f"{name}: readers of committed data wait for a transaction open since {utc_text(line.held_ms)}; "
+                f"for readers of uncommitted data the lag is {line.uncommitted:,}"
+            )
+    if len(found) > MAX_NOTES:
+        found[MAX_NOTES:] = [f"{len(found) - MAX_NOTES:,} more lines are held back or have commits beyond the end"]
+    return found
 
 
 def is_known(conditions: Sequence[MonitorCondition]) -> bool:
@@ -162,6 +182,8 @@ def line_data(line: ViewLine) -> dict[str, Any]:
         "status_over_s": _seconds(line.window_ms),
         "last_commit_ms": line.committed_ms,
         "lag": line.lag if known else None,
+        "uncommitted": line.uncommitted if known else None,
+        "held_back_since_ms": line.held_ms,
         "pending": line.pending if known else None,
         "max_lag": line.max_lag if known else None,
         "lost": line.lost,

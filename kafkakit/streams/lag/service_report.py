@@ -177,6 +177,16 @@ def _low(line: ViewLine) -> float | None:
 
 _GAUGES: tuple[tuple[str, str, LineFigure], ...] = (
     ("records", "Offsets from the committed ones to the ends.", lambda n: _where_known(n, n.lag)),
+    (
+        "uncommitted_records",
+        "Offsets from the committed ones to the ends for readers of uncommitted data, past open transactions.",
+        lambda n: _where_known(n, n.uncommitted),
+    ),
+    (
+        "held_back_since_timestamp_seconds",
+        "Since when the oldest transaction is open that keeps readers of committed data waiting; absent for none.",
+        lambda n: _now(n, _seconds_if_known(n.held_ms)),
+    ),
     ("pending_records", "Those of them that no commit marks as done.", lambda n: _where_known(n, n.pending)),
     ("lost_records", "Records deleted before the group processed them.", lambda n: _where_known(n, n.lost)),
     (

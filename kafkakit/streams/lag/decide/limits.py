@@ -18,7 +18,7 @@ from kafkakit.core.errors import UsageError
 from kafkakit.core.quantities import format_duration, parse_duration
 from kafkakit.core.text import some
 from kafkakit.streams.lag.decide.measure.table import LagStatus
-from kafkakit.streams.lag.decide.measure.time_lag import FigureFlag, TimeLag, span_text
+from kafkakit.streams.lag.decide.measure.time_lag import FigureFlag, TimeLag, span_text, utc_text
 from kafkakit.streams.lag.decide.views import ViewLevel, ViewLine, view
 
 if TYPE_CHECKING:
@@ -235,10 +235,18 @@ def _of_records(line: ViewLine, thresholds: Thresholds) -> Iterator[Breach]:
         if limits.max_lag is not None and line.lag > limits.max_lag:
             yield _breach(line, verdict, f"lag {line.lag:,} is above {limits.max_lag:,}", is_of_pace=True)
             return
+        if limits.max_lag is not None and line.held_ms is not None and line.uncommitted > limits.max_lag:
+            text = f"lag {line.uncommitted:,} up to the end of the log, past an open transaction, is above"
+            yield _breach(line, verdict, f"{text} {limits.max_lag:,}")
+            return
 
 
 def _of_partition(line: ViewLine, thresholds: Thresholds) -> Iterator[Breach]:
     """All breaches of one partition, each kind once, the gravest."""
+    by_status = _of_status(line, thresholds)
+    if line.status is LagStatus.AHEAD and by_status is not None:
+        yield by_status
+        return
     is_vague = bool(line.backlog.flags & (FigureFlag.STALE | FigureFlag.NO_END | FigureFlag.OTHER_TOPIC))
     if line.unknown or is_vague:
         why = ", ".join(line.backlog.flags.words).replace("_", " ") or "unknown"
@@ -259,11 +267,24 @@ def _of_partition(line: ViewLine, thresholds: Thresholds) -> Iterator[Breach]:
             soon = span_text(left)
             yield _breach(line, verdict, f"records are lost in {soon}, below {format_duration(limit / 1000)}")
             break
+    if by_status is not None:
+        yield by_status
+
+
+def _of_status(line: ViewLine, thresholds: Thresholds) -> Breach | None:
+    """The gravest breach by the status of one partition."""
     for verdict, limits in _sides(thresholds):
         if line.status in limits.statuses:
-            text = f"status {line.status.word}, judged over {format_duration(line.window_ms / 1000)}"
-            yield _breach(line, verdict, text, is_of_pace=line.status in PACE)
-            break
+            return _breach(line, verdict, _status_text(line), is_of_pace=line.status in PACE)
+    return None
+
+
+def _status_text(line: ViewLine) -> str:
+    if line.status is LagStatus.AHEAD:
+        return "status ahead: the commit is beyond the end of the log"
+    if line.status is LagStatus.HELD_BACK and line.held_ms is not None:
+        return f"status held_back: readers of committed data wait for a transaction open since {utc_text(line.held_ms)}"
+    return f"status {line.status.word}, judged over {format_duration(line.window_ms / 1000)}"
 
 
 def _bound(lag: TimeLag, judge: JudgedBound) -> int | None:

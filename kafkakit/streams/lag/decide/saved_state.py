@@ -3,8 +3,10 @@
 Each partition of the offsets topic has a cursor; what the reading counted, and which partition the newest commit of
 each key came from, is kept beside it.
 
-Saved: each key's newest commit with the times at which it was made and seen, the window of its last commits, and the
-newest sample of each log's end. Records that were read are not saved: they are read again within seconds.
+The state is a cache of what the log and its ends showed: a monitor that begins with it finds the same statuses as one
+that reads everything anew. Saved: each key's newest commit with the times at which it was made and seen and since when
+there is something to do, the window of its last commits, and the newest sample of each log's end. Records that were
+read are not saved: they are read again within seconds.
 
 The file is one line of JSON (kind, schema, cluster, the sections with their shapes, the digest of the rest), then the
 sections, compressed. The digest shows that a file was cut or changed; sizes are checked before anything is unpacked.
@@ -23,7 +25,7 @@ from kafkakit.core.cluster_facts import ItemError, LogSpan
 from kafkakit.core.documents import decode_document, encode_document
 from kafkakit.core.errors import InputError
 from kafkakit.streams.lag.decide.measure.book import LagBook
-from kafkakit.streams.lag.decide.measure.ends import grown
+from kafkakit.streams.lag.decide.measure.ends import NONE, grown
 from kafkakit.streams.model.offsets_log.commits import CommitColumns, FeedCounts, KeyTable, OpenTransaction
 from kafkakit.streams.model.offsets_log.feed import OffsetsFeed
 
@@ -201,6 +203,8 @@ def commits_as_of(read_ms: "Ints", is_whole: "NDArray[np.bool_]", seen_ms: "Ints
 
 
 COMMIT_COLUMNS = ("offset", "committed_ms", "seen_ms")
+SINCE_COLUMNS = ("behind_ms", "calm_ms")
+"""Since when there was something to do; files of earlier versions do not have them."""
 WINDOW_COLUMNS = ("offset", "at_ms", "lag", "count", "head")
 END_COLUMNS = ("end", "stable", "start", "before_ms", "after_ms")
 POINT_COLUMNS = ("partition", "at", "known_to", "as_of_ms")
@@ -236,7 +240,7 @@ def state_of(
     table, ends = book.ends.topics, book.ends
     slots = np.flatnonzero(ends.end[: table.slot_count] >= 0)
     arrays = {
-        **{f"commit.{name}": getattr(book, name)[rows] for name in COMMIT_COLUMNS},
+        **{f"commit.{name}": getattr(book, name)[rows] for name in (*COMMIT_COLUMNS, *SINCE_COLUMNS)},
         **{f"window.{name}": column for name, column in book.window.saved(rows).items()},
         **{f"end.{name}": getattr(ends, name)[slots] for name in END_COLUMNS},
         "commit.source": sources[rows],
@@ -272,6 +276,7 @@ def check_state(state: SavedState, source: str) -> None:
         rows, slots, topics = len(texts["commit.key"]), len(arrays["end.end"]), len(texts["topic.name"])
         aligned = [arrays[f"commit.{n}"] for n in (*COMMIT_COLUMNS, "source", "topic_id")]
         aligned += [arrays[f"window.{n}"] for n in WINDOW_COLUMNS]
+        aligned += [arrays[f"commit.{n}"] for n in SINCE_COLUMNS if f"commit.{n}" in arrays]
         fits = len(texts["commit.metadata"]) == rows and all(len(column) == rows for column in aligned)
         fits &= all(len(arrays[f"end.{n}"]) == slots for n in (*END_COLUMNS, "topic", "partition"))
         fits &= arrays["topic.since_ms"].shape == (topics,)
@@ -313,6 +318,10 @@ def restore_into(book: LagBook, state: SavedState) -> "tuple[Ints, NDArray[np.in
         state.saved_ms,
     )
     book.seen_ms[keys] = arrays["commit.seen_ms"][known]
+    for name in SINCE_COLUMNS:
+        # The moment of the saving is none at which anything began: without the column, nothing is known.
+        column = arrays.get(f"commit.{name}")
+        getattr(book, name)[keys] = NONE if column is None else column[known]
     for name in WINDOW_COLUMNS:
         getattr(book.window, name)[keys] = arrays[f"window.{name}"][known]
     return keys, arrays["commit.source"][known]

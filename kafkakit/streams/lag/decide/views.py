@@ -20,7 +20,7 @@ from kafkakit.core.query_text import parse_query
 from kafkakit.core.selection import matching_topics, query_of
 from kafkakit.core.text import some
 from kafkakit.streams.lag.decide.measure.ends import NONE
-from kafkakit.streams.lag.decide.measure.table import Forecast, LagStatus, LagTable, RetentionBasis
+from kafkakit.streams.lag.decide.measure.table import SEVERITY, Forecast, LagStatus, LagTable, RetentionBasis, severity
 from kafkakit.streams.lag.decide.measure.time_lag import UNBOUNDED, FigureFlag, Figures, TimeLag
 
 if TYPE_CHECKING:
@@ -68,7 +68,8 @@ class ViewLine:
     """One line of a view: the names it is about (others are empty, the partition -1), sums over its partitions, and
     the worst of them.
 
-    `lag`, `pending` and `lost` are sums over partitions whose end is known; `unknown` counts the others. `backlog`
+    `lag`, `uncommitted`, `pending` and `lost` are sums over partitions whose end is known; `unknown` counts the others.
+    `held_ms` is since when the oldest transaction is open that the group waits for. `backlog`
     is that of the partition `worst`, the one with the highest estimate, and `arrival` and `live` are the worst of
     their kinds; the estimates are None where none is known. `max_low_ms` is the highest low bound of any backlog: some
     partition is surely that far behind. `status` is the worst, `counts` says how many partitions have each that
@@ -89,8 +90,10 @@ class ViewLine:
     unknown: int
     stale: int
     lag: int
+    uncommitted: int
     pending: int
     lost: int
+    held_ms: int | None
     max_lag: int
     max_low_ms: int
     backlog: TimeLag
@@ -136,7 +139,7 @@ def view(tables: "Sequence[LagTable]", level: ViewLevel, *, top: int | None = No
     sums = summed(all_rows, number, lines)
     # Numbers ascend by name, so a stable sort leaves equals in the order of their names.
     estimate = all_rows.backlog.estimate_ms[sums.worst]
-    order = np.lexsort((np.arange(lines), -sums.lag, -estimate, -sums.max_low_ms, -sums.status))
+    order = np.lexsort((np.arange(lines), -sums.lag, -estimate, -sums.max_low_ms, -severity(sums.status)))
     shown = order if top is None else order[: max(0, top)]
     found = tuple(_line(all_rows, sums, at, KINDS[level]) for at in shown.tolist())
     left = order[len(shown) :]
@@ -160,9 +163,11 @@ class TableRows(Columns):
     stream: "Ints"
     partition: "Ints"
     lag: "Ints"
+    uncommitted: "Ints"
     pending: "Ints"
     lost: "Ints"
     status: "Ints"
+    held_ms: "Ints"
     committed_ms: "Ints"
     window_ms: "Ints"
     lag_as_of_ms: "Ints"
@@ -187,8 +192,10 @@ class LineSums:
     unknown: "Ints"
     stale: "Ints"
     lag: "Ints"
+    uncommitted: "Ints"
     pending: "Ints"
     lost: "Ints"
+    held_ms: "Ints"
     max_lag: "Ints"
     max_low_ms: "Ints"
     status: "Ints"
@@ -220,6 +227,8 @@ def _line(all_rows: TableRows, sums: LineSums, at: int, kinds: tuple[str, ...]) 
         unknown=int(sums.unknown[at]),
         stale=int(sums.stale[at]),
         lag=int(sums.lag[at]),
+        uncommitted=int(sums.uncommitted[at]),
+        held_ms=_known(sums.held_ms, at),
         pending=int(sums.pending[at]),
         lost=int(sums.lost[at]),
         max_lag=int(sums.max_lag[at]),
@@ -253,7 +262,10 @@ def _known(column: "Ints", at: int) -> int | None:
     return None if value < 0 else value
 
 
-_MEASURED = ("partition", "lag", "pending", "lost", "status", "committed_ms", "window_ms", "lag_as_of_ms")
+_MEASURED = (
+    "partition", "lag", "uncommitted", "pending", "lost", "status", "held_ms", "committed_ms", "window_ms",
+    "lag_as_of_ms",
+)  # fmt: skip
 
 
 def stack(tables: "Sequence[LagTable]") -> TableRows:
@@ -324,6 +336,7 @@ def summed(all_rows: TableRows, number: "Ints", lines: int) -> LineSums:
     soonest = each(np.minimum, np.where(left < 0, UNBOUNDED, left))
     low = each(np.minimum, np.where(left < 0, UNBOUNDED, cast.retention_low_ms))
     oldest = each(np.minimum, np.where(all_rows.lag < 0, UNBOUNDED, all_rows.lag_as_of_ms))
+    held = each(np.minimum, np.where(all_rows.status == int(LagStatus.HELD_BACK), all_rows.held_ms, UNBOUNDED))
     statuses = len(LagStatus)
     counts = np.bincount(number * statuses + all_rows.status, minlength=lines * statuses).reshape(lines, statuses)
     return LineSums(
@@ -335,11 +348,13 @@ def summed(all_rows: TableRows, number: "Ints", lines: int) -> LineSums:
         unknown=np.bincount(number, all_rows.lag < 0, minlength=lines).astype(np.int64),
         stale=each(np.add, (all_rows.backlog.flags & int(FigureFlag.STALE) != 0).astype(np.int64)),
         lag=each(np.add, np.maximum(0, all_rows.lag)),
+        uncommitted=each(np.add, np.maximum(0, all_rows.uncommitted)),
+        held_ms=np.where(held == UNBOUNDED, NONE, held),
         pending=each(np.add, np.maximum(0, all_rows.pending)),
         lost=each(np.add, all_rows.lost),
         max_lag=each(np.maximum, np.maximum(0, all_rows.lag)),
         max_low_ms=each(np.maximum, all_rows.backlog.low_ms),
-        status=each(np.maximum, all_rows.status),
+        status=np.array(SEVERITY, dtype=np.int64)[each(np.maximum, severity(all_rows.status))],
         counts=counts,
         committed_ms=each(np.minimum, all_rows.committed_ms),
         window_ms=each(np.maximum, all_rows.window_ms),

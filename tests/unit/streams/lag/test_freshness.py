@@ -105,4 +105,18 @@ def test_a_commit_beyond_the_end_is_not_well() -> None:
     bench.end(50, 2_000)
     table = bench.table(3_000)
     assert FigureFlag.AHEAD in table.backlog.at(0).flags
-    assert LagStatus(int(table.status[0])) is LagStatus.UNKNOWN
+    assert LagStatus(int(table.status[0])) is LagStatus.AHEAD
+    assert (int(table.lag[0]), int(table.pending[0]), int(table.end[0])) == (-1, -1, 50)
+    for figures in (table.backlog, table.arrival, table.live):
+        assert figures.at(0).estimate_ms is None
+
+
+def test_a_commit_newer_than_the_sample_is_not_ahead_of_the_log() -> None:
+    """The commit before it had reached the end of that sample, and records may have come since."""
+    bench = Bench()
+    bench.commit("g", 50, 1_000)
+    bench.end(50, 2_000)
+    bench.commit("g", 60, 2_500)
+    table = bench.table(3_000)
+    assert FigureFlag.AHEAD not in table.backlog.at(0).flags
+    assert LagStatus(int(table.status[0])) is LagStatus.OK

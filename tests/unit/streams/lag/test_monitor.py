@@ -1,6 +1,7 @@
 """The monitor of one cluster on a cluster in memory: the past, the present, and every fault on the way."""
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 
 from kafkakit.core.errors import TryLaterError
 from kafkakit.core.model import TopicPartition
+from kafkakit.streams.lag.act.monitor import ClusterMonitor
 from kafkakit.streams.lag.act.reading import OFFSETS_TOPIC
 from kafkakit.streams.lag.decide.measure.book import BookLimits, CommitMetadata
 from kafkakit.streams.lag.decide.measure.table import LagStatus
@@ -422,3 +424,102 @@ def test_no_state_is_given_before_the_past_is_known(rig: Rig) -> None:
     rig.reader.log(rig.place("g")).leader = None
     rig.run(1)
     assert rig.monitor.state() is None
+
+
+def agreed(rig: Rig, seconds: float, pauses: list[float], serving: ClusterMonitor) -> list[set[LagStatus]]:
+    """After each pause, the statuses that a service, a run with the state of the last, and one without state find."""
+    rig.run(seconds, serving)
+    before, found = None, []
+    for pause in pauses:
+        rig.run(pause, serving)
+        before = rig.next_run(before)
+        rig.run(3, serving)
+        monitors = (serving, before, rig.next_run(None))
+        found.append({rig.row("g", monitor=monitor).status for monitor in monitors})
+    return found
+
+
+def test_however_often_it_is_looked_a_group_that_died_has_stopped(rig: Rig) -> None:
+    """The defect: each run took the moment of the one before for the time since when there was something to do."""
+    rig.produce(20)
+    rig.commit("g", 3)
+    rig.clock.advance(2)
+    rig.commit("g", 5)
+    assert agreed(rig, 110, [0, 20, 20, 60, 60, 100], rig.monitor) == [{LagStatus.STOPPED}] * 6
+
+
+@pytest.mark.parametrize("is_stamped_ahead", [False, True])
+def test_a_group_at_the_end_stops_by_when_the_record_came(rig: Rig, is_stamped_ahead: bool) -> None:
+    """Looks before and long after the record came find what one finds that looked all the time."""
+    rig.produce(5)
+    rig.commit("g", 5)
+    before = rig.next_run(None)
+    rig.run(30)
+    ahead_ms = 9_000_000 if is_stamped_ahead else 0
+    rig.produce(1, base_ms=rig.now_ms + ahead_ms)
+    rig.run(80)
+    if not is_stamped_ahead:
+        assert {rig.row("g", monitor=m).status for m in (rig.monitor, rig.next_run(None))} == {LagStatus.OK}
+    rig.run(20)
+    after = rig.next_run(before)
+    rig.run(3)
+    monitors = (rig.monitor, after, rig.next_run(after), rig.next_run(None))
+    assert [rig.row("g", monitor=m).status for m in monitors] == [LagStatus.STOPPED] * 4
+
+
+def test_a_state_without_the_times_of_lag_is_read(rig: Rig) -> None:
+    rig.produce(20)
+    rig.commit("g", 5)
+    rig.run(110)
+    saved = rig.monitor.state()
+    assert saved is not None
+    old = {name: array for name, array in saved.arrays.items() if name not in ("commit.behind_ms", "commit.calm_ms")}
+    again = rig.new_monitor()
+    state = decode_state(encode_state(replace(saved, arrays=old)), "s")
+    check_state(state, "s")
+    again.adopt(state)
+    rig.run(3, again)
+    assert rig.row("g", monitor=again).status is LagStatus.STOPPED
+
+
+def test_an_open_transaction_that_holds_a_group_back_is_told(rig: Rig) -> None:
+    rig.produce(10)
+    began_ms = rig.now_ms
+    rig.produce(1, transactional=True, producer=(7, 0))
+    rig.produce(50)
+    rig.commit("g", 10)
+    rig.run(50)
+    assert rig.row("g").status is LagStatus.OK, "transactions take some time"
+    assert agreed(rig, 20, [0, 30, 100], rig.monitor) == [{LagStatus.HELD_BACK}] * 3
+    table = rig.monitor.table()
+    assert (int(table.lag[0]), int(table.uncommitted[0]), int(table.held_ms[0])) == (0, 51, began_ms)
+    rig.reader.append(TopicPartition("orders", 0), marker(0, (7, 0), commits=True, base_ms=rig.now_ms))
+    rig.run(3)
+    assert (rig.row("g").lag, rig.row("g").status) == (52, LagStatus.OK), "since now it can read on"
+    rig.run(100)
+    assert rig.row("g").status is LagStatus.STOPPED
+
+
+def test_transactions_of_old_records_that_end_hold_nobody_back(rig: Rig) -> None:
+    """A program that works through the past keeps the times of its records."""
+    rig.produce(1)
+    rig.commit("g", 1)
+    rig.run(2)
+    for _ in range(100):
+        rig.produce(1, transactional=True, producer=(7, 0), base_ms=rig.now_ms - 9_000_000)
+        end = rig.reader.log(TopicPartition("orders", 0)).end
+        rig.commit("g", end - 1)
+        rig.run(1)
+        assert rig.row("g").status is LagStatus.OK
+        rig.reader.append(TopicPartition("orders", 0), marker(0, (7, 0), commits=True, base_ms=rig.now_ms))
+
+
+def test_a_commit_beyond_the_end_has_a_status_and_no_lag(rig: Rig) -> None:
+    rig.produce(10)
+    rig.commit("g", 1_000)
+    assert agreed(rig, 3, [0, 100], rig.monitor) == [{LagStatus.AHEAD}] * 2
+    assert rig.row("g").lag == -1
+    rig.produce(995)
+    rig.commit("g", 1_001)
+    rig.run(3)
+    assert (rig.row("g").lag, rig.row("g").status) == (4, LagStatus.OK)

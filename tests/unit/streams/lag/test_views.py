@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
+import numpy as np
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -23,10 +24,17 @@ from kafkakit.streams.lag.decide.limits import (
     parse_thresholds,
 )
 from kafkakit.streams.lag.decide.measure.ends import TopicFacts
-from kafkakit.streams.lag.decide.measure.table import LagStatus, LagTable, MeasureRules, RetentionBasis
+from kafkakit.streams.lag.decide.measure.table import (
+    SEVERITY,
+    LagStatus,
+    LagTable,
+    MeasureRules,
+    RetentionBasis,
+    severity,
+)
 from kafkakit.streams.lag.decide.monitors import moved_topics, read_limit_rules
 from kafkakit.streams.lag.decide.views import GroupPartition, ViewLevel, stream_of, view
-from kafkakit.streams.lag.report import line_data
+from kafkakit.streams.lag.report import line_data, view_text
 from kafkakit.streams.lag.service_report import datagrams, exposition, families
 from tests.clusters.lag_rows import Bench
 from tests.invariants.exposition import parse
@@ -393,3 +401,77 @@ def test_topics_of_unfinished_runs_are_silenced_for_a_bounded_time() -> None:
     copies = Layers(({TopicPartitionReplica("u", 0, 1): ("/d",)},))
     later = state(1, fingerprint="sha256:fedcba98", dirs_sent=copies)
     assert topics(later, state(2)) == {("c", "t"): "fedcba98", ("c", "u"): "fedcba98"}
+
+
+def held_back() -> LagTable:
+    """A group at an open transaction, with 51 records behind it, since 100 s."""
+    bench = Bench()
+    bench.end(10, 0)
+    bench.commit("g", 10, 1_000)
+    bench.end(61, 2_000, stable=10)
+    bench.end(61, 101_000, stable=10)
+    return bench.table(102_000)
+
+
+def test_a_group_that_is_held_back_is_not_ok() -> None:
+    rules = LimitRules(default=Thresholds(warning=LagLimits(statuses=frozenset({LagStatus.HELD_BACK}))))
+    found = check_lag([held_back()], rules)
+    assert (found.verdict, found.summary) == (
+        Verdict.WARNING,
+        "LAG WARNING - c1 g t/0: status held_back: readers of committed data wait for a transaction open since "
+        "2023-11-14 22:13:21Z",
+    )
+    found = check_lag([held_back()], LimitRules(default=Thresholds(critical=LagLimits(max_lag=10))))
+    assert (found.verdict, found.breaches[0].text) == (
+        Verdict.CRITICAL,
+        "lag 51 up to the end of the log, past an open transaction, is above 10",
+    )
+    assert (
+        check_lag([held_back()], LimitRules(default=Thresholds(critical=LagLimits(max_lag=51)))).verdict is Verdict.OK
+    )
+
+
+def test_what_holds_a_group_back_is_in_text_json_and_metrics() -> None:
+    shown = view([held_back()], ViewLevel.GROUP_TOPIC)
+    assert "g t: readers of committed data wait for a transaction open since 2023-11-14 22:13:21Z; " in view_text(
+        shown, (), 0
+    )
+    assert "for readers of uncommitted data the lag is 51\n" in view_text(shown, (), 0)
+    data = line_data(shown.lines[0])
+    assert (data["status"], data["lag"], data["uncommitted"]) == ("held_back", 0, 51)
+    assert data["held_back_since_ms"] == 1_700_000_001_000
+    samples = parse(exposition(families([held_back()])))
+    key = (("cluster", "c1"), ("group", "g"), ("topic", "t"))
+    assert samples["kafkakit_lag_uncommitted_records", key] == 51
+    assert samples["kafkakit_lag_held_back_since_timestamp_seconds", key] == 1_700_000_001
+    assert samples["kafkakit_lag_cluster_partitions", (("cluster", "c1"), ("status", "held_back"))] == 1
+    assert samples["kafkakit_lag_status", key] == int(LagStatus.HELD_BACK)
+
+
+def test_a_commit_beyond_the_end_is_critical_or_unknown_and_never_ok() -> None:
+    bench = Bench()
+    bench.commit("g", 1_000, 0)
+    bench.end(10, 1_000)
+    bench.commit("g", 10, 0, partition=1)
+    bench.end(15, 1_000, partition=1)
+    table = bench.table(2_000)
+    critical = Thresholds(critical=LagLimits(max_lag=100, statuses=frozenset({LagStatus.AHEAD})))
+    found = check_lag([table], LimitRules(default=critical))
+    assert (found.verdict, found.summary) == (
+        Verdict.CRITICAL, "LAG CRITICAL - c1 g t/0: status ahead: the commit is beyond the end of the log",
+    )  # fmt: skip
+    assert len(found.breaches) == 1
+    for limits in (LagLimits(max_lag=100), LagLimits(max_time_lag_ms=1_000_000)):
+        assert check_lag([table], LimitRules(default=Thresholds(critical=limits))).verdict is Verdict.UNKNOWN
+    line = view([table], ViewLevel.GROUP_TOPIC).lines[0]
+    assert (line.status, line.lag, line.unknown) == (LagStatus.AHEAD, 5, 1)
+    note = "g t: commits beyond the end of the log, so the lag is not known: 1"
+    assert note in view_text(view([table], ViewLevel.GROUP_TOPIC), (), 0)
+
+
+def test_the_numbers_of_statuses_are_those_of_earlier_versions() -> None:
+    assert [status.word for status in sorted(LagStatus)] == [
+        "ok", "unknown", "warning", "stalled", "stopped", "rewind", "lost", "held_back", "ahead",
+    ]  # fmt: skip
+    assert sorted(SEVERITY) == sorted(LagStatus)
+    assert [SEVERITY[at] for at in severity(np.array([7, 3, 8, 0]))] == [7, 3, 8, 0]

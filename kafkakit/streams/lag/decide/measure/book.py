@@ -39,12 +39,16 @@ NO_SLOT = -2
 NOT_BEHIND = 0
 """A row whose commit is at the end, by the newest sample."""
 
+OLD_END_MS = 60_000
+"""An end that was sampled so long before a commit says nothing of it, and bounds that lie so far apart nothing of when
+a record came."""
+
 ANY_SKEW_MS = 60_000
 """More than clocks differ by: a commit this close to the moment a topic was recreated proves nothing later."""
 
 BOOK_COLUMNS: ColumnTypes = {
     "offset": ("i8", NONE), "committed_ms": ("i8", NONE), "seen_ms": ("i8", NONE), "id_number": ("i8", NONE),
-    "quiet_ms": ("i8", NONE), "behind_ms": ("i8", NONE), "slot": ("i8", NO_SLOT),
+    "quiet_ms": ("i8", NONE), "behind_ms": ("i8", NONE), "calm_ms": ("i8", NONE), "slot": ("i8", NO_SLOT),
 }  # fmt: skip
 
 
@@ -62,10 +66,11 @@ class LagBook:
 
     `offset` is -1 for rows without a commit. `committed_ms` is the coordinator's clock, `seen_ms` the monitor's;
     `quiet_ms` is the time of the last end sample that a commit, since replaced, had reached. `behind_ms` is the first
-    moment at which the present commit was seen behind the end, `NOT_BEHIND` while it was not. `slot` leads to the
-    partition's `EndSamples`. `metadata` is read when it is needed (`read`). A payload that is bound to a topic's id is
-    used once that id is known and proves it, and read again when the id changes. `records` are the record times read
-    for the rows. `rows_refused` counts commits of rows beyond the limit: see `MonitorCondition`.
+    moment at which the present commit was seen behind the end, `NOT_BEHIND` while it was not, and `calm_ms` the last
+    one at which it surely was at the end. `slot` leads to the partition's `EndSamples`. `metadata` is read when it is
+    needed (`read`). A payload that is bound to a topic's id is used once that id is known and proves it, and read again
+    when the id changes. `records` are the record times read for the rows. `rows_refused` counts commits of rows beyond
+    the limit: see `MonitorCondition`.
     """
 
     offset: "Ints"
@@ -74,6 +79,7 @@ class LagBook:
     id_number: "Ints"
     quiet_ms: "Ints"
     behind_ms: "Ints"
+    calm_ms: "Ints"
     slot: "Ints"
 
     def __init__(
@@ -140,8 +146,10 @@ class LagBook:
         self.offset[key], self.committed_ms[key], self.seen_ms[key] = offset, committed_ms, seen_at_ms
         self.id_number[key] = self._id_numbers(ids)
         self.metadata.keep(key, offset, metadata)
-        end = np.where(slot >= 0, self.ends.readable_end(slot, offset), NONE)
+        is_known = (slot >= 0) & (committed_ms - self.ends.after_ms[slot] <= OLD_END_MS)
+        end = np.where(is_known, self.ends.readable_end(slot, offset), NONE)
         is_behind = end > offset
+        self.calm_ms[key] = NONE
         self.behind_ms[key] = np.where(end < 0, NONE, np.where(is_behind, seen_at_ms, NOT_BEHIND))
         self.window.add(key, offset, committed_ms, np.where(end >= 0, np.maximum(0, end - offset), UNKNOWN_LAG))
         return freed
@@ -157,16 +165,23 @@ class LagBook:
         is_behind = end > offset
         became = np.where(known == NOT_BEHIND, self.ends.after_ms[slots], known)
         self.behind_ms[rows] = np.where(end < 0, known, np.where(is_behind, became, NOT_BEHIND))
+        self.calm_ms[rows] = np.where((end >= 0) & ~is_behind, self.ends.before_ms[slots], self.calm_ms[rows])
 
     def behind_since(self, rows: "Ints", record_ms: "Ints", now_ms: int) -> "Ints":
-        """From when on there surely was something to do for each row.
+        """Since when there was something to do for each row, or since its commit if that was later.
 
-        Where that was so before the monitor looked, the time of the record at the position tells it, -1 for none.
+        The time of the record at the position tells it (-1: unknown), between the last look that found nothing to do
+        and the first that found something; so it does not depend on when somebody looked. A time in the future tells
+        nothing. Without it, looks that lie far apart prove only that there was something to do after the former.
         """
         import numpy as np
 
         behind = self.behind_ms[rows]
-        return np.where(behind == NOT_BEHIND, now_ms, np.where(behind == NONE, record_ms, behind))
+        low = np.maximum(self.committed_ms[rows], self.calm_ms[rows])
+        high = np.where((behind == NOT_BEHIND) | (behind == NONE), now_ms, behind)
+        has_time = (record_ms >= 0) & (record_ms <= now_ms)
+        without = np.where((behind != NONE) & (high - low <= OLD_END_MS), high, low)
+        return np.where(has_time, np.clip(record_ms, low, np.maximum(low, high)), without)
 
     def rows(self) -> "Ints":
         """The numbers of all rows with a commit, ascending."""
@@ -271,7 +286,7 @@ class LagBook:
             self.slot[row] = self.ends.slot(key.topic, key.partition)
 
     def _clear(self, rows: "Ints") -> None:
-        self.offset[rows] = self.quiet_ms[rows] = self.behind_ms[rows] = NONE
+        self.offset[rows] = self.quiet_ms[rows] = self.behind_ms[rows] = self.calm_ms[rows] = NONE
         self.slot[rows] = NO_SLOT
         self.metadata.clear(rows)
         self.window.clear(rows)

@@ -162,18 +162,20 @@ class EndSamples:
         if offset >= self.end[slot] - self.tail[slot]:
             self.tail[slot] = 0
 
-    def readable_end(self, slots: "Ints", committed: "Ints") -> "Ints":
+    def readable_end(self, slots: "Ints", committed: "Ints", *, is_uncommitted: bool = False) -> "Ints":
         """Up to where a group that committed those offsets can read by the newest samples, -1 where unknown.
 
         That is the effective end, and the last stable offset for a group that was never seen beyond it: one that reads
         no uncommitted records gets no further, however far the log goes on. As many offsets as markers stood at the end
-        when that was last looked at (`tail`) count as markers until a record is found there.
+        when that was last looked at (`tail`) count as markers until a record is found there. With `is_uncommitted`
+        groups read records of open transactions, as Java's consumers do by default.
         """
         import numpy as np
 
         effective, stable = self.effective_end(slots), self.stable[slots]
         limit = np.where(effective >= 0, effective, self.end[slots])
-        limit = np.where((stable >= 0) & (committed <= stable), np.minimum(limit, stable), limit)
+        if not is_uncommitted:
+            limit = np.where((stable >= 0) & (committed <= stable), np.minimum(limit, stable), limit)
         beyond = limit - committed
         return np.where((beyond > 0) & (beyond <= self.tail[slots]), committed, limit)
 

@@ -24,8 +24,11 @@ STOPPED, 1, REWIND, STALLED, WARNING. Silence counts from when there surely was 
 nothing while nothing comes. A lag of no more than the markers of transactions at the log's end is none.
 
 Two or three commits in a row prove little: a window that is shorter than nine steps counts as that long in rule 4, and
-is not judged by rules 2 and 3. Added are LOST (records were deleted before the group did them), and UNKNOWN (no end of
-the log, one below the commit, or figures too old to judge by, which comes before LOST), which never passes for OK.
+is not judged by rules 2 and 3. Added are LOST (records were deleted before the group did them), AHEAD (the commit lies
+beyond the end of the log, so that the lag is not known and consumers will start over as `auto.offset.reset` says),
+HELD_BACK (a transaction that is open for longer than the default `transaction.timeout.ms` keeps readers of committed
+data waiting, so that no lag is not "nothing to do"), and UNKNOWN (no end of the log, or figures too old to judge by,
+which comes before LOST), which never passes for OK.
 
 The forecast says how fast a partition is produced and consumed, when the group will have caught up, and when it will
 lose records. Rates are measured: consumption over the commits of Burrow's window, production over end samples of about
@@ -95,10 +98,11 @@ class LagTable(Columns):
 
     `group` and `topic` are places in `groups` and `topics`, both sorted. `row` is the book's. `lag` counts offsets
     from the committed one (or the log's start, if that is higher) to the end that the group can read to
-    (`EndSamples.readable_end`), `pending` those of them that the metadata does not call done, `lost` those deleted
-    before they were done; all three are of the moment `lag_as_of_ms`, and time lags of moments of their own. `status`
-    is a `LagStatus`, judged over the last `window_ms`. `backlog` is by the times that records carry, `arrival` by when
-    they came into the log.
+    (`EndSamples.readable_end`), `uncommitted` those to the end that readers of uncommitted data reach; `pending` counts
+    those of `lag` that the metadata does not call done, `lost` those deleted before they were done; all four are of the
+    moment `lag_as_of_ms`, and time lags of moments of their own. `status` is a `LagStatus`, judged over the last
+    `window_ms`; `held_ms` is since when a transaction is open that a group which reads committed data has reached and
+    waits for. `backlog` is by the times that records carry, `arrival` by when they came into the log.
     """
 
     cluster: str
@@ -114,9 +118,11 @@ class LagTable(Columns):
     end: "Ints"
     start: "Ints"
     lag: "Ints"
+    uncommitted: "Ints"
     pending: "Ints"
     lost: "Ints"
     status: "Ints"
+    held_ms: "Ints"
     window_ms: "Ints"
     lag_as_of_ms: "Ints"
     backlog: Figures
@@ -201,23 +207,34 @@ def _measured(book: "LagBook", rows: "Ints", as_of_ms: "Ints", now_ms: int, rule
     has_end = (e.end >= 0) & ~e.is_other_topic
     lost = np.where(has_end, np.maximum(0, np.minimum(e.start, e.end) - e.committed), 0)
     limit = book.ends.readable_end(slots, e.committed)
-    lag = np.where(has_end, np.maximum(0, limit - np.maximum(e.committed, e.start)), NONE)
+    is_ahead = (newest.flags & int(FigureFlag.AHEAD)) != 0
+    backlog, arrival, live = (figures.without(is_ahead) for figures in (backlog, arrival, live))
+    has_end &= ~is_ahead
+    from_offset = np.maximum(e.committed, e.start)
+    lag = np.where(has_end, np.maximum(0, limit - from_offset), NONE)
+    to_end = book.ends.readable_end(slots, e.committed, is_uncommitted=True)
+    uncommitted = np.where(has_end, np.maximum(lag, to_end - from_offset), NONE)
+    is_waiting = has_end & (lag == 0) & (uncommitted > 0)
+    held_ms = np.where(is_waiting, _open_since(e, now_ms), NONE)
     beyond = np.maximum(0, limit - np.maximum(e.done_end, e.start))
     present = Present(
         lag=lag,
         lost=lost,
         flags=backlog.flags,
-        since_ms=np.maximum(e.committed_ms, book.behind_since(rows, e.record_ms, now_ms)),
+        since_ms=book.behind_since(rows, e.record_ms, now_ms),
         tail=np.where(has_end, book.ends.tail[slots], 0),
+        is_held=is_waiting & (now_ms - held_ms > OPEN_LIMIT_MS),
     )
     columns = {
         "row": rows,
         "partition": book.keys.partition[rows].astype(np.int64),
         "committed": e.committed,
         "committed_ms": e.committed_ms,
-        "end": np.where(has_end, e.end, NONE),
-        "start": np.where(has_end, e.start, NONE),
+        "end": np.where(has_end | is_ahead, e.end, NONE),
+        "start": np.where(has_end | is_ahead, e.start, NONE),
         "lag": lag,
+        "uncommitted": uncommitted,
+        "held_ms": held_ms,
         "pending": np.where(has_end, np.minimum(lag, beyond + book.metadata.pending[rows]), NONE),
         "lost": lost,
         "window_ms": book.window.length_ms(rows),
@@ -226,6 +243,15 @@ def _measured(book: "LagBook", rows: "Ints", as_of_ms: "Ints", now_ms: int, rule
     }
     cast = forecast(book, rows, e, lag, backlog, now_ms)
     return _Part(columns=columns, backlog=backlog, arrival=arrival, live=live, forecast=cast)
+
+
+def _open_since(e: Evidence, now_ms: int) -> "Ints":
+    """Since when the transaction is open whose first record stands at the position of each row: the time of that
+    record, but not before the last sample of an end that did not have it; without a time, the row's commit."""
+    import numpy as np
+
+    has_time = (e.record_offset == e.position) & (e.record_ms >= 0) & (e.record_ms <= now_ms)
+    return np.maximum(np.where(has_time, e.record_ms, e.committed_ms), e.at_position.low_before_ms)
 
 
 def keep_bounded(book: "LagBook", rows: "Ints", *, now_ms: int, commits_as_of_ms: "Ints", rules: MeasureRules) -> None:
@@ -331,7 +357,7 @@ def _names(names: "Names", index: "NDArray[np.int32]") -> "tuple[tuple[str, ...]
 
 
 class LagStatus(IntEnum):
-    """Health, the worse the higher."""
+    """Health. The numbers are those of metrics, and never change; `SEVERITY` orders them."""
 
     OK = 0
     UNKNOWN = 1
@@ -340,11 +366,38 @@ class LagStatus(IntEnum):
     STOPPED = 4
     REWIND = 5
     LOST = 6
+    HELD_BACK = 7
+    AHEAD = 8
 
     @property
     def word(self) -> str:
         """The name as outputs and labels write it."""
         return self.name.lower()
+
+
+SEVERITY = (
+    LagStatus.OK,
+    LagStatus.UNKNOWN,
+    LagStatus.WARNING,
+    LagStatus.HELD_BACK,
+    LagStatus.STALLED,
+    LagStatus.STOPPED,
+    LagStatus.REWIND,
+    LagStatus.LOST,
+    LagStatus.AHEAD,
+)
+"""The worst last."""
+
+OPEN_LIMIT_MS = 60_000
+"""The default transaction.timeout.ms of producers: a transaction that is open for longer is unusual."""
+
+
+def severity(status: "Ints") -> "Ints":
+    """The place of each status in `SEVERITY`."""
+    import numpy as np
+
+    places: Ints = np.argsort(np.array(SEVERITY, dtype=np.int64))
+    return places[status]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -353,7 +406,7 @@ class Present:
 
     `lag` is up to the end that the group can reach, `lost` as in `LagTable`, `flags` those of its figures. `since_ms`
     is the last commit, or the moment from which on there surely was something to do if that was later. `tail`: see
-    `EndSamples`.
+    `EndSamples`. `is_held` says that an open transaction keeps the group waiting for too long; None for no row.
     """
 
     lag: "Ints"
@@ -361,6 +414,7 @@ class Present:
     flags: "Ints"
     since_ms: "Ints"
     tail: "Ints"
+    is_held: "Bools | None" = None
 
 
 def silent(window: "CommitWindow", rows: "Ints", since_ms: "Ints", now_ms: int) -> "Bools":
@@ -394,7 +448,9 @@ def judge(window: "CommitWindow", rows: "Ints", present: Present, *, now_ms: int
     rules = [
         (has(FigureFlag.STALE), LagStatus.UNKNOWN),
         (present.lost > 0, LagStatus.LOST),
-        (has(FigureFlag.NO_END | FigureFlag.OTHER_TOPIC | FigureFlag.AHEAD), LagStatus.UNKNOWN),
+        (has(FigureFlag.AHEAD), LagStatus.AHEAD),
+        (has(FigureFlag.NO_END | FigureFlag.OTHER_TOPIC), LagStatus.UNKNOWN),
+        (np.zeros(len(rows), bool) if present.is_held is None else present.is_held, LagStatus.HELD_BACK),
         (~has_lag, LagStatus.OK),
         (silent(window, rows, present.since_ms, now_ms), LagStatus.STOPPED),
         (had_none, LagStatus.OK),

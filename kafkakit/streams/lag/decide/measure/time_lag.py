@@ -38,7 +38,8 @@ sample only.
 `Evidence` is all that is known of many group-partitions at one moment, as columns: the input of the sources.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from enum import IntEnum, IntFlag
 from typing import TYPE_CHECKING
 
@@ -134,6 +135,18 @@ class Figures(Columns):
     def __len__(self) -> int:
         return len(self.low_ms)
 
+    def without(self, rows: "Bools") -> "Figures":
+        """The figures with nothing known of these rows but their flags."""
+        import numpy as np
+
+        return replace(
+            self,
+            estimate_ms=np.where(rows, UNESTIMATED, self.estimate_ms),
+            low_ms=np.where(rows, 0, self.low_ms),
+            high_ms=np.where(rows, UNBOUNDED, self.high_ms),
+            source=np.where(rows, int(EstimateSource.UNKNOWN), self.source),
+        )
+
     def at(self, row: int) -> TimeLag:
         """One row as a value."""
         estimate, high = int(self.estimate_ms[row]), int(self.high_ms[row])
@@ -192,7 +205,9 @@ def backlog_lag(evidence: "Evidence", *, skew_ms: int) -> Figures:
     estimates.offer(estimates.is_unsure, EstimateSource.CAUGHT_UP, 0 * at)
     estimates.disclaim((e.start > e.committed) & (e.commits_as_of_ms < e.before_ms))
     held_back = int(FigureFlag.HELD_BACK) * (hidden & is_pending)
-    return estimates.figures(held_back + int(FigureFlag.AHEAD) * (is_quiet & (e.committed > e.end)))
+    # A commit that came after the sample may be of records that came after it.
+    is_ahead = is_quiet & (e.seen_ms <= e.before_ms) & (e.committed > e.end)
+    return estimates.figures(held_back + int(FigureFlag.AHEAD) * is_ahead)
 
 
 def arrival_lag(evidence: "Evidence") -> Figures:
@@ -381,6 +396,11 @@ def span_text(ms: int | None) -> str:
     if ms < 1000:
         return f"{ms}ms" if ms else "0s"
     return f"{ms / 1000:.1f}s" if ms < 60_000 else format_rough_time(ms / 1000)
+
+
+def utc_text(ms: int) -> str:
+    """A moment for people: `2026-11-28 16:43:22Z`."""
+    return f"{datetime.fromtimestamp(ms // 1000, UTC):%Y-%m-%d %H:%M:%SZ}"
 
 
 def range_text(lag: TimeLag) -> str:
