@@ -23,6 +23,21 @@ class ItemError:
     message: str = ""
     retriable: bool = False
 
+    @property
+    def is_denied(self) -> bool:
+        """True for a missing right; any other error is none, whether it is retriable or not."""
+        return "authorizationfailed" in self.plain_name
+
+    @property
+    def is_leaderless(self) -> bool:
+        """True for a partition that has no leader now."""
+        return self.plain_name.startswith("leadernotavailable")
+
+    @property
+    def plain_name(self) -> str:
+        """The name however it is spelled: `LEADER_NOT_AVAILABLE` is `LeaderNotAvailableError`."""
+        return self.name.replace("_", "").lower()
+
     def __str__(self) -> str:
         return f"{self.name}: {self.message}" if self.message else self.name
 

@@ -495,6 +495,44 @@ def test_verify_names_a_group_that_it_cannot_read(desk: Desk, monkeypatch: pytes
     (finding,) = ran.json["findings"]
     assert (finding["rule"], finding["where"]) == ("group-unread", "group pay")
     assert "cannot be read: group pay" in desk.run("limits").stdout
+    assert "DESCRIBE" not in finding["hint"], "a coordinator that does not answer is not a missing right"
+
+
+@pytest.mark.parametrize(
+    ("error", "rule", "hint"),
+    [
+        ("LeaderNotAvailableError", "no-leader", "start one of the brokers"),
+        ("LEADER_NOT_AVAILABLE", "no-leader", "start one of the brokers"),
+        ("KafkaTimeoutError", "group-unread", "look again"),
+        ("UnknownTopicIdError", "group-unread", "look again"),
+        ("TopicAuthorizationFailedError", "group-unread", "the right DESCRIBE"),
+    ],
+)
+def test_a_log_that_cannot_be_read_is_told_as_what_it_is(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, error: str, rule: str, hint: str
+) -> None:
+    other = TopicPartition("orders", 1)
+    desk.groups.seed("pay", ORDERS, 300)
+    desk.groups.seed("pay", other, 0)
+    spans = desk.log.spans
+    monkeypatch.setattr(desk.log, "spans", lambda keys: {**spans(keys), other: ItemError(name=error)})
+    ran = desk.run("verify", "pay", "-o", "json")
+    found = {finding["rule"]: finding for finding in ran.json["findings"]}
+    assert (ran.code, set(found)) == (1, {rule, "committed-beyond-log-end"}), "the other partition is checked"
+    assert hint in found[rule]["hint"]
+    assert ("DESCRIBE" in found[rule]["hint"]) == ("DESCRIBE" in hint)
+    assert "orders-1" in found[rule]["message"]
+
+
+def test_verify_tells_a_first_commit_in_a_transaction(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    desk.groups.seed("pay", ORDERS, 100)
+    pending, none = ItemError(name="UnstableOffsetCommitError"), CommittedOffset(offset=-1)
+    monkeypatch.setattr(
+        desk.groups, "committed", lambda group, keys=None, stable=True: {ORDERS: pending if stable else none}
+    )
+    ran = desk.run("verify", "pay", "-o", "json")
+    (finding,) = ran.json["findings"]
+    assert (ran.code, finding["rule"]) == (0, "open-transaction")
 
 
 def test_limits_of_brokers_and_headroom_of_groups(desk: Desk) -> None:

@@ -463,4 +463,6 @@ def _failure(refused: Mapping[str, ItemError]) -> KafkakitError | None:
     message = f"share group {printable(group)} cannot be read: {error}{others}"
     if any(e.retriable for e in refused.values()):
         return TryLaterError(message)
-    return OperationFailedError(message, hint="reading a group needs the right DESCRIBE on it and on its topics")
+    is_denied = any(e.is_denied for e in refused.values())
+    hint = "reading a group needs the right DESCRIBE on it and on its topics" if is_denied else None
+    return OperationFailedError(message, hint=hint)

@@ -6,7 +6,7 @@ disagree on that limit are named.
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 
 from kafkakit.core.cluster_facts import (
@@ -29,6 +29,7 @@ from kafkakit.streams.model.dialects.registry import dialect_named, read_metadat
 from kafkakit.streams.model.log_batches import RecordTime, TimeKind, record_at
 
 NEAR_NAMES = 3
+RIGHT_HINT = "reading a group needs the right DESCRIBE on it and on its topics"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +75,8 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupLook:
-    """A group as it was at `at_ms`. `refused` are commits that could not be read, `notes` what else is missing.
+    """A group as it was at `at_ms`. `refused` are commits that could not be read, `unread_logs` logs whose ends are not
+    known.
 
     `fault` says why nothing of it could be read, and then everything else is empty.
     """
@@ -88,13 +90,18 @@ class GroupLook:
     members: tuple[GroupMember, ...] = ()
     commits: tuple[CommitFacts, ...] = ()
     refused: Mapping[TopicPartition, ItemError]
-    notes: tuple[str, ...] = ()
+    unread_logs: Mapping[TopicPartition, ItemError] = field(default_factory=dict)
     fault: KafkakitError | None = None
 
     @property
     def exists(self) -> bool:
         """False when the cluster knows neither the group nor a commit of it."""
         return self.state is not GroupState.DEAD or bool(self.commits) or bool(self.refused)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is missing beside commits, a sentence each."""
+        return tuple(f"the log of {key} cannot be read: {error}" for key, error in sorted(self.unread_logs.items()))
 
 
 def no_such_group(group: str, known: Collection[str], program: str) -> UsageError:
@@ -113,7 +120,7 @@ def refused_group(group: str, error: ItemError | None) -> KafkakitError:
     message = f"group {printable(group)} cannot be read: {error or 'no answer'}"
     if error is None or error.retriable:
         return TryLaterError(message)
-    return OperationFailedError(message, hint="reading a group needs the right DESCRIBE on it and on its topics")
+    return OperationFailedError(message, hint=RIGHT_HINT if error.is_denied else None)
 
 
 def nothing_in_scope(look: GroupLook, scope: CommitScope) -> OperationFailedError:
@@ -153,7 +160,7 @@ def only_commit(look: GroupLook) -> CommitFacts:
 
 Answers = Mapping[TopicPartition, CommittedOffset | ItemError]
 UNSTABLE = "UnstableOffsetCommit"
-GONE = "UnknownTopic"
+GONE = "UnknownTopicOrPartition"
 
 
 def failed_look(group: str, cluster_id: str, at_ms: int, limits: Limits, fault: KafkakitError) -> GroupLook:
@@ -172,7 +179,7 @@ def failed_look(group: str, cluster_id: str, at_ms: int, limits: Limits, fault: 
 
 def is_unstable(answer: CommittedOffset | ItemError) -> bool:
     """True for a partition that an open transaction is about to commit."""
-    return isinstance(answer, ItemError) and _plain(answer.name).startswith(_plain(UNSTABLE))
+    return isinstance(answer, ItemError) and answer.plain_name.startswith(UNSTABLE.lower())
 
 
 def bare_look(
@@ -233,16 +240,16 @@ def with_logs(
     look: GroupLook, places: Mapping[str, TopicPlaces], spans: Mapping[TopicPartition, LogSpan | ItemError]
 ) -> GroupLook:
     """Add topic ids, ends of logs, and what the payload says once it is known where it stands."""
-    notes: list[str] = []
+    unread: dict[TopicPartition, ItemError] = {}
     commits: list[CommitFacts] = []
     for facts in look.commits:
         key = facts.key
         if key is None:
             continue
         span, place = spans.get(key), places.get(key.topic)
-        is_gone = isinstance(span, ItemError) and _plain(span.name).startswith(_plain(GONE))
+        is_gone = isinstance(span, ItemError) and span.plain_name.startswith(GONE.lower())
         if isinstance(span, ItemError) and not is_gone:
-            notes.append(f"the log of {key} cannot be read: {span}")
+            unread[key] = span
         # Without the topic's id nothing can be bound or foreign.
         identity = None
         if place is not None:
@@ -258,7 +265,7 @@ def with_logs(
                 reading=read_metadata(facts.metadata, facts.offset, identity),
             )
         )
-    return replace(look, commits=tuple(commits), notes=(*look.notes, *notes))
+    return replace(look, commits=tuple(commits), unread_logs=unread)
 
 
 def offsets_to_date(look: GroupLook) -> dict[TopicPartition, int]:
@@ -306,10 +313,6 @@ def with_findings(
         for facts in look.commits
     )
     return replace(look, commits=commits)
-
-
-def _plain(name: str) -> str:
-    return name.replace("_", "").lower()
 
 
 LIMIT_KEY = "offset.metadata.max.bytes"

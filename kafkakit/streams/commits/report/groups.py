@@ -22,11 +22,12 @@ from kafkakit.core.findings import (
     in_order,
 )
 from kafkakit.core.quantities import counted, format_rough_time
-from kafkakit.core.text import printable, text_table
+from kafkakit.core.text import printable, some, text_table
 from kafkakit.report import Report
 from kafkakit.streams.commits.decide.documents import ShownDocument, state_of
 from kafkakit.streams.commits.decide.group_look import (
     LIMIT_KEY,
+    RIGHT_HINT,
     GroupLook,
     Headroom,
     Limits,
@@ -335,6 +336,7 @@ ABOUT: dict[str, str] = {
     "limit-near": "metadata fills less than 60 % of the brokers' limit",
     "limits-differ": "all brokers have the same limit",
     "newer-payload": "this version of kafkakit knows the payload's version",
+    "no-leader": "every partition has a leader",
     "nul-terminated": "metadata ends without a NUL",
     "open-transaction": "no open transaction holds a commit back",
     "payload-of-another-offset": "a payload was written for its committed offset",
@@ -395,18 +397,7 @@ def findings_of(looks: Iterable[GroupLook], *, max_age_s: float | None) -> tuple
 
 def _of_group(look: GroupLook, max_age_s: float | None) -> Iterator[Finding]:
     group = printable(look.group)
-    unread = [look.fault.message] if look.fault is not None else []
-    unread += [f"{key}: {error}" for key, error in sorted(look.refused.items())]
-    unread += look.notes
-    if unread:
-        yield _finding(
-            "group-unread",
-            Severity.WARNING,
-            f"group {group}",
-            unread[0] + (f", and {counted(len(unread) - 1, 'more fault')}" if len(unread) > 1 else ""),
-            "reading a group needs the right DESCRIBE on it and on its topics",
-            count=len(unread),
-        )
+    yield from _unread(look)
     for facts in look.commits:
         where = f"group {group} {printable(str(facts.key))}"
         for hazard in hazards_of(facts):
@@ -420,6 +411,45 @@ def _of_group(look: GroupLook, max_age_s: float | None) -> Iterator[Finding]:
                 f"offset {facts.first_pending} is pending; its record is {format_rough_time(age)} old",
                 facts.command("explain"),
             )
+
+
+def _unread(look: GroupLook) -> Iterator[Finding]:
+    """What could not be read of a group, by what is the matter: a right is missing only where Kafka says so."""
+    group = f"group {printable(look.group)}"
+    errors = [*sorted(look.refused.items()), *sorted(look.unread_logs.items())]
+    leaderless = [str(key) for key, error in errors if error.is_leaderless]
+    if leaderless:
+        yield _finding(
+            "no-leader",
+            Severity.WARNING,
+            group,
+            f"no leader: {some(leaderless)}; what the group has to do there is not known",
+            "start one of the brokers that hold its replicas; the other partitions were checked",
+            count=len(leaderless),
+        )
+    for key, error in errors:
+        if is_unstable(error):
+            yield _finding(
+                "open-transaction",
+                Severity.NOTE,
+                f"{group} {printable(str(key))}",
+                "a transaction that commits offsets is open, and there is no commit before it",
+                "look again when it has ended; one that hangs shows in kafka-transactions.sh find-hanging",
+            )
+    left = [(key, error) for key, error in errors if not error.is_leaderless and not is_unstable(error)]
+    unread = [look.fault.message] if look.fault is not None else []
+    unread += [f"{key}: {error}" for key, error in left]
+    if unread:
+        is_denied = any(error.is_denied for _, error in left)
+        hint = RIGHT_HINT if is_denied else None if look.fault is None else look.fault.hint
+        yield _finding(
+            "group-unread",
+            Severity.WARNING,
+            group,
+            unread[0] + (f", and {counted(len(unread) - 1, 'more fault')}" if len(unread) > 1 else ""),
+            hint or "it may pass: look again; kafkakit doctor checks the brokers",
+            count=len(unread),
+        )
 
 
 def _finding(rule: str, severity: Severity, where: str, message: str, hint: str, count: int = 1) -> Finding:
