@@ -111,7 +111,8 @@ def test_json_and_tsv_hold_the_same(fleet: Fleet, home: Home) -> None:
         (["g*"], ["g1", "g2"]),
         (["--group", "h"], ["h"]),
         (["--topic", "pay*"], ["h"]),
-        (["nobody"], []),
+        (["nobody*"], []),
+        (["--topics", "nothing.*"], []),
         (["--sort", "lag"], ["h", "g2", "g1"]),
         (["--sort", "name"], ["g1", "g2", "h"]),
         (["--sort", "name", "--top", "1"], ["g1"]),
@@ -126,6 +127,49 @@ def test_globs_and_orders(fleet: Fleet, home: Home, words: list[str], groups: li
     assert ran.code == 0, ran.stderr
     found = [line["group"] for line in ran.json["lines"]]
     assert found == groups if "--sort" in words else sorted(found) == groups
+
+
+@pytest.mark.parametrize("command", ["once", "check", "watch"])
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["nobody"], "group nobody does not exist"),
+        (["g", "gg"], "group gg does not exist"),
+        (["--group", "nobody"], "group nobody does not exist"),
+        (["--topic", "order"], "topic order does not exist; did you mean orders?"),
+        (["--topics", "orders,no.such"], "topic no.such does not exist"),
+    ],
+)
+def test_a_name_that_does_not_exist_is_exit_2(
+    fleet: Fleet, home: Home, command: str, words: list[str], told: str
+) -> None:
+    fill(fleet.add("a"), "g", 10, 10)
+    fill(fleet.add("b"), "h", 10, 10)
+    limit = ["--count", "1"] if command == "watch" else []
+    ran = run_with(FakeGroups(), home, command, "--clusters", "a,b", *limit, *words)
+    assert (ran.code, ran.stdout) == (2, ""), ran.stderr
+    assert f"error: {told}" in ran.stderr
+
+
+def test_what_has_no_commits_exists(fleet: Fleet, home: Home) -> None:
+    """And what only one of the clusters has; nothing is claimed while one of them is away."""
+    fill(fleet.add("a"), "g", 10, 10)
+    fleet.readers["a:9092"].add_topic("empty.topic", 1)
+    groups = FakeGroups()
+    groups.join("new", TopicPartition("orders", 0))
+    for words in (["g", "new"], ["--topic", "empty.topic"], ["--topics", "empty.topic"]):
+        assert run_with(groups, home, "once", *words).code == 0
+    fill(fleet.add("b"), "h", 10, 10)
+    assert run_with(groups, home, "once", "--clusters", "a,b", "h").code == 0
+    fleet.readers["b:9092"].unreachable = True
+    ran = run_with(groups, home, "once", "--clusters", "a,b", "--wait", "1s", "nobody")
+    assert ran.code == 75
+
+
+def test_a_name_that_does_not_exist_is_unknown_to_nagios(fleet: Fleet, home: Home) -> None:
+    fill(fleet.add("a"), "g", 10, 10)
+    ran = run_with(FakeGroups(), home, "check", "nobody", "--nagios")
+    assert (ran.code, ran.stdout) == (3, "LAG UNKNOWN - group nobody does not exist\n")
 
 
 def test_two_clusters_in_one_table_and_joined_by_stream(fleet: Fleet, home: Home) -> None:
@@ -277,6 +321,12 @@ def test_share_groups_are_shown_as_their_coordinators_know_them(share_groups: Fa
     found = home.run("streams", "lag", "share-groups", "-o", "json").json["groups"]
     assert [one["group"] for one in found] == ["orders-mail", "orders-new", "other"]
     assert found[0]["partitions"][0] == {"topic": "orders", "partition": 0, "start_offset": 7, "lag": 3, "error": None}
+    ran = home.run("streams", "lag", "share-groups", "orders-mall")
+    assert (ran.code, ran.stdout) == (2, "")
+    assert "group orders-mall does not exist; did you mean orders-mail?" in ran.stderr
+    ran = home.run("streams", "lag", "share-groups", "orders-classic")
+    assert ran.code == 2
+    assert "group orders-classic is not a share group, but a classic group" in ran.stderr
 
 
 def test_share_groups_whose_coordinator_is_away_are_named(share_groups: FakeGroups, home: Home) -> None:
@@ -304,12 +354,12 @@ def members_of(fleet: Fleet) -> FakeGroups:
 
 def run_with(groups: FakeGroups, home: Home, *words: str) -> Ran:
     with mock.patch("kafkakit.wiring.open_groups", return_value=groups):
-        return home.run("streams", "lag", "once", "--members", *words)
+        return home.run("streams", "lag", *words)
 
 
 def test_members_stand_beside_partitions_and_are_counted_for_groups(fleet: Fleet, home: Home) -> None:
     groups = members_of(fleet)
-    ran = run_with(groups, home, "--by", "partition", "--sort", "name")
+    ran = run_with(groups, home, "once", "--members", "--by", "partition", "--sort", "name")
     assert ran.code == 0, ran.stderr
     _, head, *lines = ran.stdout.splitlines()
     assert head.split()[:5] == ["GROUP", "TOPIC", "PARTITION", "CLIENT", "HOST"]
@@ -320,20 +370,20 @@ def test_members_stand_beside_partitions_and_are_counted_for_groups(fleet: Fleet
     assert "a: members of s are not known: those of share groups are not listed" in ran.stdout
     assert groups.closed
     for level, at, cell in (("group", 1, "3 (1 idle)"), ("group-topic", 2, "1")):
-        _, head, line = run_with(groups, home, "g", "--by", level).stdout.splitlines()[:3]
+        _, head, line = run_with(groups, home, "once", "--members", "g", "--by", level).stdout.splitlines()[:3]
         assert (head.split()[at], re.split(r"  +", line)[at]) == ("MEMBERS", cell)
 
 
 def test_all_members_are_in_data(fleet: Fleet, home: Home) -> None:
     groups = members_of(fleet)
-    ran = run_with(groups, home, "g", "--by", "group", "-o", "json")
+    ran = run_with(groups, home, "once", "--members", "g", "--by", "group", "-o", "json")
     assert [(line["group"], line["members"], line["idle_members"]) for line in ran.json["lines"]] == [("g", 3, 1)]
     (group,) = ran.json["groups"]
     assert (group["state"], group["type"], group["coordinator"]) == ("stable", "classic", 1)
     assert [(one["client_id"], one["partitions"]) for one in group["members"]] == [
         ("reader", [["orders", 0]]), ("second", [["payments", 0]]), ("spare", []),
     ]  # fmt: skip
-    ran = run_with(groups, home, "g", "h", "--by", "partition", "--sort", "name", "-o", "tsv")
+    ran = run_with(groups, home, "once", "--members", "g", "h", "--by", "partition", "--sort", "name", "-o", "tsv")
     assert [line.split("\t")[-4:] for line in ran.stdout.splitlines()] == [
         ["yes", "reader-0", "reader", "/127.0.0.1"], ["yes", "-", "-", "-"],
     ]  # fmt: skip
@@ -342,10 +392,10 @@ def test_all_members_are_in_data(fleet: Fleet, home: Home) -> None:
 def test_groups_that_cannot_be_described_do_not_fail_the_command(fleet: Fleet, home: Home) -> None:
     groups = members_of(fleet)
     groups.unreachable = True
-    ran = run_with(groups, home, "--by", "group")
+    ran = run_with(groups, home, "once", "--members", "--by", "group")
     assert ran.code == 0, ran.stderr
     assert "a: members of g, h, lost, s are not known: " in ran.stdout
-    ran = run_with(groups, home, "--by", "topic")
+    ran = run_with(groups, home, "once", "--members", "--by", "topic")
     assert (ran.code, ran.stdout) == (2, "")
     assert "--members needs lines of one group" in ran.stderr
 

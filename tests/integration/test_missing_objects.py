@@ -95,6 +95,15 @@ streams commits replay nosuch --topic t --partition 9999 --offsets 1
 streams commits reset nosuch --all-topics --to earliest
 streams commits reset nosuch --topic nosuch --to earliest
 streams commits show nosuch
+streams lag check nosuch
+streams lag check --topic nosuch
+streams lag check --topics nosuch
+streams lag once nosuch
+streams lag once --group nosuch
+streams lag once --topic nosuch
+streams lag once --topics nosuch
+streams lag share-groups nosuch
+streams lag watch nosuch --count 1
 streams commits skip nosuch --topic t --partition 9999 --offsets 1
 streams commits undo nosuch
 streams commits verify nosuch
@@ -184,8 +193,7 @@ list, reassign list, reassign status, registry cleanup, registry create, registr
 registry serve, registry translate-offsets,
 registry unmapped, sandbox demo, sandbox down, sandbox up, snapshot, streams assigner run,
 streams assigner show, streams assigner simulate, streams balance, streams commits decode, streams create,
-streams demo, streams lag check, streams lag once, streams lag serve, streams lag share-groups, streams lag
-watch, streams list, topicmappr place, version
+streams demo, streams lag serve, streams list, topicmappr place, version
 """
 
 

@@ -215,7 +215,7 @@ def once(
     kafkakit streams lag once --clusters prod-a,prod-b --by stream -o json
     """
     from kafkakit.cli.session import finish
-    from kafkakit.streams.lag.act.fleet import ONCE_PACE, look_once, read_members, running_fleet
+    from kafkakit.streams.lag.act.fleet import ONCE_PACE, look_once, read_members, require_named, running_fleet
     from kafkakit.streams.lag.decide.views import groups_by_cluster, require_groups
     from kafkakit.streams.lag.report import view_report
 
@@ -228,6 +228,7 @@ def once(
         look = look_once(fleet, cli.output, wait_s=wait_s)
     if len(look.conditions) == 1:
         cli.cluster_id = look.conditions[0].cluster_id
+    require_named(look, request.rows, clusters)
     view = request.of(look.tables)
     open_groups = {cluster.name: cluster.open_groups for cluster in clusters}
     readers = read_members(open_groups, groups_by_cluster(view)) if members else None
@@ -262,14 +263,15 @@ def watch(
     """
     from kafkakit.cli.session import finish
     from kafkakit.core.quantities import parse_duration
-    from kafkakit.streams.lag.act.fleet import LookDisplay, look_once, running_fleet, watch_looks
+    from kafkakit.streams.lag.act.fleet import LookDisplay, look_once, require_named, running_fleet, watch_looks
     from kafkakit.streams.lag.report import view_report
 
     cli = cli_context(ctx)
     request = layout.request(cli, which, rows)
     wait_s, interval_s = limit.seconds, parse_duration(interval, "--interval")
-    with running_fleet(which.monitored(cli), which.context(cli)) as fleet:
-        look_once(fleet, cli.output, wait_s=wait_s, rounds=1)
+    clusters = which.monitored(cli)
+    with running_fleet(clusters, which.context(cli)) as fleet:
+        require_named(look_once(fleet, cli.output, wait_s=wait_s, rounds=1), request.rows, clusters)
         with cli.output.screen() as screen:
             display = LookDisplay(screen, request, in_place=cli.output.animate)
             look = watch_looks(fleet, display.show, interval_s=interval_s, count=count)
@@ -386,8 +388,8 @@ def check(
 ) -> int:
     """Check the lag of groups against thresholds, for cron and monitoring: one line with performance data.
 
-    Exit 0 when all is within limits, 1 on a warning or worse, 75 when the lag is not known (for example, a cluster
-    does not answer). With --nagios the codes are those of monitoring plugins.
+    Exit 0 when all is within limits, 1 on a warning or worse, 2 for a group or topic that is named and does not
+    exist, 75 when the lag is not known (for example, a cluster does not answer). With --nagios the codes are those of monitoring plugins.
 
     The file of --limits has owners (of each the globs of its groups) and rules, the first of which that matches
     counts. The keys of a rule are group and topic (globs), owner, and the limits as the options spell them, with _
@@ -403,7 +405,7 @@ def check(
     kafkakit --profile prod streams lag check --limits limits.yaml --silence-own-moves --silence-limit 2h
     """
     from kafkakit.cli.session import finish
-    from kafkakit.streams.lag.act.fleet import ONCE_PACE, look_once, running_fleet
+    from kafkakit.streams.lag.act.fleet import ONCE_PACE, look_once, require_named, running_fleet
     from kafkakit.streams.lag.decide.limits import check_lag
     from kafkakit.streams.lag.report import check_report, report_or_unknown
 
@@ -412,8 +414,10 @@ def check(
     def checked() -> Report:
         limit_rules, wait_s, _ = limits.rules(), limit.seconds, silence.limit_s
         chosen = rows.filter(cli, which)
-        with running_fleet(which.monitored(cli), which.context(cli, ONCE_PACE)) as fleet:
+        clusters = which.monitored(cli)
+        with running_fleet(clusters, which.context(cli, ONCE_PACE)) as fleet:
             look = look_once(fleet, cli.output, wait_s=wait_s)
+        require_named(look, chosen, clusters)
         found = check_lag(chosen.of(look.tables), limit_rules, silence.moved(cli, look))
         return check_report(found, look, nagios=nagios)
 
@@ -544,13 +548,15 @@ def share_groups(
     """
     from kafkakit.cli.session import finish, open_session
     from kafkakit.core.cluster_facts import GroupType
-    from kafkakit.streams.lag.decide.views import matches
+    from kafkakit.streams.lag.decide.views import matches, require_share_groups
     from kafkakit.streams.lag.report import share_group_report
 
     cli = cli_context(ctx)
     with open_session(cli, read_only=True) as session:
         cli.cluster_id = session.cluster_id
-        listed = [g for g in session.groups.groups() if g.type is GroupType.SHARE and matches(g.group, groups or ())]
+        every = session.groups.groups()
+        require_share_groups(groups or (), {g.group: g.type for g in every})
+        listed = [g for g in every if g.type is GroupType.SHARE and matches(g.group, groups or ())]
         found = session.groups.share_offsets([g.group for g in listed])
     finish(cli, share_group_report({g.group: g.state for g in listed}, found))
 

@@ -45,7 +45,7 @@ from kafkakit.streams.lag.decide.monitors import (
     moved_topics,
     to_give,
 )
-from kafkakit.streams.lag.decide.views import Readers, ViewRequest, readers_of
+from kafkakit.streams.lag.decide.views import Readers, RowFilter, ViewRequest, readers_of
 from kafkakit.streams.lag.report import Statuses, change_lines, statuses_of, view_text
 
 COMMAND_CLOSE_S = 3.0
@@ -554,6 +554,27 @@ def read_members(open_groups: Mapping[str, Callable[[], GroupAdmin]], wanted: Ma
             missing = ItemError(name=error.message)
             found |= {(cluster, group): missing for group in groups if (cluster, group) not in found}
     return readers_of(found)
+
+
+def require_named(look: Look, rows: RowFilter, clusters: Sequence[MonitoredCluster]) -> None:
+    """Raise `UsageError` for a group or topic that was named and that no cluster has, with commits or without.
+
+    Costs nothing while the commits have all names. While a cluster is not known, so are its names, and nothing is
+    raised.
+    """
+    missing = rows.missing(look.tables)
+    if look.failure is not None or not (missing.groups or missing.topics or missing.patterns):
+        return
+    groups = {name for table in look.tables for name in table.groups}
+    topics = {name for table in look.tables for name in table.topics}
+    for cluster in clusters:
+        if missing.groups:
+            with closing(cluster.open_groups()) as admin:
+                groups |= {listing.group for listing in admin.groups()}
+        if missing.topics or missing.patterns:
+            with closing(cluster.open_reader()) as reader:
+                topics |= set(reader.places())
+    missing.require_known(groups, topics)
 
 
 def moves_of_look(

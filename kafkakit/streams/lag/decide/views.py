@@ -5,20 +5,21 @@ over groups and topics, a level, an order and a limit. The members of the groups
 stream are topics named `<stream>.<lane>.<epoch>`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
+from kafkakit.config.keys import did_you_mean
 from kafkakit.core.cluster_facts import GroupDescription, GroupMember, GroupState, GroupType, ItemError, holders_of
 from kafkakit.core.columns import Columns
 from kafkakit.core.errors import UsageError
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.query import ObjectTable, matching, tag_column, tag_keys, text_column
 from kafkakit.core.query_text import parse_query
-from kafkakit.core.selection import matching_topics, query_of
-from kafkakit.core.text import some
+from kafkakit.core.selection import is_topic_name, matching_topics, query_of
+from kafkakit.core.text import printable, some
 from kafkakit.streams.lag.decide.measure.ends import NONE
 from kafkakit.streams.lag.decide.measure.table import SEVERITY, Forecast, LagStatus, LagTable, RetentionBasis, severity
 from kafkakit.streams.lag.decide.measure.time_lag import UNBOUNDED, FigureFlag, Figures, TimeLag
@@ -412,6 +413,25 @@ class RowFilter:
             raise UsageError("the query looks at tags, and none are known here")
         return tuple(self._of_one(table) for table in tables)
 
+    def missing(self, tables: Sequence[LagTable]) -> "RowFilter":
+        """The groups and topics given by their names, not by patterns, that none of the tables has."""
+        topics = frozenset(name for table in tables for name in table.topics)
+        groups = frozenset(name for table in tables for name in table.groups)
+        return RowFilter(
+            groups=tuple(name for name in _plain(self.groups) if name not in groups),
+            topics=tuple(name for name in _plain(self.topics) if name not in topics),
+            patterns=tuple(p for p in self.patterns if is_topic_name(p) and not matching_topics(topics, (p,))),
+        )
+
+    def require_known(self, groups: Collection[str], topics: Collection[str]) -> None:
+        """`UsageError` for the first group or topic of these names that the clusters do not have either."""
+        for name in self.groups:
+            if name not in groups:
+                raise _no_such("group", name, groups)
+        for name in (*self.topics, *self.patterns):
+            if name not in topics and not (name in self.patterns and matching_topics(frozenset(topics), (name,))):
+                raise _no_such("topic", name, topics)
+
     def _of_one(self, table: LagTable) -> LagTable:
         import numpy as np
 
@@ -443,6 +463,28 @@ def _chosen(names: Sequence[str], patterns: Sequence[str], tags: TagsByTopic) ->
         )
         found = [old or new for old, new in zip(found, matching(parse_query(query), table).tolist(), strict=True)]
     return found
+
+
+def _plain(patterns: Sequence[str]) -> tuple[str, ...]:
+    """Those of the patterns that are names: neither globs nor queries."""
+    return tuple(p for p in patterns if query_of(p) is None and not set(p) & _WILD)
+
+
+_WILD = frozenset("*?[")
+
+
+def _no_such(kind: str, name: str, known: Collection[str]) -> UsageError:
+    return UsageError(f"{kind} {printable(name)} does not exist{did_you_mean(name, known)}")
+
+
+def require_share_groups(given: Sequence[str], types: Mapping[str, GroupType]) -> None:
+    """Raise `UsageError` for a name that is not the one of a share group."""
+    for name in _plain(given):
+        if name not in types:
+            raise _no_such("group", name, [name for name, kind in types.items() if kind is GroupType.SHARE])
+        if types[name] is not GroupType.SHARE:
+            hint = "kafkakit streams lag once shows the lag of all other groups"
+            raise UsageError(f"group {printable(name)} is not a share group, but a {types[name].value} group", hint=hint)
 
 
 def matches(name: str, globs: Sequence[str]) -> bool:
