@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,10 @@ _PAIRS_AT_ONCE = 4_000_000
 _MOST_IN_TABLE = 1 << 20
 _HALF_BITS = 32
 _HALF_MASK = (1 << _HALF_BITS) - 1
+
+
+APPLIED_USE = Fraction(95, 100)
+"""How full `reassign apply` lets a log dir become unless it is told otherwise, and planners that have no limit."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 from kafkakit.core.plan import Proof, ProofKind
 from kafkakit.placement.evenness import deal_pool, even_blocks
 from kafkakit.placement.group_rooms import Room, TagSteps
-from kafkakit.placement.group_rule import kinds_of
+from kafkakit.placement.group_rule import NONE_CLOSED, kinds_of
 from kafkakit.placement.leaders import even_leaders
 from kafkakit.placement.network import Block, FlowInfeasibleError, FlowNetwork, block_proof
 from kafkakit.placement.openings import alike, fill_openings
@@ -300,7 +300,9 @@ class Kinds:
     def of(cls, problem: PlacementProblem) -> "Kinds":
         """Look at each kind once."""
         grouping, targets = problem.grouping, problem.targets
-        kinds, open_to = kinds_of(problem.rule.tags, (p.key.topic for p in problem.partitions), targets)
+        keys = [p.key for p in problem.partitions]
+        closed = problem.rule.closed.by_index(keys)
+        kinds, open_to = kinds_of(problem.rule.tags, (key.topic for key in keys), targets, closed)
         among = [frozenset(b for b, is_open in zip(targets, row, strict=True) if is_open) for row in open_to]
         wanted = sorted({(kind, p.wanted) for kind, p in zip(kinds, problem.partitions, strict=True)})
         return cls(kinds, open_to, {(k, w): grouping.narrowed(among[k]).room_beside((), w) for k, w in wanted})
@@ -513,6 +515,7 @@ def forced_bound(
     problem: PlacementProblem, a: ForcedInputs, blocks: Sequence[Block], proof: Proof
 ) -> tuple[int, str, Proof]:
     """The proven least weight of new copies, the simplest argument that reaches it, and the proof."""
+    problem, a = _without_closed(problem, a)
     try:
         bound = price_bound(_legal_sets(problem, a), proof, {b: k for k, b in enumerate(problem.targets)})
     except OverflowError:
@@ -542,6 +545,7 @@ def bound_by_sets(
     """
     import numpy as np
 
+    problem, a = _without_closed(problem, a)
     tags = problem.rule.tags
     spreads = tags.spread_over if tags is not None else ()
     limits = () if spreads else tuple(replace(limit, price=0) for limit in proof.limits)
@@ -557,6 +561,14 @@ def bound_by_sets(
         "proven for them"
     )
     return bound, argument, replace(proof, price_unit=1, limits=limits, groups=())
+
+
+def _without_closed(problem: PlacementProblem, a: ForcedInputs) -> tuple[PlacementProblem, ForcedInputs]:
+    """For a bound: what finds no space beside the others may find it in another plan."""
+    if not (problem.rule.closed.space or problem.rule.closed.failed):
+        return problem, a
+    wider = replace(problem, rule=replace(problem.rule, closed=NONE_CLOSED))
+    return wider, replace(inputs_of(wider, Kinds.of(wider)), units=a.units)
 
 
 def _room(a: ForcedInputs, blocks: Sequence[Block]) -> tuple[int, int, int]:

@@ -9,6 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from kafkakit.core.model import TopicPartition
 from kafkakit.placement.group_rule import Group, GroupRule, Groups, TagRules, repeats
 
 
@@ -44,22 +45,33 @@ class Room:
 
 @dataclass(frozen=True, slots=True)
 class Grouping:
-    """A rule on known brokers: the group of each, and by group (None: without one) the sorted ones that take copies."""
+    """A rule on known brokers: the group of each, and by group (None: without one) the sorted ones that take copies.
+
+    `closed` has the brokers that take no copy of a partition, by its index.
+    """
 
     rule: GroupRule
     groups: Groups
     receivers: Mapping[Group, tuple[int, ...]]
     topics: Sequence[str] = ()
+    closed: Mapping[int, frozenset[int]] = field(default_factory=dict)
     _narrowed: dict[frozenset[int], "Grouping"] = field(default_factory=dict, compare=False)
 
     @classmethod
-    def of(cls, rule: GroupRule, groups: Groups, receivers: Iterable[int], topics: Sequence[str] = ()) -> "Grouping":
-        """Sort the receivers into their groups; `topics` are those of the partitions, where tags constrain them."""
+    def of(
+        cls,
+        rule: GroupRule,
+        groups: Groups,
+        receivers: Iterable[int],
+        topics: Sequence[str] = (),
+        keys: Iterable[TopicPartition] = (),
+    ) -> "Grouping":
+        """Sort the receivers into their groups; rules may name the `topics` and `keys` of the partitions."""
         found: dict[Group, list[int]] = defaultdict(list)
         for broker in sorted(receivers):
             found[groups.get(broker) or None].append(broker)
         ordered = {g: tuple(found[g]) for g in sorted(found, key=lambda g: (g is not None, g or ""))}
-        return cls(rule, groups, ordered, topics)
+        return cls(rule, groups, ordered, topics, rule.closed.by_index(keys))
 
     def narrowed(self, brokers: frozenset[int]) -> "Grouping":
         """The grouping if copies go only to these brokers, without constraints by tags; made once for each set."""
@@ -234,29 +246,33 @@ class TagSteps:
 
         Without spread over tags all of its copies may go to these brokers.
         """
-        topic = self.grouping.topics[index]
+        topic, shut = self.grouping.topics[index], self.grouping.closed.get(index, frozenset())
         if not self.tags.spreads:
             key: object = topic
             if key not in self._known:
                 self._known[key] = 0, self.tags.open_to(topic, (), wanted, self.grouping.taking)
-            open_to = self._known[key][1]
+            open_to = self._known[key][1] - shut
             return self.room(open_to, kept, wanted).units, open_to
-        return self._ahead(topic, tuple(kept), wanted)
+        return self._ahead(topic, tuple(kept), wanted, shut)
 
     def room(self, open_to: frozenset[int], kept: Sequence[int], wanted: int) -> Room:
         """The room on these brokers alone, see `Grouping.room_beside`."""
         return self.grouping.narrowed(open_to).room_beside(kept, wanted, repairs=self.repairs)
 
-    def _ahead(self, topic: str, kept: tuple[int, ...], wanted: int) -> tuple[int, frozenset[int]]:
+    def _ahead(
+        self, topic: str, kept: tuple[int, ...], wanted: int, shut: frozenset[int]
+    ) -> tuple[int, frozenset[int]]:
         if len(kept) >= wanted:
             return 0, frozenset()
-        key = topic if self.tags.constraints != self.tags.spread_over else "", tuple(sorted(kept)), wanted
+        key = topic if self.tags.constraints != self.tags.spread_over else "", tuple(sorted(kept)), wanted, shut
         if key not in self._known:
-            self._known[key] = self._looked(topic, kept, wanted)
+            self._known[key] = self._looked(topic, kept, wanted, shut)
         return self._known[key]
 
-    def _looked(self, topic: str, kept: tuple[int, ...], wanted: int) -> tuple[int, frozenset[int]]:
-        free = self.tags.open_to(topic, kept, wanted, self.grouping.taking).difference(kept)
+    def _looked(
+        self, topic: str, kept: tuple[int, ...], wanted: int, shut: frozenset[int]
+    ) -> tuple[int, frozenset[int]]:
+        free = self.tags.open_to(topic, kept, wanted, self.grouping.taking).difference(kept, shut)
         room = self.room(free, kept, len(kept) + 1)
         if not room.units:
             return 0, frozenset()
@@ -268,7 +284,7 @@ class TagSteps:
                 # Brokers of one group with the same values lead equally far, but for the one that is used up.
                 kind = group, self.tags.kind_of(topic, (broker,))
                 if kind not in reached:
-                    reached[kind] = 1 + self._ahead(topic, (*kept, broker), wanted)[0], []
+                    reached[kind] = 1 + self._ahead(topic, (*kept, broker), wanted, shut)[0], []
                 reached[kind][1].append(broker)
         most = max((n for n, _ in reached.values()), default=0)
         return most, frozenset(b for n, brokers in reached.values() if n == most for b in brokers)

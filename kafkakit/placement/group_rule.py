@@ -20,7 +20,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kafkakit.core.errors import UsageError
+from kafkakit.core.model import TopicPartition
 from kafkakit.core.plan import TagConstraint
+from kafkakit.core.quantities import format_bytes
 
 if TYPE_CHECKING:
     from kafkakit.placement.arrays import Bools, Ints
@@ -119,15 +121,54 @@ class TagRules:
 
 
 @dataclass(frozen=True, slots=True)
+class ClosedBrokers:
+    """By partition the brokers that take no new copy of it, since none of their log dirs has space for one.
+
+    `space` is the most that one of the broker's dirs takes, in bytes. `proven` says that no plan at all could put
+    those copies there, so that what a search of all others shows holds. `failed` brokers have a copy that has to be
+    replaced, and cannot take its place.
+    """
+
+    space: Mapping[TopicPartition, Mapping[int, int]] = field(default_factory=dict)
+    proven: bool = True
+    failed: Mapping[TopicPartition, frozenset[int]] = field(default_factory=dict)
+
+    def of(self, key: TopicPartition) -> frozenset[int]:
+        """The brokers that are closed to a partition."""
+        return frozenset(self.space.get(key, ())) | self.failed.get(key, frozenset())
+
+    def by_index(self, keys: Iterable[TopicPartition]) -> dict[int, frozenset[int]]:
+        """The brokers that are closed to each of these partitions, by its index; others are left out."""
+        if not self.space and not self.failed:
+            return {}
+        return {i: self.of(key) for i, key in enumerate(keys) if key in self.space or key in self.failed}
+
+    def explain(self, key: TopicPartition, size_bytes: int | None) -> str:
+        """What a copy needs, and what these brokers have; empty where none is closed to the partition."""
+        space, size = self.space.get(key, {}), size_bytes or 0
+        if not space:
+            return ""
+        found = [f"broker {b} takes {format_bytes(n)} in one at most" for b, n in sorted(space.items()) if n < size]
+        found += [f"broker {b} takes none beside other copies" for b, n in sorted(space.items()) if n >= size]
+        more = f", and {len(found) - _SHOWN} more are too full" if len(found) > _SHOWN else ""
+        need = f"a log dir with {format_bytes(size)} of space" if size else "an open log dir"
+        return f"{key} needs {need}: {', '.join(found[:_SHOWN])}{more}"
+
+
+NONE_CLOSED = ClosedBrokers()
+
+
+@dataclass(frozen=True, slots=True)
 class GroupRule:
     """The rule for one request; with `spread_over` the even spread over those groups, and `min_groups` is 0.
 
-    `tags` are constraints beside it (None: none).
+    `tags` are constraints beside it (None: none), `closed` the brokers that single partitions find no space on.
     """
 
     min_groups: int = 0
     spread_over: tuple[str, ...] = ()
     tags: TagRules | None = field(default=None, compare=False)
+    closed: ClosedBrokers = field(default=NONE_CLOSED, compare=False)
 
     @property
     def spreads(self) -> bool:
@@ -232,12 +273,17 @@ def racks_to_spread(brokers: Iterable[int], racks: Groups) -> tuple[str, ...]:
 
 
 def kinds_of(
-    rules: TagRules | None, topics: Iterable[str], brokers: Sequence[int]
+    rules: TagRules | None,
+    topics: Iterable[str],
+    brokers: Sequence[int],
+    closed: Mapping[int, frozenset[int]] | None = None,
 ) -> tuple[list[int], list[list[bool]]]:
     """A number for each topic, equal where the same constraints bind; and for each number the brokers that it may use.
 
-    How a partition is spread is not looked at.
+    How a partition is spread is not looked at. `closed` brokers, by index of the topic, make kinds of their own.
     """
+    if closed:
+        return _apart(*kinds_of(rules, topics, brokers), brokers, closed)
     if rules is None:
         return [0 for _ in topics], [[True] * len(brokers)]
     kinds: dict[object, int] = {}
@@ -253,12 +299,42 @@ def kinds_of(
     return found, open_to
 
 
-class SlotTags:
-    """The constraints on the numbers of a slot table: brokers by index, partitions by number."""
+def _apart(
+    kinds: list[int], open_to: list[list[bool]], brokers: Sequence[int], closed: Mapping[int, frozenset[int]]
+) -> tuple[list[int], list[list[bool]]]:
+    known: dict[tuple[int, frozenset[int]], int] = {}
+    for i, shut in closed.items():
+        key = kinds[i], shut.intersection(brokers)
+        if key[1]:
+            if key not in known:
+                known[key] = len(open_to)
+                open_to.append([may and b not in shut for b, may in zip(brokers, open_to[key[0]], strict=True)])
+            kinds[i] = known[key]
+    return kinds, open_to
 
-    def __init__(self, rules: TagRules, topics: Sequence[str], brokers: Sequence[int]) -> None:
+
+class SlotTags:
+    """The constraints on the numbers of a slot table: brokers by index, partitions by number.
+
+    Brokers that are closed to single partitions, by their ids, are no part of the `kinds`: bounds do not count on them.
+    """
+
+    def __init__(
+        self,
+        rules: TagRules,
+        topics: Sequence[str],
+        brokers: Sequence[int],
+        closed: Mapping[int, frozenset[int]] | None = None,
+        *,
+        proven: bool = True,
+    ) -> None:
         self._rules, self._brokers = rules, brokers
         self._kind, self._open = kinds_of(rules, topics, brokers)
+        self._closed = {
+            part: frozenset(i for i, b in enumerate(brokers) if b in shut) for part, shut in (closed or {}).items()
+        }
+        self.binds = bool(rules.constraints)
+        self.proven = proven or not self._closed
         self.spread_texts = tuple(c.text for c in rules.spread_over)
         self._values = [[c.values.get(b, "") for b in brokers] for c in rules.spread_over]
         self._shut: dict[object, frozenset[int]] = {}
@@ -277,7 +353,7 @@ class SlotTags:
                 for i, b in enumerate(self._brokers)
                 if not (self._open[self._kind[part]][i] and self._rules.keeps_spread(b, beside, before))
             )
-        return self._shut[key]
+        return self._shut[key] | self._closed[part] if part in self._closed else self._shut[key]
 
     def may_return(self, dest: int, around: Iterable[int], homes: Sequence[int]) -> bool:
         """True when a copy may go back to its broker, as far as spread is concerned."""
@@ -296,7 +372,7 @@ class SlotTags:
 
     def may_hold(self, part: int, broker: int) -> bool:
         """False where the partition's copies keep to other brokers."""
-        return self._open[self._kind[part]][broker]
+        return self._open[self._kind[part]][broker] and broker not in self._closed.get(part, ())
 
     @property
     def kinds(self) -> tuple[list[int], list[list[bool]]]:

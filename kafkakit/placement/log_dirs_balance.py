@@ -242,13 +242,15 @@ def dir_states_of(
     log_dirs: Mapping[int, Sequence[DirStorage]],
     rules: DirRules,
     pinned: Collection[TopicPartition] = (),
+    *,
+    least: int = TWO,
 ) -> tuple[BrokerDirState, ...]:
-    """The brokers with two or more log dirs, by id, with what a plan brings and takes away.
+    """The brokers with two or more log dirs (or so many at `least`), by id, with what a plan brings and takes away.
 
     `after` are the planned lists in the order of `partitions`. Copies that may change dirs are looked up only when
     the rules have a band: O(replicas) then, else O(moved replicas).
     """
-    dir_states = {b: _state(b, dirs, rules) for b, dirs in sorted(log_dirs.items()) if len(dirs) >= TWO}
+    dir_states = {b: _state(b, dirs, rules) for b, dirs in sorted(log_dirs.items()) if len(dirs) >= least}
     if not dir_states:
         return ()
     moved = [i for i, (p, new) in enumerate(zip(partitions, after, strict=True)) if new != p.current]
@@ -286,10 +288,12 @@ def _add_move(
 ) -> None:
     for b in new:
         if b not in p.current and (dir_state := dir_states.get(b)) is not None:
-            if p.size_bytes is None:
+            if p.size_bytes is None and any(d.is_open for d in dir_state.dirs):
                 dir_state.unsized += 1
             else:
-                dir_state.arrivals.append((p.size_bytes, index))
+                # A copy that is being made takes only the rest: the disk counts what has come.
+                come = fact.replica_bytes.get(b, 0) if fact is not None and b in fact.adding else 0
+                dir_state.arrivals.append((max(0, (p.size_bytes or 0) - come), index))
     for b in p.current:
         dir_state = dir_states.get(b)
         path = fact.replica_dirs.get(b) if fact is not None else None
@@ -341,6 +345,45 @@ def _hand_out(dir_states: Mapping[int, BrokerDirState], table: DirTable, slots: 
 
 
 _SCALE = 40  # bits after the point of a dir's fullness: finer than a byte of a terabyte
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HomelessCopy:
+    """A new copy that a plan sends to a broker none of whose log dirs has space for it.
+
+    `space` is the most that one of them takes. `is_certain` says that it would not fit beside any plan; else one of the
+    `rivals`, new copies of at least its size on the same broker (with their bytes), could make way for it.
+    """
+
+    key: TopicPartition
+    size: int
+    broker: int
+    space: int
+    is_certain: bool
+    rivals: Mapping[TopicPartition, int]
+
+
+def homeless_copies(
+    dir_state: BrokerDirState, left: Sequence[Copy], partitions: Sequence[PlannedPartition]
+) -> list[HomelessCopy]:
+    """The copies `left` without a dir, the largest first; none where the size of no open dir is known."""
+    able = [n for n, takes in enumerate(dir_state.open) if takes]
+    if not able and any(d.is_open for d in dir_state.dirs):
+        return []
+    space = max((dir_state.room[n] for n in able), default=0)
+    at_most = max((dir_state.room[n] + dir_state.used[n] for n in able), default=-1)
+    apart = {p for _, p in left}
+    return [
+        HomelessCopy(
+            key=partitions[p].key,
+            size=size,
+            broker=dir_state.broker,
+            space=space,
+            is_certain=size > at_most,
+            rivals={partitions[q].key: n for n, q in dir_state.arrivals if n >= size and q not in apart},
+        )
+        for size, p in left
+    ]
 
 
 @dataclass(slots=True, kw_only=True)

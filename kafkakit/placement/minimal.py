@@ -219,7 +219,8 @@ def apply_affinities(
             room -= 1
             rest = [b for k, b in enumerate(replicas) if k != position and b in targets]
             before = rule.violates(racks.get(b) for b in rest)
-            closed = rule.tags is not None and not rule.tags.opens(p.key.topic, new, rest, p.current)
+            closed = new in rule.closed.of(p.key)
+            closed |= rule.tags is not None and not rule.tags.opens(p.key.topic, new, rest, p.current)
             if new in rest or closed or (rule.violates(racks.get(b) for b in [*rest, new]) and not before):
                 refused.append(f"{p.key.topic} p{p.key.partition}: {new} cannot stand in for {old} beside {rest}")
             else:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from kafkakit.core.model import Broker, ClusterSnapshot
 from kafkakit.placement.group_rooms import Grouping, Offer, Room, TagSteps
-from kafkakit.placement.group_rule import Group
+from kafkakit.placement.group_rule import Group, TagRules
 from kafkakit.placement.leaders import candidates_of, choose_leaders, in_front, pass_leaders
 from kafkakit.placement.network import Build, FlowNetwork, solve_levels
 from kafkakit.placement.problem import PlannedPartition
@@ -116,7 +116,10 @@ def alike(openings: Openings, grouping: Grouping, *, repairs: bool = True) -> li
         return _alike_by_tags(openings, TagSteps(grouping, grouping.rule.tags, repairs))
     rooms: dict[object, Alike] = {}
     matters: dict[object, bool] = {}
+    apart = {i: opening for i, opening in openings.items() if i in grouping.closed} if grouping.closed else {}
     for i, (kept, wanted) in openings.items():
+        if i in apart:
+            continue
         groups = wanted, len(kept), tuple(sorted(g for b in kept if (g := grouping.groups.get(b))))
         if groups not in matters:
             matters[groups] = grouping.kept_matter(kept, wanted, repairs=repairs)
@@ -125,11 +128,12 @@ def alike(openings: Openings, grouping: Grouping, *, repairs: bool = True) -> li
         if found is None:
             found = rooms[key] = Alike(grouping.room_beside(kept, wanted, repairs=repairs))
         found.members.append(i)
-    return list(rooms.values())
+    closed = _alike_by_tags(apart, TagSteps(grouping, TagRules(()), repairs)) if apart else []
+    return [*rooms.values(), *closed]
 
 
 def _alike_by_tags(openings: Openings, steps: TagSteps) -> list[Alike]:
-    """Partitions by room where tags close brokers to some of them."""
+    """Partitions by room where tags, or log dirs without space, close brokers to some of them."""
     rooms: dict[object, Alike] = {}
     for i, (kept, wanted) in openings.items():
         units, open_to = steps.next_copy(i, kept, wanted)
@@ -422,16 +426,24 @@ def _candidates(partition: PlannedPartition, kept: Row, new: Row, pool: BrokerPo
 
 
 def place_new_topic(
-    rooms: Sequence[Alike], racks: Mapping[int, str | None], carried: Mapping[int, int], led: Mapping[int, int]
+    rooms: Sequence[Alike],
+    racks: Mapping[int, str | None],
+    carried: Mapping[int, int],
+    led: Mapping[int, int],
+    present: Sequence[Row] = (),
 ) -> list[Row]:
-    """The list of each partition, the leader first; `rooms` are those of all of them (by index, from 0).
+    """The list of each new partition, the leader first; `rooms` are those of all of them (by index, from 0).
 
+    `present` are the lists of partitions that the topic has, which stay and count.
     The topic's replicas come out as even over the brokers of `carried` as the rooms allow, then as even over racks,
     then next to what brokers carry; its leaders as even as the sets allow, then next to the leaderships in `led`.
     Raises nothing. Costs two flows over rooms times brokers, and one over partitions times replicas.
     """
-    chosen, _ = fill_openings(rooms, dict.fromkeys(carried, 0), ties=TieBreak(racks, carried))
-    return _with_leaders([chosen[i] for i in range(len(chosen))], led)
+    held = Counter(b for row in present for b in row)
+    chosen, _ = fill_openings(rooms, {b: held[b] for b in carried}, ties=TieBreak(racks, carried))
+    # A list of one can have no other leader.
+    leaders = [row[:1] for row in present if row and row[0] in carried]
+    return _with_leaders([*leaders, *(chosen[i] for i in range(len(chosen)))], led)[len(leaders) :]
 
 
 def _with_leaders(sets: Sequence[Row], led: Mapping[int, int]) -> list[Row]:

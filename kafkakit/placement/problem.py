@@ -64,7 +64,8 @@ class PlacementProblem:
     @property
     def grouping(self) -> Grouping:
         """The rule on these racks, the targets that are not closed taking copies."""
-        return Grouping.of(self.rule, self.racks, self.taking, [p.key.topic for p in self.partitions])
+        keys = [p.key for p in self.partitions]
+        return Grouping.of(self.rule, self.racks, self.taking, [key.topic for key in keys], keys)
 
     def staying(self) -> list[tuple[int, ...]]:
         """Of each partition the replicas that may stay: those on targets that its tags leave to it."""

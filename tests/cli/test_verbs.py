@@ -138,6 +138,18 @@ def test_place_writes_the_map_and_the_command(home: Home) -> None:
     assert ran.json["replica_assignment"].count(",") == 2
 
 
+def test_place_names_the_command_that_adds_partitions_to_a_topic(home: Home) -> None:
+    ran = run(home, WORLD, "place", "orders", "--partitions", "6", "--replication", "2")
+    assert ran.code == 0
+    entries = json.loads((home.work / "orders.json").read_bytes())["partitions"]
+    assert [e["partition"] for e in entries] == [3, 4, 5]
+    argument = ",".join(["1:3,3:2,1:4", *(":".join(map(str, e["replicas"])) for e in entries)])
+    assert ran.stdout.splitlines()[-1] == (
+        "kafka-topics.sh --bootstrap-server HOST:PORT --alter --topic orders --partitions 6 "
+        f"--replica-assignment {argument}"
+    )
+
+
 def test_a_long_assignment_is_not_offered_as_an_argument(home: Home) -> None:
     ran = run(home, WORLD, "place", "new", "--partitions", "33000", "--replication", "2")
     assert ran.code == 0

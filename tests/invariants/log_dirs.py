@@ -152,3 +152,42 @@ def _shares(rows: list[Mapping[str, Any]]) -> list[int]:
 
 def _ceil(value: Fraction) -> int:
     return -(-value.numerator // value.denominator)
+
+
+def verify_space(plan: Mapping[str, Any], snapshot: Mapping[str, Any], most_use: Fraction = Fraction(95, 100)) -> None:
+    """Assert that new copies fit in the open log dirs of their brokers, all of them once others have left.
+
+    Every way to put them there is tried, so this is for a handful of copies a broker.
+    """
+    copies = {(t["name"], p["partition"]): p for t in snapshot["topics"] for p in t["partitions"]}
+    for broker in snapshot["brokers"]:
+        space = {d["path"]: _space(d, most_use) for d in broker["log_dirs"] if _is_open(d)}
+        arriving = []
+        for move in plan["moves"]:
+            copy = copies[move["topic"], move["partition"]]
+            if broker["id"] in move["after"] and broker["id"] not in move["before"]:
+                arriving.append(_size(copy))
+            path = (copy.get("replica_dirs") or {}).get(str(broker["id"]))
+            if broker["id"] in move["before"] and broker["id"] not in move["after"] and path in space:
+                space[path] += _size(copy, broker["id"])
+        assert _packs(sorted(arriving, reverse=True), [*space.values()]), (
+            f"broker {broker['id']}: {arriving} in {space}"
+        )
+
+
+def _is_open(log_dir: Mapping[str, Any]) -> bool:
+    return not log_dir.get("cordoned") and log_dir.get("error") is None
+
+
+def _space(log_dir: Mapping[str, Any], most_use: Fraction) -> int:
+    total, usable = int(log_dir["total_bytes"]), int(log_dir["usable_bytes"])
+    return max(0, usable - (total - int(total * most_use)))
+
+
+def _packs(sizes: list[int], rooms: list[int]) -> bool:
+    if not sizes:
+        return True
+    return any(
+        room >= sizes[0] and _packs(sizes[1:], [*rooms[:k], room - sizes[0], *rooms[k + 1 :]])
+        for k, room in enumerate(rooms)
+    )

@@ -44,7 +44,7 @@ def verify_plan(plan: Mapping[str, Any], snapshot: Mapping[str, Any], *, allow_u
     command = request.get("command")
     if command == "topicmappr leaders":
         _verify_orders(plan, scope, placed)
-    elif command in ("topicmappr drain", "topicmappr fix-racks"):
+    elif command in ("topicmappr drain", "topicmappr repair", "topicmappr fix-racks"):
         verify_verb(plan, snapshot, scope, after)
         verify_limits(plan, snapshot, scope, after)
     elif command == "topicmappr rebalance-dirs":

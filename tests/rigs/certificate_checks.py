@@ -70,7 +70,7 @@ def verify_certificate(
             _verify_limits(plan, after, sizes)
     elif kind == "counting":
         # See verb_invariants and balance_invariants for these.
-        apart = ("drain", "fix-racks", "rebalance", "scale", "add-brokers")
+        apart = ("drain", "repair", "fix-racks", "rebalance", "scale", "add-brokers")
         if plan["request"].get("command") not in [f"topicmappr {name}" for name in apart]:
             _verify_counting(plan, scope, after, sizes)
     elif kind == "none":

@@ -294,7 +294,8 @@ class ExactModel:
                 self.window_low = int(solver.value(self.low))
         if value is not None:
             self.program.add(goal <= value)
-        return proven, value
+        # Brokers that a partition found no space on may be closed to it for the sake of the others' places.
+        return proven and (self.table.tags is None or self.table.tags.proven), value
 
     def positions(self) -> "Ints":
         """Where every slot goes for the best sets to come about; each must have as many brokers as slots."""

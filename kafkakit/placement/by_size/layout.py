@@ -184,6 +184,7 @@ def lay_out(
         locality_scoped=locality_scoped,
         most_broken=most_broken,
         topics=[p.key.topic for p in partitions],
+        keys=[p.key for p in partitions],
     )
     return Layout(table=table, rule=rule, now=now)
 

@@ -8,13 +8,14 @@ home on each broker. What leaves a broker is a subset whose sizes add up to what
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
+from kafkakit.core.model import TopicPartition
 from kafkakit.placement.group_numbers import NumberedGroups, group_numbers, numbered_rule
-from kafkakit.placement.group_rule import GroupRule, SlotTags
+from kafkakit.placement.group_rule import GroupRule, SlotTags, TagRules
 from kafkakit.placement.leaders import LeaderLimits
 
 if TYPE_CHECKING:
@@ -116,10 +117,11 @@ def make_table(
     locality_scoped: bool = False,
     most_broken: int | None = None,
     topics: Sequence[str] = (),
+    keys: Iterable[TopicPartition] = (),
 ) -> SlotTable:
     """Build the arrays from replica lists and sizes (load of one copy each).
 
-    `topics` are those of the lists, for a rule with tags.
+    `topics` are those of the lists, for a rule with tags, and `keys` for one that closes brokers to partitions.
 
     `receivers` may get copies, `givers` may lose them (None: all), `pinned` are indices of partitions that stay
     as they are, as do those smaller than `smallest`. O(replicas), 0.3 s for 600,000.
@@ -144,6 +146,7 @@ def make_table(
         gives = np.array([b in givers for b in brokers], dtype=bool)
         movable &= gives[home]
     numbers, rack_count = group_numbers(brokers, racks)
+    closed = rule.closed.by_index(keys)
     return SlotTable(
         brokers=brokers,
         rack=numbers,
@@ -159,7 +162,9 @@ def make_table(
         rule=numbered_rule(rule, brokers, racks),
         locality_scoped=locality_scoped,
         most_broken=most_broken,
-        tags=None if rule.tags is None else SlotTags(rule.tags, topics, brokers),
+        tags=SlotTags(rule.tags or TagRules(()), topics, brokers, closed, proven=rule.closed.proven)
+        if rule.tags is not None or closed
+        else None,
     )
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
+from kafkakit.core.errors import InfeasibleError
 from kafkakit.core.quantities import counted, format_bytes, format_rate, format_rough_time
 from kafkakit.core.text import text_table
 from kafkakit.execution.decide.schedule.work import Place
@@ -25,6 +26,20 @@ def simulate_report(cases: Sequence[Case], notes: Sequence[str], *, plain: bool)
         text=render_cases(cases, notes, plain=plain),
         columns=COLUMNS,
         rows=case_rows(cases),
+        failure=_refusal(cases),
+    )
+
+
+def _refusal(cases: Sequence[Case]) -> InfeasibleError | None:
+    """What `apply` says of moves that no order serves."""
+    immovable = {key: why for case in cases for key, why in case.immovable.items()}
+    if not immovable:
+        return None
+    reasons = tuple(f"{key}: {why}" for key, why in sorted(immovable.items()))
+    return InfeasibleError(
+        f"apply refuses this plan: {counted(len(immovable), 'move')} cannot be made in any order: {reasons[0]}",
+        reasons=reasons if len(reasons) > 1 else (),
+        hint="free space, add a broker, or allow more with --max-disk-use; else make a new plan",
     )
 
 

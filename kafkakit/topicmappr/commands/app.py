@@ -12,6 +12,7 @@ from kafkakit.topicmappr.commands.plain_requests import (
     leaders,
     place,
     rebalance_dirs,
+    repair,
     set_replication,
 )
 from kafkakit.topicmappr.commands.rebuild import explain, rebuild, replan
@@ -36,6 +37,7 @@ app.command("rebalance", cls=KafkaKitCommand)(rebalance)
 app.command("scale", cls=KafkaKitCommand)(scale)
 app.command("rebalance-dirs", cls=KafkaKitCommand)(rebalance_dirs)
 app.command("drain", cls=KafkaKitCommand)(drain)
+app.command("repair", cls=KafkaKitCommand)(repair)
 app.command("add-brokers", cls=KafkaKitCommand)(add_brokers)
 app.command("set-replication", cls=KafkaKitCommand)(set_replication)
 app.command("fix-racks", cls=KafkaKitCommand)(fix_racks)

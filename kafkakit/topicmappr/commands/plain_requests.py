@@ -53,6 +53,12 @@ class DrainOptions:
     to: str = option(
         "", **BROKER_CHOICE, help="Brokers that may take the replicas; all other live ones if not given.", recorded=True
     )
+    log_dir: list[str] | None = option(
+        None,
+        metavar="PATH",
+        help="Empty only this log dir of the brokers, as far as possible into their other ones; may be repeated.",
+        recorded=lambda paths: ",".join(paths or ()),
+    )
     exclude_receivers: shared.ExcludeReceivers = field(default="", metadata=RECORDED)
 
     @property
@@ -94,9 +100,21 @@ def drain(
     pass to the remaining replicas. Replicas on other brokers stay where they are. With a budget (--max-moves,
     --max-moved-bytes) partitions of dead brokers go first, then the smallest; run it again for the rest. Exits 4
     when no broker may take a replica.
+
+    With --log-dir only that dir is emptied. Replicas change to other log dirs of their broker as far as these have
+    space, and to other brokers where they have none.
+
+    Examples:
+
+    \b
+    kafkakit --profile prod topicmappr drain --brokers 1004 --plan p.json
+    kafkakit --profile prod topicmappr drain --brokers 1004 --log-dir /data/d2 --plan p.json
     """
+    from functools import partial
+
     from kafkakit.cli.search_watch import watching
     from kafkakit.topicmappr.decide.drain import DrainRequest, decide_drain
+    from kafkakit.topicmappr.decide.drain_dirs import decide_drain_dirs
 
     command, cli = "topicmappr drain", cli_context(ctx)
     request = DrainRequest(
@@ -113,13 +131,74 @@ def drain(
         constraints=tags.constraints,
         words=recorded_words(command, leaving, topics, racks, output, placing, limits, tags),
     )
+    if placing.placement is PlaceBy.STORAGE or limits.max_moved_bytes or leaving.log_dir:
+        output.check()
+        seen, request = observed_storage(ctx, cluster, request, tags)
+        decide = decide_drain
+        if leaving.log_dir:
+            decide = partial(decide_drain_dirs, log_dirs=leaving.log_dir)
+        with watching(cli) as watch:
+            change = decide(seen.snapshot, request, seen.facts, watch)
+        return end_request(ctx, command, change, output)
+    return plan_request(ctx, command, decide_drain, request, output, cluster.snapshot, tags)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RepairOptions:
+    """Whose offline replicas are replaced, and who takes none."""
+
+    brokers: str = option(
+        "",
+        **BROKER_CHOICE,
+        help="Replace only offline replicas of these brokers; those of all brokers if not given.",
+        recorded=True,
+    )
+    exclude_receivers: shared.ExcludeReceivers = field(default="", metadata=RECORDED)
+
+
+@with_option_groups
+@without_collector()
+def repair(
+    ctx: typer.Context,
+    offline: RepairOptions,
+    topics: AllTopicsOptions,
+    racks: RackOptions,
+    placing: PlacementOptions,
+    limits: RunLimits,
+    tags: ConstraintOptions,
+    output: PlanOutput,
+    cluster: ClusterOptions,
+) -> int:
+    """Replace replicas that are offline, on dead brokers or in failed log dirs, with the fewest copies.
+
+    Every partition ends with as many replicas as it lists, on racks that keep the rule. Replicas that work stay where
+    they are, also on a broker with a failed log dir. Partitions with the fewest live copies in sync go first
+    (--max-moves, --max-moved-bytes); run it again for the rest. Exits 4 when no broker may take a replica.
+    """
+    from kafkakit.cli.search_watch import watching
+    from kafkakit.topicmappr.decide.repair import RepairRequest, decide_repair
+
+    command, cli = "topicmappr repair", cli_context(ctx)
+    request = RepairRequest(
+        brokers=brokers_given(offline.brokers),
+        exclude_receivers=brokers_given(offline.exclude_receivers, "--exclude-receivers"),
+        topics=topics.patterns,
+        topics_exclude=topics.excluded,
+        min_rack_ids=racks.min_rack_ids,
+        spread=racks.spread,
+        placement=placing.placement,
+        pinned=limits.pinned,
+        budget=limits.budget,
+        constraints=tags.constraints,
+        words=recorded_words(command, offline, topics, racks, output, placing, limits, tags),
+    )
     if placing.placement is PlaceBy.STORAGE or limits.max_moved_bytes:
         output.check()
         seen, request = observed_storage(ctx, cluster, request, tags)
         with watching(cli) as watch:
-            change = decide_drain(seen.snapshot, request, seen.facts, watch)
+            change = decide_repair(seen.snapshot, request, seen.facts, watch)
         return end_request(ctx, command, change, output)
-    return plan_request(ctx, command, decide_drain, request, output, cluster.snapshot, tags)
+    return plan_request(ctx, command, decide_repair, request, output, cluster.snapshot, tags)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -316,8 +395,8 @@ class DirLimits:
 class NewTopicOptions:
     """A new topic, and where it may go."""
 
-    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Name of the new topic; it must not exist.")]
-    partitions: int | None = option(None, help="How many partitions.")
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Name of the topic; more partitions if it exists.")]
+    partitions: int | None = option(None, help="How many partitions the topic has in the end.")
     replication: int | None = option(None, help="How many replicas each partition has.")
     brokers: str = option("", **BROKER_CHOICE, help="Brokers that may hold the topic; all live ones if not given.")
     exclude_receivers: shared.ExcludeReceivers = ""
@@ -356,11 +435,11 @@ def place(
     snapshot: Snapshot = None,
     out_path: OutPath = "",
 ) -> int:
-    """Choose the brokers of a new topic's partitions.
+    """Choose the brokers of a new topic's partitions, or of those that a topic is to get.
 
     Spreads replicas and leaders over racks and brokers, under the rack rule, then evens out the load of all topics.
-    Writes the assignment as a map file and
-    prints the kafka-topics command that creates the topic; there is no plan, since nothing has to move.
+    The partitions that a topic has stay where they are and count. Writes the assignment as a map file and prints the
+    kafka-topics command that creates the topic, or adds the partitions; there is no plan, since nothing has to move.
     """
     from kafkakit.cli.search_watch import answered_at_once
     from kafkakit.cli.session import finish

@@ -29,6 +29,7 @@ from kafkakit.core.plan_rules import check_partition_map
 from kafkakit.core.quantities import counted
 from kafkakit.core.text import quote
 from kafkakit.placement.group_rule import TagRules, binding_notes
+from kafkakit.placement.log_dirs_balance import HomelessCopy
 from kafkakit.placement.problem import PlannedPartition
 from kafkakit.topicmappr.decide.requests import NOTHING_LEFT, LeftForLater
 from kafkakit.topicmappr.decide.scope import Scope
@@ -56,7 +57,8 @@ class Decision:
     """What a planner decided: replica lists in the order of the scope's partitions, and what goes with them.
 
     `targets` are the brokers the plan relies on, `storage` what each broker's disks hold and can hold,
-    `dirs` the log dirs chosen for new copies, by partition index and broker, `dir_table` all dirs before and after.
+    `dirs` the log dirs chosen for new copies, by partition index and broker, `dir_table` all dirs before and after,
+    `homeless` the new copies that no dir of their broker has space for.
     """
 
     replicas: Sequence[tuple[int, ...]]
@@ -69,6 +71,7 @@ class Decision:
     dirs: Mapping[int, Mapping[int, str]] = field(default_factory=dict)
     dir_moves: tuple[DirMove, ...] = ()
     dir_table: tuple[PlanDir, ...] = ()
+    homeless: tuple[HomelessCopy, ...] = ()
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 

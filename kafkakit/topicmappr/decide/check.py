@@ -279,11 +279,11 @@ def dir_states(subject: Subject, broker: int, dirs: tuple[DirStorage, ...]) -> I
     for d in dirs:
         where = f"broker {broker} {d.path}"
         if d.error is not None:
-            hint = f"repair the disk and restart broker {broker}, or: {subject.hints.drain(broker)}"
+            hint = f"repair the disk and restart broker {broker}, or: {subject.hints.repair(broker)}"
             yield finding("failed-dir", where, f"is offline: {d.error}", hint)
         elif d.cordoned and d.replicas:
             text = f"is cordoned and holds {counted(d.replicas, 'replica')} ({format_bytes(d.replica_bytes)})"
-            yield finding("cordoned-dir", where, text, str(subject.hints.rebalance()), d.replicas)
+            yield finding("cordoned-dir", where, text, str(subject.hints.empty_dir(broker, d.path)), d.replicas)
 
 
 def leader_shares(subject: Subject) -> Iterator[Finding]:

@@ -128,6 +128,16 @@ class Hints:
         racks = self.request.min_rack_ids or None
         return self._constrained(self._planning("topicmappr drain", (), brokers=broker, min_rack_ids=racks))
 
+    def empty_dir(self, broker: int, path: str) -> ShellCommand:
+        """Move everything out of a log dir."""
+        racks = self.request.min_rack_ids or None
+        made = self._planning("topicmappr drain", (), brokers=broker, log_dir=path, min_rack_ids=racks)
+        return self._constrained(made)
+
+    def repair(self, broker: int) -> ShellCommand:
+        """Replace what is offline on a broker, and leave its other replicas."""
+        return self._planning("topicmappr repair", (), brokers=broker)
+
     def onto(self, *topics: str) -> ShellCommand:
         """Move replicas onto the wanted brokers."""
         racks = self.request.min_rack_ids or None

@@ -5,12 +5,13 @@ copy, and copies that change dirs inside their brokers. `rebalance-dirs` is a pu
 Messages say what does not fit, what cannot be balanced, and why.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
+from typing import TypeVar
 
-from kafkakit.core.errors import UsageError
+from kafkakit.core.errors import InfeasibleError, UsageError
 from kafkakit.core.model import ClusterSnapshot, TopicPartition
+from kafkakit.core.placement_statistics import APPLIED_USE
 from kafkakit.core.plan import Certificate, DirMove, PlacementRules, PlanDir, StorageFacts, certificate
 from kafkakit.core.quantities import counted, format_bytes, format_percent
 from kafkakit.core.selection import BrokerList
@@ -18,14 +19,18 @@ from kafkakit.core.text import some
 from kafkakit.placement.broker_disks import DirStorage, broker_disks
 from kafkakit.placement.by_size.exact import LARGEST
 from kafkakit.placement.by_size.lp_relaxation import PPM
+from kafkakit.placement.group_rule import ClosedBrokers
 from kafkakit.placement.log_dirs_balance import (
+    TWO,
     BalancedDirs,
     BrokerDirState,
     Destinations,
     DirBalancer,
     DirRules,
+    HomelessCopy,
     choose_destinations,
     dir_states_of,
+    homeless_copies,
 )
 from kafkakit.placement.problem import PlannedPartition, set_stranded_apart
 from kafkakit.placement.watch import UNWATCHED, Watch
@@ -45,6 +50,7 @@ class DirPlan:
     dir_moves: tuple[DirMove, ...] = ()
     table: tuple[PlanDir, ...] = ()
     lower_bound: int = 0
+    homeless: tuple[HomelessCopy, ...] = ()
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
@@ -62,6 +68,7 @@ class _Outcome:
     used: list[int]
     moved: Sequence[tuple[int, int, int, int]] = ()
     bound: int = 0
+    homeless: list[HomelessCopy] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
@@ -74,14 +81,18 @@ def plan_dirs(
     rules: DirRules,
     pinned: Collection[TopicPartition] = (),
     watch: Watch = UNWATCHED,
+    *,
+    lone_dirs: bool = False,
 ) -> DirPlan:
     """Decide dirs for the planned lists `after`; brokers with one log dir, or none known, need nothing.
+
+    With `lone_dirs` new copies must also fit in the dir of a broker that has one.
 
     Nothing raises: what cannot be had is told in `warnings`, by broker, and the nearest is planned. When the
     `watch` stops, the remaining brokers get dirs for new copies and no moves inside. Cost: 1 ms a broker without a
     band, 20 ms and more a broker of 1,000 copies where copies change dirs.
     """
-    states = dir_states_of(snapshot, partitions, after, log_dirs, rules, pinned)
+    states = dir_states_of(snapshot, partitions, after, log_dirs, rules, pinned, least=1 if lone_dirs else TWO)
     # A full search is for a handful of copies: as in the balance between brokers, the whole counts.
     search = sum((len(s.arrivals) + len(s.standing)) * len(s.dirs) for s in states) <= LARGEST
     dirs: dict[int, dict[int, str]] = {}
@@ -89,23 +100,28 @@ def plan_dirs(
     table: list[PlanDir] = []
     notes: list[str] = []
     warnings: list[str] = []
+    homeless: list[HomelessCopy] = []
     bound = 0
     for state in states:
         balanced = rules if not watch.stopped() else DirRules(max_use=rules.max_use, head_room=rules.head_room)
         found = _decide(state, partitions, balanced, watch, search=search)
+        homeless += found.homeless
+        warnings += found.warnings
+        if len(state.dirs) < TWO:
+            continue
         for partition, n in found.chosen.items():
             dirs.setdefault(partition, {})[state.broker] = state.dirs[n].path
         moves += [_dir_move(state, partitions, move) for move in found.moved]
         table += _rows(state, found.used)
         bound += found.bound
         notes += found.notes
-        warnings += found.warnings
     return DirPlan(
         dirs=dirs,
         dir_moves=tuple(sorted(moves, key=lambda m: (m.topic, m.partition, m.broker))),
         table=tuple(table),
         lower_bound=bound,
-        notes=(*_notes(states, moves, bound), *first_few(notes)),
+        homeless=tuple(homeless),
+        notes=(*_notes([s for s in states if len(s.dirs) >= TWO], moves, bound), *first_few(notes)),
         warnings=tuple(first_few(warnings)),
     )
 
@@ -120,8 +136,10 @@ def _decide(
         found.notes += cordoned_words(state)
         if sum(state.open) > 1:
             _level(state, first, rules, found, watch, search=search)
-    if len(found.chosen) < len(state.arrivals) and any(state.open):
-        found.warnings.append(homeless_words(state, first.left, partitions))
+    if len(found.chosen) < len(state.arrivals):
+        found.homeless = homeless_copies(state, first.left, partitions)
+        if any(state.open):
+            found.warnings.append(homeless_words(state, first.left, partitions))
     if first.early and found.chosen:
         found.notes.append(early_words(state, found.chosen, partitions))
     return found
@@ -191,8 +209,8 @@ def _notes(states: Sequence[BrokerDirState], moves: Sequence[DirMove], bound: in
     return tuple(lines)
 
 
-WHOLE_DISK = DirRules(max_use=Fraction(1))
-"""For planners that know no ceiling: a copy must fit on the disk, no more."""
+APPLIED = DirRules(max_use=APPLIED_USE)
+"""For planners without a ceiling of their own: new copies must fit in a dir as `reassign apply` fills it."""
 
 
 def with_dirs(
@@ -202,6 +220,8 @@ def with_dirs(
     log_dirs: Mapping[int, Sequence[DirStorage]],
     rules: DirRules,
     watch: Watch = UNWATCHED,
+    *,
+    lone_dirs: bool = False,
 ) -> Decision:
     """The decision with a log dir for each new copy on its targets, and, with a band, moves inside them.
 
@@ -218,9 +238,11 @@ def with_dirs(
         rules,
         pinned=decision.rules.pinned if decision.rules else (),
         watch=watch,
+        lone_dirs=lone_dirs,
     )
     return replace(
         decision,
+        homeless=found.homeless,
         dirs=found.dirs,
         dir_moves=found.dir_moves,
         dir_table=found.table,
@@ -232,14 +254,65 @@ def with_dirs(
 def with_destinations(snapshot: ClusterSnapshot, scope: Scope, decision: Decision) -> Decision:
     """For planners that place by counts: a dir for each new copy where dirs are known.
 
-    A copy that fits in no dir is told of in a note, as the planner did not ask about sizes.
+    Copies that fit in no dir are in `homeless`; see `fit_dirs`, which sends them elsewhere.
     """
-    if all(len(b.log_dirs) <= 1 for b in snapshot.brokers):
+    if not any(b.log_dirs for b in snapshot.brokers):
         return decision
     disks = broker_disks(snapshot)
-    placed = with_dirs(snapshot, scope, replace(decision, warnings=()), disks.log_dirs, WHOLE_DISK)
+    placed = with_dirs(snapshot, scope, replace(decision, warnings=()), disks.log_dirs, APPLIED, lone_dirs=True)
     alike = disks.notes_on(frozenset(b for chosen in placed.dirs.values() for b in chosen))
     return replace(placed, notes=(*placed.notes, *alike, *placed.warnings), warnings=decision.warnings)
+
+
+def homeless_of(
+    snapshot: ClusterSnapshot, partitions: Sequence[PlannedPartition], after: Sequence[tuple[int, ...]]
+) -> tuple[HomelessCopy, ...]:
+    """The new copies of these lists that no log dir of their broker has space for; none where sizes are not known."""
+    if all(p.size_bytes is None for p in partitions):
+        return ()
+    return plan_dirs(snapshot, partitions, after, broker_disks(snapshot).log_dirs, APPLIED, lone_dirs=True).homeless
+
+
+Decided = TypeVar("Decided")
+_PAIRS = 12  # rounds in which single brokers are closed to a copy that does not fit there
+_ROUNDS = 24
+
+
+def fit_dirs(
+    snapshot: ClusterSnapshot,
+    decide: Callable[[ClosedBrokers], tuple[Decided, Sequence[HomelessCopy]]],
+    watch: Watch = UNWATCHED,
+) -> Decided:
+    """What `decide` plans if no new copy goes to a broker none of whose log dirs has space for it.
+
+    It is asked again, with the brokers closed to the copies that found no dir, until all have one: of copies that
+    are rivals for a dir, the one that has been sent away least often goes. Copies that find none in many rounds stay
+    where they are. One round where everything fits. Raises what `decide` raises, with what did not fit.
+    """
+    closed: dict[TopicPartition, dict[int, int]] = {}
+    sizes: dict[TopicPartition, int] = {}
+    proven, known = True, -1
+    for turn in range(_ROUNDS):
+        rule = ClosedBrokers({key: dict(space) for key, space in closed.items()}, proven)
+        try:
+            found, homeless = decide(rule)
+        except InfeasibleError as error:
+            error.reasons = (*error.reasons, *first_few([rule.explain(key, sizes[key]) for key in sorted(closed)]))
+            raise
+        if not homeless or watch.stopped() or known == sum(map(len, closed.values())):
+            break
+        known = sum(map(len, closed.values()))
+        for copy in homeless:
+            if turn >= _PAIRS:
+                leaving, brokers = copy.key, [b.id for b in snapshot.brokers]
+            else:
+                rivals = {} if copy.is_certain else copy.rivals
+                leaving = min((copy.key, *rivals), key=lambda key: len(closed.get(key, ())))
+                brokers = [copy.broker]
+            proven = proven and copy.is_certain and turn < _PAIRS
+            sizes[leaving] = copy.rivals.get(leaving, copy.size)
+            closed.setdefault(leaving, {}).update(dict.fromkeys(brokers, copy.space))
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -262,9 +335,6 @@ class RebalanceDirsRequest:
             raise UsageError("must specify --band", hint="write it like 10%")
         if not self.topics:
             raise UsageError("must specify --topics")
-
-
-TWO = 2
 
 
 def decide_rebalance_dirs(

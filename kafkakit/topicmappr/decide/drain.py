@@ -5,9 +5,10 @@ problem can be placed by counts or by bytes.
 """
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Protocol
 
 from kafkakit.core.errors import UsageError
 from kafkakit.core.model import ClusterSnapshot, TopicPartition
@@ -17,13 +18,14 @@ from kafkakit.core.selection import BrokerList
 from kafkakit.core.text import some
 from kafkakit.placement.by_size.layout import Disks
 from kafkakit.placement.group_rooms import Grouping
-from kafkakit.placement.group_rule import GroupRule, racks_to_spread, refuse_both_rules
+from kafkakit.placement.group_rule import NONE_CLOSED, ClosedBrokers, GroupRule, racks_to_spread, refuse_both_rules
+from kafkakit.placement.log_dirs_balance import HomelessCopy
 from kafkakit.placement.openings import Alike, BrokerPool, fill_openings, group_openings, pool_of, replace_replicas
 from kafkakit.placement.problem import PlaceBy, PlacementProblem, PlannedPartition, set_stranded_apart, stranded_warning
 from kafkakit.placement.rebuild_task import Task, explain_shortage, with_openings
 from kafkakit.placement.watch import UNWATCHED, Watch
 from kafkakit.topicmappr.decide.assembly import Decision, PlannedChange, assemble
-from kafkakit.topicmappr.decide.dirs import with_destinations
+from kafkakit.topicmappr.decide.dirs import fit_dirs, with_destinations
 from kafkakit.topicmappr.decide.rebalance_goal import RECEIVERS, named_brokers
 from kafkakit.topicmappr.decide.rebuild_bytes import place_task
 from kafkakit.topicmappr.decide.requests import (
@@ -55,8 +57,10 @@ class Filled:
 class DrainProblem:
     """`openings` maps a partition's index in the scope to the replicas that stay; the others must leave.
 
-    `stranded` partitions hold a replica on a leaving broker and have no live copy in sync to copy from. `pinned` ones
-    stay where they are, `standing` are those of them that a leaving broker keeps.
+    `stranded` partitions hold a replica that must leave and have no live copy in sync to copy from. `pinned` ones
+    stay where they are, `standing` are those of them that a leaving broker keeps. `leaving` brokers end empty (none
+    where only some of their replicas leave); `title`, `origin` (what replicas leave) and `nothing` (that none has to)
+    are in words, and so are the `notes`.
     """
 
     scope: Scope
@@ -68,6 +72,10 @@ class DrainProblem:
     stranded: tuple[PlannedPartition, ...]
     pinned: tuple[TopicPartition, ...] = ()
     standing: tuple[PlannedPartition, ...] = ()
+    title: str
+    origin: str
+    nothing: str
+    notes: tuple[str, ...] = ()
 
 
 def fill_by_bytes(
@@ -160,9 +168,52 @@ def decide_drain(
 
     Counts over all topics come out as even as can be, or, when placed by storage, free bytes; `facts` say where
     sizes come from. A partition that finds no place is left as it is and named in `reasons`. What a budget has no
-    room for waits (`serve` says which changes go first). Cost: one small flow, or that of `rebuild_bytes.tightening`.
+    room for waits (`serve` says which changes go first). Cost: one small flow, or that of `rebuild_bytes.tightening`,
+    again while copies find no log dir (`fit_dirs`).
     """
-    problem = drain_problem(snapshot, request)
+    return fit_dirs(
+        snapshot,
+        lambda closed: place_leaving(snapshot, request, drain_problem(snapshot, request, closed), facts, watch),
+        watch,
+    )
+
+
+class LeavingRequest(Protocol):
+    """What requests that replace replicas have in common."""
+
+    @property
+    def min_rack_ids(self) -> int:
+        """The rack rule."""
+        ...
+
+    @property
+    def placement(self) -> PlaceBy:
+        """What comes out even among the receivers."""
+        ...
+
+    @property
+    def budget(self) -> Budget:
+        """What one run may copy."""
+        ...
+
+    @property
+    def words(self) -> Mapping[str, str]:
+        """The flags as given."""
+        ...
+
+
+def place_leaving(
+    snapshot: ClusterSnapshot,
+    request: LeavingRequest,
+    problem: DrainProblem,
+    facts: StorageFacts | None,
+    watch: Watch,
+    finish: Callable[[DrainProblem, Decision], Decision] = lambda _, decision: decision,
+) -> tuple[PlannedChange, Sequence[HomelessCopy]]:
+    """Find brokers for the replicas that leave; returns the copies that find no log dir there, for `fit_dirs`.
+
+    `finish` may add to the decision.
+    """
     partitions = problem.scope.partitions
     rooms, unfit = _rooms(problem)
     served = serve_drain(snapshot, problem, unfit, request.budget, facts)
@@ -179,11 +230,13 @@ def decide_drain(
     else:
         chosen, _ = fill_openings(rooms, loads)
     lists = replace_replicas(partitions, problem.openings, chosen, problem.pool)
-    unmoved = [partitions[i] for i in sorted(unfit)]
+    unmoved = sorted(unfit)
     reasons = (*_reasons(problem, unmoved), *(filled.reasons if filled else ()))
+    # That a dir is cordoned or has failed is why only some replicas leave.
+    on_disks = filled.sizes.warnings if filled else ()
     decision = Decision(
         replicas=lists,
-        certificate=_certify(problem, [partitions[i] for i in sorted(chosen)], served),
+        certificate=_certify(problem, chosen, served),
         targets=sorted(problem.pool.live - problem.leaving),
         tags=problem.grouping.rule.tags,
         rules=PlacementRules(
@@ -195,21 +248,28 @@ def decide_drain(
         ),
         storage={b: filled.sizes.brokers[b] for b in problem.receivers} if filled else {},
         storage_facts=filled.sizes.facts if filled else None,
-        notes=(*budget_notes(request.budget, served), *_notes(problem), *(filled.sizes.notes if filled else ())),
+        notes=(
+            *budget_notes(request.budget, served),
+            *_notes(problem),
+            *(filled.sizes.notes if filled else ()),
+            *(() if problem.leaving else on_disks),
+        ),
         warnings=tuple(
-            sorted((*reasons, *map(stranded_warning, problem.stranded), *(filled.sizes.warnings if filled else ())))
+            sorted((*reasons, *map(stranded_warning, problem.stranded), *(on_disks if problem.leaving else ())))
         ),
     )
+    decision = finish(problem, with_destinations(snapshot, problem.scope, decision))
     selection = problem.scope.selection
-    return PlannedChange(
-        title=f"Drain brokers {some(sorted(problem.leaving))}",
+    change = PlannedChange(
+        title=problem.title,
         topics=selection.selected,
         topics_excluded=selection.excluded,
-        plan=assemble(snapshot, request.words, problem.scope, with_destinations(snapshot, problem.scope, decision)),
+        plan=assemble(snapshot, request.words, problem.scope, decision),
         reasons=reasons,
         left_alone=len(unmoved) + (len(filled.cramped) if filled else 0),
         later=served.left,
     )
+    return change, decision.homeless
 
 
 def _rooms(problem: DrainProblem) -> tuple[list[Alike], dict[int, int]]:
@@ -218,23 +278,22 @@ def _rooms(problem: DrainProblem) -> tuple[list[Alike], dict[int, int]]:
     return group_openings(openings, problem.grouping)
 
 
-def _certify(problem: DrainProblem, moved: list[PlannedPartition], served: Served) -> Certificate:
-    copies = sum(1 for p in moved for b in p.current if b in problem.leaving)
+def _certify(problem: DrainProblem, moved: Collection[int], served: Served) -> Certificate:
+    copies = sum(len(problem.scope.partitions[i].current) - len(problem.openings[i]) for i in moved)
     if copies:
         words = budget_argument(
-            f"{counted(copies, 'replica')} must leave {'broker' if len(problem.leaving) == 1 else 'brokers'} "
-            f"{some(sorted(problem.leaving))}; each needs one new copy, whatever the plan",
+            f"{counted(copies, 'replica')} must leave {problem.origin}; each needs one new copy, whatever the plan",
             served,
         )
     elif served.later:
         words = f"the budget takes none of {counted(served.left.partitions, 'partition')}: nothing is copied"
     else:
         others = " but those of pinned partitions" if problem.standing else ""
-        words = f"no replica{others} has to leave these brokers"
+        words = f"no replica{others} has to leave {problem.nothing}"
     return certificate("replicas", copies, copies, words, Proof(kind=ProofKind.COUNTING))
 
 
-def _reasons(problem: DrainProblem, unmoved: list[PlannedPartition]) -> tuple[str, ...]:
+def _reasons(problem: DrainProblem, unmoved: Sequence[int]) -> tuple[str, ...]:
     """Why partitions find no place, one sentence for each kind of shortage."""
     racks = problem.pool.racks
     offered = problem.grouping.names
@@ -245,12 +304,21 @@ def _reasons(problem: DrainProblem, unmoved: list[PlannedPartition]) -> tuple[st
     if tags is not None:
         add = "let more brokers receive, or ask for less"
     kinds: dict[tuple[str, ...], list[PlannedPartition]] = {}
-    for p in unmoved:
-        kept = [b for b in p.current if b not in problem.leaving]
-        kinds.setdefault(tuple(sorted(racks.get(b) or "none" for b in kept)), []).append(p)
-    lines = []
+    full = problem.grouping.rule.closed
+    places = [problem.scope.partitions[i] for i in unmoved]
+    cramped = [words for p in places if (words := full.explain(p.key, p.size_bytes))]
+    lines = [f"{words}; free space there, or let more brokers receive" for words in cramped]
+    for i, p in zip(unmoved, places, strict=True):
+        if p.key not in full.space:
+            kinds.setdefault(tuple(sorted(racks.get(b) or "none" for b in problem.openings[i])), []).append(p)
     for kept_racks, found in sorted(kinds.items()):
         go = len(found[0].current) - len(kept_racks)
+        if not problem.receivers:
+            lines.append(
+                f"{some(p.key for p in found)}: {go} replica(s) must leave {problem.origin}, and no other broker "
+                "takes copies; free space there, or let a broker receive"
+            )
+            continue
         by_tags = ""
         if tags is not None:
             by_tags = f" ({tags.words(found[0].key.topic, problem.receivers, len(found[0].current))})"
@@ -263,28 +331,20 @@ def _reasons(problem: DrainProblem, unmoved: list[PlannedPartition]) -> tuple[st
 
 
 def _notes(problem: DrainProblem) -> tuple[str, ...]:
-    dead = Counter(
-        b
-        for p in problem.scope.partitions
-        for b in p.current
-        if b not in problem.pool.live and b not in problem.leaving
-    )
     verb = "stays" if len(problem.standing) == 1 else "stay"
     where = sorted(problem.leaving.intersection(b for p in problem.standing for b in p.current))
     keys = [p.key for p in problem.standing]
-    notes = [*pinned_note(keys, f"{verb} on {some(where)}, which will not be empty")]
-    if dead:
-        notes.append(
-            f"brokers {some(sorted(dead))} are not alive either and keep {sum(dead.values())} replica(s); "
-            "name them in --brokers to drain them too"
-        )
+    whole = f"on {some(where)}, which will not be empty" if where else "as they are"
+    notes = [*pinned_note(keys, f"{verb} {whole}"), *problem.notes]
     closed = sorted(problem.pool.closed - problem.leaving)
     if closed:
         notes.append(f"brokers {some(closed)} take no new copies: all their log dirs are cordoned or broken")
     return tuple(notes)
 
 
-def drain_problem(snapshot: ClusterSnapshot, request: DrainRequest) -> DrainProblem:
+def drain_problem(
+    snapshot: ClusterSnapshot, request: DrainRequest, closed: ClosedBrokers = NONE_CLOSED
+) -> DrainProblem:
     """Find what must leave; raises `UsageError` for unknown brokers and when no broker is left to receive."""
     pool = pool_of(snapshot).without(named_brokers(snapshot, RECEIVERS, request.exclude_receivers))
     leaving = frozenset(request.leaving.ids)
@@ -293,19 +353,26 @@ def drain_problem(snapshot: ClusterSnapshot, request: DrainRequest) -> DrainProb
         raise UsageError(
             f"--brokers: {some(unknown)} not in this cluster", hint=f"its brokers are {some(sorted(pool.racks))}"
         )
-    receivers = _receivers(pool, leaving, request.receiving)
+    receivers = receivers_of(pool, leaving, request.receiving)
     scope = scope_of(snapshot, TopicScope(topics=request.topics, topics_exclude=request.topics_exclude))
     pinned = tuple(scope.partitions[i].key for i in pinned_indices(scope.partitions, request.pinned, ()))
     held = frozenset(pinned)
     touched = tuple(p for p in scope.partitions if not leaving.isdisjoint(p.current))
     _, stranded = set_stranded_apart(tuple(p for p in touched if p.key not in held), pool.live)
     spread_over = racks_to_spread(pool.open - leaving, pool.racks) if request.spread else ()
-    rule = GroupRule(request.min_rack_ids, spread_over, request.constraints.on(snapshot, scope.selection.selected))
+    tags = request.constraints.on(snapshot, scope.selection.selected)
+    rule = GroupRule(request.min_rack_ids, spread_over, tags, closed)
     apart = held.union(p.key for p in stranded)
+    dead = Counter(b for p in scope.partitions for b in p.current if b not in pool.live and b not in leaving)
+    also = (
+        f"brokers {some(sorted(dead))} are not alive either and keep {sum(dead.values())} replica(s); "
+        "name them in --brokers to drain them too"
+    )
+    keys = [p.key for p in scope.partitions]
     return DrainProblem(
         scope=scope,
         pool=pool,
-        grouping=Grouping.of(rule, pool.racks, receivers, [p.key.topic for p in scope.partitions]),
+        grouping=Grouping.of(rule, pool.racks, receivers, [key.topic for key in keys], keys),
         leaving=leaving,
         receivers=receivers,
         openings={
@@ -316,10 +383,15 @@ def drain_problem(snapshot: ClusterSnapshot, request: DrainRequest) -> DrainProb
         stranded=stranded,
         pinned=pinned,
         standing=tuple(p for p in touched if p.key in held),
+        title=f"Drain brokers {some(sorted(leaving))}",
+        origin=f"{'broker' if len(leaving) == 1 else 'brokers'} {some(sorted(leaving))}",
+        nothing="these brokers",
+        notes=(also,) if dead else (),
     )
 
 
-def _receivers(pool: BrokerPool, leaving: frozenset[int], listed: BrokerList | None) -> tuple[int, ...]:
+def receivers_of(pool: BrokerPool, leaving: frozenset[int], listed: BrokerList | None) -> tuple[int, ...]:
+    """The brokers that may take replicas, all other open ones if none are listed; `UsageError` where none is left."""
     if listed is None:
         receivers = tuple(sorted(pool.open - leaving))
         if not receivers:
@@ -359,6 +431,6 @@ def serve_drain(
 def _change(problem: DrainProblem, index: int, p: PlannedPartition, kept: int) -> PartitionChange:
     live = problem.pool.live
     rank = _WHOLE
-    if any(b in problem.leaving and b not in live for b in p.current):
+    if not problem.leaving or any(b in problem.leaving and b not in live for b in p.current):
         rank = sum(1 for b in p.current if b in live and (p.in_sync is None or b in p.in_sync))
     return PartitionChange(index=index, key=p.key, copies=len(p.current) - kept, size_bytes=p.size_bytes, rank=rank)

@@ -15,7 +15,8 @@ from kafkakit.core.selection import BrokerList
 from kafkakit.core.text import some
 from kafkakit.placement.group_repairs import Need, NoRepair, Repair, Repairs, TagRepair, tag_repair
 from kafkakit.placement.group_rooms import Grouping, Room, TagSteps
-from kafkakit.placement.group_rule import GroupRule, TagRules, refuse_both_rules
+from kafkakit.placement.group_rule import NONE_CLOSED, ClosedBrokers, GroupRule, TagRules, refuse_both_rules
+from kafkakit.placement.log_dirs_balance import HomelessCopy
 from kafkakit.placement.openings import (
     LEVEL_PRICE,
     Alike,
@@ -30,7 +31,7 @@ from kafkakit.placement.openings import (
 from kafkakit.placement.problem import Minimize, PlannedPartition, set_stranded_apart, stranded_warning
 from kafkakit.topicmappr.decide import requests as budgets
 from kafkakit.topicmappr.decide.assembly import Decision, PlannedChange, assemble
-from kafkakit.topicmappr.decide.dirs import with_destinations
+from kafkakit.topicmappr.decide.dirs import fit_dirs, with_destinations
 from kafkakit.topicmappr.decide.rebalance_goal import RECEIVERS, named_brokers
 from kafkakit.topicmappr.decide.requests import NO_BUDGET, Budget
 from kafkakit.topicmappr.decide.scope import NO_CONSTRAINTS, Scope, TagConstraints, TopicScope, pinned_indices, scope_of
@@ -67,9 +68,15 @@ def decide_fix_racks(snapshot: ClusterSnapshot, request: FixRacksRequest) -> Pla
 
     A partition that cannot be repaired is left as it is and named in `reasons`. A budget serves the worst sets first,
     those with the most replicas to move; the rest waits. The number of copies is the
-    least there is, by counting; who leaves and where to is one flow.
+    least there is, by counting; who leaves and where to is one flow, again while copies find no log dir (`fit_dirs`).
     """
-    problem = rack_problem(snapshot, request)
+    return fit_dirs(snapshot, lambda closed: _decide(snapshot, request, closed))
+
+
+def _decide(
+    snapshot: ClusterSnapshot, request: FixRacksRequest, closed: ClosedBrokers
+) -> tuple[PlannedChange, Sequence[HomelessCopy]]:
+    problem = rack_problem(snapshot, request, closed)
     partitions = problem.scope.partitions
     served = _serve(snapshot, problem, request)
     if served.later:
@@ -96,16 +103,18 @@ def decide_fix_racks(snapshot: ClusterSnapshot, request: FixRacksRequest) -> Pla
         warnings=tuple(sorted((*reasons, *map(stranded_warning, problem.stranded)))),
     )
     rule = "even spread over racks" if request.spread else _rule_words(request.min_rack_ids)
+    decision = with_destinations(snapshot, problem.scope, decision)
     selection = problem.scope.selection
-    return PlannedChange(
+    change = PlannedChange(
         title=f"Repair the rack rule: {rule}",
         topics=selection.selected,
         topics_excluded=selection.excluded,
-        plan=assemble(snapshot, request.words, problem.scope, with_destinations(snapshot, problem.scope, decision)),
+        plan=assemble(snapshot, request.words, problem.scope, decision),
         reasons=reasons,
         left_alone=len(problem.beyond_repair),
         later=served.left,
     )
+    return change, decision.homeless
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,9 +221,14 @@ def _certify(
 def _reasons(problem: RackProblem) -> tuple[str, ...]:
     """Why partitions cannot be repaired, one sentence for each reason."""
     names: dict[str, list[str]] = {}
+    cramped: list[str] = []
     for i, lack in sorted(problem.beyond_repair.items()):
-        names.setdefault(lack.reason, []).append(str(problem.scope.partitions[i].key))
-    return tuple(
+        p = problem.scope.partitions[i]
+        if words := problem.grouping.rule.closed.explain(p.key, p.size_bytes):
+            cramped.append(f"{words}; free space there, or add brokers")
+        else:
+            names.setdefault(lack.reason, []).append(str(p.key))
+    return *cramped, *(
         f"{some(found)}: {reason}; "
         f"{'add brokers' if problem.by_tags else 'add brokers in other racks, or allow repeats with --min-rack-ids'}"
         for reason, found in sorted(names.items())
@@ -238,7 +252,9 @@ _STALE = 10**10
 _LEADER = -(10**12)
 
 
-def rack_problem(snapshot: ClusterSnapshot, request: FixRacksRequest) -> RackProblem:
+def rack_problem(
+    snapshot: ClusterSnapshot, request: FixRacksRequest, closed: ClosedBrokers = NONE_CLOSED
+) -> RackProblem:
     """Look at every chosen partition; raises `UsageError` when the brokers have no racks at all. O(partitions)."""
     pool = pool_of(snapshot).without(named_brokers(snapshot, RECEIVERS, request.exclude_receivers))
     names = tuple(sorted({r for b in pool.open if (r := pool.racks[b])}))
@@ -247,8 +263,9 @@ def rack_problem(snapshot: ClusterSnapshot, request: FixRacksRequest) -> RackPro
     sized = request.minimize is Minimize.BYTES
     scope = scope_of(snapshot, TopicScope(topics=request.topics, topics_exclude=request.topics_exclude, sized=sized))
     tags = request.constraints.on(snapshot, scope.selection.selected)
-    rule = GroupRule(request.min_rack_ids, names if request.spread else (), tags)
-    grouping = Grouping.of(rule, pool.racks, pool.open, [p.key.topic for p in scope.partitions])
+    rule = GroupRule(request.min_rack_ids, names if request.spread else (), tags, closed)
+    keys = [p.key for p in scope.partitions]
+    grouping = Grouping.of(rule, pool.racks, pool.open, [key.topic for key in keys], keys)
     by_tags, needs = ({}, _rack_needs(grouping, scope)) if tags is None else _tag_needs(grouping, tags, scope)
     wrong = {i: need for i, need in needs if need is not None}
     pinned = frozenset(pinned_indices(scope.partitions, request.pinned, ()))
@@ -271,7 +288,15 @@ def rack_problem(snapshot: ClusterSnapshot, request: FixRacksRequest) -> RackPro
 
 def _rack_needs(grouping: Grouping, scope: Scope) -> list[tuple[int, Need]]:
     repairs = Repairs(grouping)
-    return [(i, repairs.need_of(p.current)) for i, p in enumerate(scope.partitions)]
+    apart: dict[frozenset[int], Repairs] = {}
+    every, needs = frozenset(grouping.taking), list[tuple[int, Need]]()
+    for i, p in enumerate(scope.partitions):
+        able = repairs
+        if i in grouping.closed:
+            left = every - grouping.closed[i]
+            able = apart.setdefault(left, Repairs(grouping.narrowed(left)))
+        needs.append((i, able.need_of(p.current)))
+    return needs
 
 
 def _tag_needs(grouping: Grouping, tags: TagRules, scope: Scope) -> tuple[dict[int, TagRepair], list[tuple[int, Need]]]:

@@ -7,12 +7,15 @@ from dataclasses import dataclass, replace
 from kafkakit.core.errors import UsageError
 from kafkakit.core.model import ClusterSnapshot, Partition, PartitionAssignment, PartitionMap, Topic, TopicPartition
 from kafkakit.core.plan_rules import topic_problem
+from kafkakit.core.quantities import counted
 from kafkakit.core.selection import BrokerList, select_topics
 from kafkakit.core.text import some
 from kafkakit.placement.group_rooms import Grouping
-from kafkakit.placement.group_rule import GroupRule
+from kafkakit.placement.group_rule import ClosedBrokers, GroupRule
+from kafkakit.placement.log_dirs_balance import HomelessCopy
 from kafkakit.placement.openings import BrokerPool, group_openings, place_new_topic, pool_of
 from kafkakit.placement.problem import PlacementProblem, PlannedPartition
+from kafkakit.topicmappr.decide.dirs import fit_dirs, homeless_of
 from kafkakit.topicmappr.decide.rebalance_goal import RECEIVERS, named_brokers
 from kafkakit.topicmappr.decide.requests import MAX_REPLICATION
 from kafkakit.topicmappr.decide.scope import NO_CONSTRAINTS, TagConstraints
@@ -23,8 +26,10 @@ MAX_PARTITIONS = 200_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlaceRequest:
-    """A new topic; what is None is taken from the topics `like`, and `brokers` None means all live ones.
-    Those in `exclude_receivers` hold none of it.
+    """A new topic, or more partitions for one that is there: `partitions` are those that it has in the end.
+
+    What is None is taken from the topics `like`, and `brokers` None means all live ones. Those in `exclude_receivers`
+    get none of it.
 
     `partition_bytes` is the expected size of one partition: then the cluster is levelled by bytes, not by counts.
     """
@@ -49,8 +54,6 @@ class PlaceRequest:
         ):
             if value is not None and not 1 <= value <= most:
                 raise UsageError(f"{flag}: {value} is not between 1 and {most}")
-            if value is None and not self.like:
-                raise UsageError(f"{flag} is missing", hint="give it, or name a topic to imitate with --topics-like")
         if self.partition_bytes is not None and self.partition_bytes < 1:
             raise UsageError("--partition-bytes must be at least 1 byte")
         if self.min_rack_ids < 0:
@@ -72,6 +75,9 @@ def shape_of(snapshot: ClusterSnapshot, request: PlaceRequest) -> Shape:
     if request.like:
         names = set(select_topics([t.name for t in snapshot.topics], request.like).selected)
         models = [t for t in snapshot.topics if t.name in names]
+    for flag, value in (("--partitions", request.partitions), ("--replication", request.replication)):
+        if value is None and not models:
+            raise UsageError(f"{flag} is missing", hint="give it, or name a topic to imitate with --topics-like")
     partitions = request.partitions or _same("--partitions", {t.name: len(t.partitions) for t in models})
     replication = request.replication or _same(
         "--replication", {t.name: max(len(p.replicas) for p in t.partitions) for t in models if t.partitions}
@@ -152,38 +158,60 @@ class BrokerShare:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewTopic:
-    """Replica lists by partition number, the leader first, and what each broker ends with."""
+    """Replica lists of new partitions, the leader first, and what each broker ends with.
+
+    They are numbered from the end of `present`, the lists of the partitions that the topic has; none for a new topic.
+    """
 
     topic: str
     shape: Shape
     lists: tuple[tuple[int, ...], ...]
     shares: tuple[BrokerShare, ...]
+    present: tuple[tuple[int, ...], ...] = ()
     notes: tuple[str, ...] = ()
+
+    @property
+    def numbered(self) -> list[tuple[int, tuple[int, ...]]]:
+        """The number and list of each new partition."""
+        return list(enumerate(self.lists, len(self.present)))
 
     def as_map(self) -> PartitionMap:
         """The assignment in Kafka's JSON."""
         return PartitionMap(
             partitions=tuple(
-                PartitionAssignment(topic=self.topic, partition=n, replicas=row) for n, row in enumerate(self.lists)
+                PartitionAssignment(topic=self.topic, partition=n, replicas=row) for n, row in self.numbered
             )
         )
 
     @property
     def argument(self) -> str:
-        """The value of `kafka-topics --create --replica-assignment`."""
-        return ",".join(":".join(map(str, row)) for row in self.lists)
+        """The value of `kafka-topics --replica-assignment`.
+
+        `--alter` wants an entry of this many replicas for each partition, and passes over those that are there.
+        """
+        present = (row if len(row) == self.shape.replication else self.lists[0] for row in self.present)
+        return ",".join(":".join(map(str, row)) for row in (*present, *self.lists))
 
 
 def decide_place(snapshot: ClusterSnapshot, request: PlaceRequest) -> NewTopic:
     """Spread the topic over brokers, racks and leaders, under the rack rule; then level the cluster.
 
     See `place_new_topic`. What brokers carry is replicas of all topics, or bytes when a size is expected.
-    Raises `UsageError` when the topic exists and `InfeasibleError` when a partition finds too few brokers.
+    Where a size is expected, each copy fits in a log dir of its broker (`fit_dirs`).
+    A topic that exists keeps its partitions; the new ones are placed so that all together come out even. Raises
+    `UsageError` when it has as many already and `InfeasibleError` when a partition finds too few brokers.
     """
-    _refuse_existing(snapshot, request.topic)
+    _refuse_collision(snapshot, request.topic)
+    return fit_dirs(snapshot, lambda closed: _decide(snapshot, request, closed))
+
+
+def _decide(
+    snapshot: ClusterSnapshot, request: PlaceRequest, closed: ClosedBrokers
+) -> tuple[NewTopic, Sequence[HomelessCopy]]:
     pool = pool_of(snapshot).without(named_brokers(snapshot, RECEIVERS, request.exclude_receivers))
     brokers = _brokers(pool, request)
-    shape = shape_of(snapshot, request)
+    present = _present(snapshot, request)
+    shape = shape_of(snapshot, _like_itself(request, present))
     notes: list[str] = []
     loads: Mapping[int, int] = {b: pool.replicas.get(b, 0) for b in brokers}
     held: Mapping[int, int] | None = None
@@ -192,30 +220,61 @@ def decide_place(snapshot: ClusterSnapshot, request: PlaceRequest) -> NewTopic:
         held, loads = measured.by_broker, as_levels(measured.by_broker, shape.partition_bytes)
         if measured.guessed:
             notes.append(f"{measured.guessed} partitions have no known size and count with the mean of the others")
-    openings: dict[int, tuple[tuple[int, ...], int]] = dict.fromkeys(range(shape.partitions), ((), shape.replication))
-    rule = GroupRule(
-        request.min_rack_ids, tags=request.constraints.on(_with_topic(snapshot, request, shape), (request.topic,))
-    )
-    grouping = Grouping.of(rule, pool.racks, brokers, [request.topic] * shape.partitions)
-    rooms, unfit = group_openings(openings, grouping)
+    keys = [TopicPartition(request.topic, n) for n in range(len(present), shape.partitions)]
+    openings: dict[int, tuple[tuple[int, ...], int]] = dict.fromkeys(range(len(keys)), ((), shape.replication))
+    tags = request.constraints.on(_with_topic(snapshot, request, shape, present), (request.topic,))
+    rule = GroupRule(request.min_rack_ids, tags=tags, closed=closed)
+    rooms, unfit = group_openings(openings, Grouping.of(rule, pool.racks, brokers, [request.topic] * len(keys), keys))
     if unfit:
-        raise _too_few(pool, rule, request, shape, brokers, next(iter(unfit.values())))
-    lists = tuple(place_new_topic(rooms, pool.racks, loads, pool.leaders))
-    return NewTopic(
+        first, found = min(unfit.items())
+        raise _too_few(pool, rule, shape, brokers, keys[first], found)
+    lists = tuple(place_new_topic(rooms, pool.racks, loads, pool.leaders, present))
+    new = [PlannedPartition(key, (), shape.replication, shape.partition_bytes) for key in keys]
+    placed = NewTopic(
         topic=request.topic,
         shape=shape,
         lists=lists,
         shares=_shares(pool, brokers, lists, held, shape),
+        present=present,
         notes=tuple(notes),
     )
+    return placed, homeless_of(snapshot, new, lists)
 
 
-def _refuse_existing(snapshot: ClusterSnapshot, topic: str) -> None:
+def _present(snapshot: ClusterSnapshot, request: PlaceRequest) -> tuple[tuple[int, ...], ...]:
+    """The lists of the partitions that the topic has; `UsageError` where it cannot get what is asked for."""
+    topic = next((t for t in snapshot.topics if t.name == request.topic), None)
+    if topic is None:
+        return ()
+    rows = tuple(
+        tuple(b for b in p.replicas if b not in p.removing) for p in sorted(topic.partitions, key=lambda p: p.partition)
+    )
+    if [p.partition for p in sorted(topic.partitions, key=lambda p: p.partition)] != list(range(len(rows))):
+        raise UsageError(f"partitions of topic {topic.name} are missing in the snapshot", hint="take a new snapshot")
+    if request.partitions is None or request.partitions <= len(rows):
+        raise UsageError(
+            f"topic {topic.name} exists already, with {counted(len(rows), 'partition')}",
+            hint=f"give --partitions above {len(rows)} to place more of them, or move it with rebuild or rebalance",
+        )
+    factor = max(map(len, rows), default=0)
+    if request.replication not in (None, factor):
+        raise UsageError(
+            f"--replication: topic {topic.name} has {counted(factor, 'replica')} a partition, and Kafka gives new "
+            "partitions as many",
+            hint=f"leave --replication out, and change it with: topicmappr set-replication {request.replication}",
+        )
+    return rows
+
+
+def _like_itself(request: PlaceRequest, present: tuple[tuple[int, ...], ...]) -> PlaceRequest:
+    """The request with the replication that a topic has."""
+    return replace(request, replication=max(map(len, present))) if present else request
+
+
+def _refuse_collision(snapshot: ClusterSnapshot, topic: str) -> None:
     flat = topic.replace(".", "_")
     for known in snapshot.topics:
-        if known.name == topic:
-            raise UsageError(f"topic {topic} exists already", hint="move it with rebuild or rebalance")
-        if known.name.replace(".", "_") == flat:
+        if known.name != topic and known.name.replace(".", "_") == flat:
             # Kafka refuses such a pair, because their metrics would have one name.
             raise UsageError(f"topic {topic} collides with {known.name}: Kafka takes '.' and '_' for the same")
 
@@ -238,16 +297,31 @@ def _brokers(pool: BrokerPool, request: PlaceRequest) -> tuple[int, ...]:
     return tuple(b for b in listed if b not in pool.excluded)
 
 
-def _with_topic(snapshot: ClusterSnapshot, request: PlaceRequest, shape: Shape) -> ClusterSnapshot:
-    """The cluster with the new topic in it, so that queries see its name and size."""
-    new = tuple(Partition(partition=n, replicas=(-1,) * shape.replication) for n in range(shape.partitions))
-    return replace(snapshot, topics=(*snapshot.topics, Topic(name=request.topic, partitions=new)))
+def _with_topic(
+    snapshot: ClusterSnapshot, request: PlaceRequest, shape: Shape, present: tuple[tuple[int, ...], ...]
+) -> ClusterSnapshot:
+    """The cluster with the new partitions in it, so that queries see the topic's name and size."""
+    first = len(present)
+    new = tuple(Partition(partition=n, replicas=(-1,) * shape.replication) for n in range(first, shape.partitions))
+    if not present:
+        return replace(snapshot, topics=(*snapshot.topics, Topic(name=request.topic, partitions=new)))
+    return replace(
+        snapshot,
+        topics=tuple(
+            replace(t, partitions=(*t.partitions, *new)) if t.name == request.topic else t for t in snapshot.topics
+        ),
+    )
 
 
 def _too_few(
-    pool: BrokerPool, rule: GroupRule, request: PlaceRequest, shape: Shape, brokers: tuple[int, ...], placed: int
+    pool: BrokerPool,
+    rule: GroupRule,
+    shape: Shape,
+    brokers: tuple[int, ...],
+    key: TopicPartition,
+    placed: int,
 ) -> Exception:
-    partition = PlannedPartition(TopicPartition(request.topic, 0), (), shape.replication)
+    partition = PlannedPartition(key, (), shape.replication, shape.partition_bytes)
     problem = PlacementProblem((partition,), brokers, pool.racks, rule)
     unplaced = (shape.replication - placed,)
     error = infeasible(explain_unplaced(problem, unplaced, {b: pool.racks[b] for b in pool.live}), unplaced)

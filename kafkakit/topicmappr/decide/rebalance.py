@@ -18,11 +18,12 @@ from kafkakit.placement.by_size.layout import Layout
 from kafkakit.placement.by_size.lp_relaxation import BalanceProblem, BandGoal, DemandGroups
 from kafkakit.placement.by_size.proof import argument_of, cancels, moves_bound, moves_proof, not_counted, proof_of
 from kafkakit.placement.by_size.tightening import more_brokers, too_large, why_not
-from kafkakit.placement.log_dirs_balance import DirRules
+from kafkakit.placement.group_rule import ClosedBrokers
+from kafkakit.placement.log_dirs_balance import DirRules, HomelessCopy
 from kafkakit.placement.problem import BrokerChange, Minimize
 from kafkakit.placement.watch import UNWATCHED, Watch
 from kafkakit.topicmappr.decide.assembly import Decision, assemble
-from kafkakit.topicmappr.decide.dirs import with_dirs
+from kafkakit.topicmappr.decide.dirs import fit_dirs, with_dirs
 from kafkakit.topicmappr.decide.rebalance_goal import (
     Aim,
     BalanceInputs,
@@ -102,10 +103,21 @@ def decide_rebalance(
     """Decide which replicas move so that bytes are balanced, with the fewest bytes (or moves).
 
     Raises `UsageError` and `TryLaterError` for requests that cannot be planned and `InfeasibleError`, with a proof
-    and the nearest goal that can be reached, for goals that cannot. Cost: see `tighten`.
+    and the nearest goal that can be reached, for goals that cannot. Cost: see `tighten`, again while copies find no log
+    dir (`fit_dirs`).
     """
+    return fit_dirs(snapshot, lambda closed: _decide(snapshot, request, facts, watch, closed), watch)
+
+
+def _decide(
+    snapshot: ClusterSnapshot,
+    request: RebalanceRequest,
+    facts: StorageFacts | None,
+    watch: Watch,
+    closed: ClosedBrokers,
+) -> tuple[Rebalance, Sequence[HomelessCopy]]:
     watch.phase("reading the cluster")
-    inputs = balance_inputs(snapshot, request, facts, lambda change: _check_brokers(change, request))
+    inputs = balance_inputs(snapshot, request, facts, lambda change: _check_brokers(change, request), closed)
     scope, change, layout, aim, sizes = inputs.scope, inputs.change, inputs.layout, inputs.aim, inputs.sizes
     refuse_impossible(inputs, request)
     problem = BalanceProblem.of(layout.table, aim.balance)
@@ -158,7 +170,7 @@ def decide_rebalance(
             break  # else log dirs lack room for a copy; the plan as it was found may fit
     plan = assemble(snapshot, request.words, scope, decision)
     change_of_free = free_change(plan, inputs.holding, change.targets)
-    return Rebalance(
+    rebalance = Rebalance(
         plan=with_range(plan, change_of_free, request),
         scope=scope,
         change=change,
@@ -173,6 +185,7 @@ def decide_rebalance(
         tried=tuple(notebook.tries),
         stopped=watch.stopped(),
     )
+    return rebalance, decision.homeless
 
 
 def _small_ones(layout: Layout, request: RebalanceRequest) -> tuple[str, ...]:

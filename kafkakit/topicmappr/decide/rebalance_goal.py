@@ -47,7 +47,7 @@ from kafkakit.placement.by_size.tightening import (
     tightest_relaxed,
     why_not,
 )
-from kafkakit.placement.group_rule import GroupRule, TagRules, racks_to_spread
+from kafkakit.placement.group_rule import NONE_CLOSED, ClosedBrokers, GroupRule, TagRules, racks_to_spread
 from kafkakit.placement.leaders import NO_LEADER, LeaderLimits, leaders_within
 from kafkakit.placement.openings import pool_of
 from kafkakit.placement.problem import (
@@ -319,6 +319,7 @@ def layout_of(
     change: BrokerChange,
     stranded: Sequence[PlannedPartition],
     tags: TagRules | None,
+    closed: ClosedBrokers,
     out: Exclusions,
     beside: BesideScope,
 ) -> Layout:
@@ -334,7 +335,7 @@ def layout_of(
         scope.partitions,
         sizes.partition_bytes,
         racks,
-        GroupRule(request.min_rack_ids, racks_to_spread(takers, racks) if request.spread else (), tags),
+        GroupRule(request.min_rack_ids, racks_to_spread(takers, racks) if request.spread else (), tags, closed),
         disks,
         by_free=request.goal.band is None,
         receivers=[
@@ -389,6 +390,7 @@ def balance_inputs(
     request: RebalanceRequest,
     facts: StorageFacts | None,
     check: Callable[[BrokerChange], None],
+    closed: ClosedBrokers = NONE_CLOSED,
 ) -> BalanceInputs:
     """Read scope, disks and rules; `check` refuses brokers that the request cannot do with. O(replicas).
 
@@ -406,7 +408,7 @@ def balance_inputs(
     sources = choose_sources(free, change.new, request)
     tags = request.constraints.on(snapshot, scope.selection.selected)
     out, beside = exclusions_of(snapshot, request, holding), beside_scope(snapshot, scope, request)
-    layout = layout_of(scope, sizes, racks, request, sources, change, stranded, tags, out, beside)
+    layout = layout_of(scope, sizes, racks, request, sources, change, stranded, tags, closed, out, beside)
     # A range of free bytes is over loads alone, whatever the disks.
     capacity = layout.now.capacity if request.goal.band is not None else dict.fromkeys(layout.now.capacity, 0)
     left_out = out.left_out(layout.now.load, capacity, change.targets)

@@ -21,7 +21,8 @@ from kafkakit.core.selection import BrokerList, select_topics
 from kafkakit.core.text import some
 from kafkakit.placement.forced import place_forced
 from kafkakit.placement.group_rooms import Grouping
-from kafkakit.placement.group_rule import GroupRule
+from kafkakit.placement.group_rule import ClosedBrokers, GroupRule
+from kafkakit.placement.log_dirs_balance import HomelessCopy
 from kafkakit.placement.minimal import Affinity, apply_affinities, find_affinities, movement_bound, place_minimal
 from kafkakit.placement.openings import alike, pool_of
 from kafkakit.placement.problem import (
@@ -40,7 +41,7 @@ from kafkakit.placement.problem import (
 from kafkakit.placement.watch import UNWATCHED, Watch
 from kafkakit.topicmappr.decide import requests as budgets
 from kafkakit.topicmappr.decide.assembly import Decision, PlannedChange, assemble
-from kafkakit.topicmappr.decide.dirs import with_destinations
+from kafkakit.topicmappr.decide.dirs import fit_dirs, with_destinations
 from kafkakit.topicmappr.decide.rebalance_goal import RECEIVERS, named_brokers
 from kafkakit.topicmappr.decide.rebuild_bytes import Stored, evacuate, even_leaders, place_stored
 from kafkakit.topicmappr.decide.requests import MAX_REPLICATION, RebuildRequest
@@ -109,8 +110,18 @@ def decide_rebuild(
     Raises `UsageError` and `TryLaterError` for requests that cannot be planned, `OperationFailedError` when all
     replicas of a partition are to give up its leadership or a chunked map would change a list's length; replicas
     that fit nowhere do not raise but are counted in `unplaced`. Cost: see `place_minimal`, `place_forced` and
-    `place_stored`.
+    `place_stored`, each again while copies find no log dir (`fit_dirs`).
     """
+    return fit_dirs(snapshot, lambda closed: _decide(snapshot, request, facts, watch, closed), watch)
+
+
+def _decide(
+    snapshot: ClusterSnapshot,
+    request: RebuildRequest,
+    facts: StorageFacts | None,
+    watch: Watch,
+    closed: ClosedBrokers,
+) -> tuple[Rebuild, Sequence[HomelessCopy]]:
     scope = scope_of(snapshot, request.scope)
     evacuated = _evacuated(snapshot, scope, request)
     world = _observed(snapshot, scope, request)
@@ -120,7 +131,7 @@ def decide_rebuild(
         movable,
         world.change.targets,
         world.racks,
-        GroupRule(request.min_rack_ids, tags=request.constraints.on(snapshot, scope.selection.selected)),
+        GroupRule(request.min_rack_ids, tags=request.constraints.on(snapshot, scope.selection.selected), closed=closed),
         request.minimize,
         standing=_standing(able, world.change, request),
         closed=request.closed,
@@ -155,8 +166,9 @@ def decide_rebuild(
         notes=(*placement.notes, *_request_notes(request), *(stored.sizes.notes if stored else ())),
         warnings=tuple(sorted(warnings)),
     )
-    return Rebuild(
-        plan=assemble(snapshot, request.words, scope, with_destinations(snapshot, scope, decision)),
+    decision = with_destinations(snapshot, scope, decision)
+    rebuild = Rebuild(
+        plan=assemble(snapshot, request.words, scope, decision),
         scope=scope,
         change=world.change,
         affinities=placed.affinities,
@@ -167,6 +179,7 @@ def decide_rebuild(
         shortages=shortages,
         free=stored.free if stored else None,
     )
+    return rebuild, decision.homeless
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -42,11 +42,13 @@ from kafkakit.placement.by_size.proof import argument_of, proof_of
 from kafkakit.placement.by_size.slots import SlotTable
 from kafkakit.placement.by_size.tightening import at_deviation, tightest_relaxed, why_not
 from kafkakit.placement.group_rooms import Grouping
+from kafkakit.placement.group_rule import ClosedBrokers
+from kafkakit.placement.log_dirs_balance import HomelessCopy
 from kafkakit.placement.minimal import substitute
 from kafkakit.placement.openings import fill_openings, group_openings, pool_of
 from kafkakit.placement.problem import PlannedPartition, stranded_warning
 from kafkakit.topicmappr.decide.assembly import Decision, assemble
-from kafkakit.topicmappr.decide.dirs import with_destinations
+from kafkakit.topicmappr.decide.dirs import fit_dirs, with_destinations
 from kafkakit.topicmappr.decide.replan_situation import (
     Kind,
     MoveState,
@@ -144,16 +146,29 @@ def decide_replan(
     if not places.receivers:
         raise UsageError("no broker of the plan is alive and may take copies", hint="make a new plan")
     sizes = _sizes(snapshot, facts, places) if goal.by_bytes else None
+    return fit_dirs(snapshot, lambda closed: _decide(plan, snapshot, situation, places, goal, sizes, closed))
+
+
+def _decide(
+    plan: Plan,
+    snapshot: ClusterSnapshot,
+    situation: Situation,
+    places: Places,
+    goal: PlanGoal,
+    sizes: Sizes | None,
+    closed: ClosedBrokers,
+) -> tuple[Replan, Sequence[HomelessCopy]]:
+    places = replace(places, rule=replace(places.rule, closed=closed))
     limits = limits_of(goal.limits, snapshot, places)
     solved = (
         solve_bytes(places, goal, sizes, limits) if sizes is not None else solve_counts(snapshot, plan, goal, places)
     )
     if limits is not None:
         limits.require(solved.lists)
-    new = _assembled(plan, snapshot, situation, places, goal, solved, sizes)
+    new, homeless = _assembled(plan, snapshot, situation, places, goal, solved, sizes)
     changes = tuple(_changes(situation, solved))
     drift = drift_of(plan, snapshot, situation)
-    return Replan(
+    replanned = Replan(
         plan=new,
         goal=goal,
         drift=drift,
@@ -165,6 +180,9 @@ def decide_replan(
         reasons=solved.reasons,
         left_alone=solved.left_alone,
     )  # fmt: skip
+    # What runs now goes on, wherever it is planned.
+    running = {row.key for row in situation.rows if row.under_way}
+    return replanned, [copy for copy in homeless if copy.key not in running]
 
 
 def _sizes(snapshot: ClusterSnapshot, facts: StorageFacts | None, places: Places) -> Sizes:
@@ -197,8 +215,8 @@ def _assembled(
     goal: PlanGoal,
     solved: Solved,
     sizes: Sizes | None,
-) -> Plan:
-    """The new plan over the partitions that no other process is moving."""
+) -> tuple[Plan, Sequence[HomelessCopy]]:
+    """The new plan over the partitions that no other process is moving, and its copies that find no log dir."""
     ours = [(i, row) for i, row in enumerate(situation.rows) if not row.foreign]
     topics = sorted({row.topic.name for _, row in ours})
     scope = Scope(
@@ -238,7 +256,8 @@ def _assembled(
         warnings=tuple(sorted((*solved.reasons, *map(stranded_warning, stranded), *(sizes.warnings if sizes else ())))),
     )
     words = {**plan.request, REPLANNED_FROM: identity_of(plan)}
-    return assemble(snapshot, words, scope, _with_old_dirs(plan, scope, with_destinations(snapshot, scope, decision)))
+    decision = with_destinations(snapshot, scope, decision)
+    return assemble(snapshot, words, scope, _with_old_dirs(plan, scope, decision)), decision.homeless
 
 
 def _planned(row: ReplannedPartition, new: tuple[int, ...]) -> PlannedPartition:
@@ -344,7 +363,7 @@ def _standing(places: Places, row: ReplannedPartition, i: int) -> tuple[int, ...
     if i in places.stranded:
         return row.live
     if not (places.regrouped and not places.rule_allows(row.start, row.live)):
-        usable = {*places.receivers, *row.live}
+        usable = {*places.receivers, *row.live} - (places.rule.closed.of(row.key) - {*row.live})
         spare = iter([b for b in row.live if b not in row.start])
         fallen = tuple(b if b in usable else next(spare, b) for b in row.start)
         if fallen == row.start or (len(set(fallen)) == len(fallen) and places.rule_allows(fallen, row.live)):
@@ -483,8 +502,9 @@ def solve_counts(snapshot: ClusterSnapshot, plan: Plan, goal: PlanGoal, places: 
             openings[i] = (kept, wanted)
         elif kept != row.start:
             lists[i] = kept
+    keys = [row.key for row in places.rows]
     rooms, unfit = group_openings(
-        openings, Grouping.of(places.rule, places.racks, places.receivers, [row.key.topic for row in places.rows])
+        openings, Grouping.of(places.rule, places.racks, places.receivers, [key.topic for key in keys], keys)
     )
     chosen, _ = fill_openings(rooms, _loads(snapshot, goal, places, lists, openings))
     for i, new in chosen.items():
@@ -501,9 +521,10 @@ def solve_counts(snapshot: ClusterSnapshot, plan: Plan, goal: PlanGoal, places: 
     news = [
         i for i in sorted(unfit) if places.rows[i].state is not MoveState.STILL or places.lost & {*places.rows[i].live}
     ]
+    full = places.rule.closed
     reasons = tuple(
-        f"{places.rows[i].key}: no valid broker is left for {openings[i][1] - len(openings[i][0])} replica(s); "
-        f"it stays on {some(places.rows[i].live)}"
+        f"{full.explain(keys[i], places.rows[i].size) or f'{keys[i]}: no valid broker is left'}"
+        f" for {openings[i][1] - len(openings[i][0])} replica(s); it stays on {some(places.rows[i].live)}"
         for i in news
     )
     return Solved(

@@ -288,6 +288,7 @@ class Places:
         """The part of the planned list that can still be carried out, without anything that breaks the rack rule."""
         live = set(row.live)
         usable = set(self.receivers)
+        usable -= self.rule.closed.of(row.key)
         kept = [b for b in row.start if (b not in self.leaving if b in live else b in usable)]
         if not self.rule.violates(map(self.racks.get, kept), max(0, self.wanted(row) - len(kept))):
             return tuple(kept)
@@ -332,6 +333,7 @@ class Places:
             fixed=now.fixed,
             locality_scoped=self.rules.locality_scoped,
             topics=[row.key.topic for row in self.rows],
+            keys=[row.key for row in self.rows],
         )
         return table if givers is None else replace(table, movable=table.movable | self.pending(table))
 
@@ -478,7 +480,7 @@ def rules_now(places: Places, goal: PlanGoal) -> PlacementRules:
     )
 
 
-_NOT_REPLANNED = ("topicmappr leaders", "topicmappr rebalance-dirs", "reassign apply")
+_NOT_REPLANNED = ("topicmappr leaders", "topicmappr rebalance-dirs", "topicmappr repair", "reassign apply")
 
 
 def goal_of(plan: Plan, slack: Fraction) -> PlanGoal:
@@ -488,7 +490,7 @@ def goal_of(plan: Plan, slack: Fraction) -> PlanGoal:
     """
     words = plan.request
     command = words.get("command", "")
-    if command in _NOT_REPLANNED:
+    if command in _NOT_REPLANNED or words.get("log-dir"):
         raise UsageError(f"a plan of {command} is not replanned: making it again costs as little", hint="plan it again")
     try:
         kind, max_deviation = _shape(plan)

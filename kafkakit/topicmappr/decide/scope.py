@@ -35,6 +35,7 @@ from kafkakit.core.selection import (
     select_topics,
 )
 from kafkakit.core.text import abort_command, some
+from kafkakit.placement.broker_disks import failed_copies
 from kafkakit.placement.group_rule import TagRules
 from kafkakit.placement.problem import PlannedPartition
 
@@ -117,15 +118,18 @@ def scope_of(snapshot: ClusterSnapshot, requested: TopicScope) -> Scope:
         for p in topic.partitions
     ]
     _refuse_moving(snapshot, listed)
+    failed = failed_copies(snapshot)
     if requested.map is None:
         listed.sort(key=itemgetter(0))
-        partitions = tuple(_planned(key, p.replicas, p, requested.replication) for key, p in listed)
+        partitions = tuple(_planned(key, p.replicas, p, requested.replication, failed) for key, p in listed)
     else:
         facts = dict(listed)
         lists = sorted(
             (TopicPartition(e.topic, e.partition), e.replicas) for e in requested.map.partitions if e.topic in chosen
         )
-        partitions = tuple(_planned(key, replicas, facts.get(key), requested.replication) for key, replicas in lists)
+        partitions = tuple(
+            _planned(key, replicas, facts.get(key), requested.replication, failed) for key, replicas in lists
+        )
     if requested.sized:
         _refuse_unknown_sizes(partitions)
     ids = {t.name: t.topic_id for t in snapshot.topics if t.name in chosen}
@@ -133,7 +137,11 @@ def scope_of(snapshot: ClusterSnapshot, requested: TopicScope) -> Scope:
 
 
 def _planned(
-    key: TopicPartition, replicas: tuple[int, ...], fact: Partition | None, replication: int
+    key: TopicPartition,
+    replicas: tuple[int, ...],
+    fact: Partition | None,
+    replication: int,
+    failed: Mapping[TopicPartition, frozenset[int]],
 ) -> PlannedPartition:
     if len(set(replicas)) != len(replicas):
         raise InputError(str(key), f"names a broker twice: {list(replicas)}")
@@ -142,7 +150,8 @@ def _planned(
         current=replicas,
         wanted=replication or len(replicas),
         size_bytes=fact.known_bytes if fact else None,
-        in_sync=frozenset(fact.isr) if fact and fact.isr is not None else None,
+        # Nothing can be copied from a dir that is offline, whatever its broker was last known to have.
+        in_sync=frozenset(fact.isr) - failed.get(key, frozenset()) if fact and fact.isr is not None else None,
     )
 
 

@@ -7,7 +7,7 @@ plain requests and `rebalance-dirs` with what changes, before and after, and wha
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from kafkakit.core.plan import DirMove, Move
+from kafkakit.core.plan import DirMove, Move, Plan
 from kafkakit.core.quantities import counted, format_bytes
 from kafkakit.core.text import quote, some, text_table
 from kafkakit.report import INDENT, Report, attributes, capped, gap_text, optional_section, records, section, text_of
@@ -252,15 +252,25 @@ def change_report(command: str, change: PlannedChange, saved: SavedPlan | None) 
             "left_alone": change.left_alone,
             "left_for_later": left_data(change.later),
             "reasons": change.reasons,
+            **(dirs_data(plan) if plan.dir_moves else {}),
             **balance.remarks_data(plan),
         },
         text=_change_head(change) + balance.plan_section(plan, saved),
         columns=CHANGE_COLUMNS,
-        rows=tuple(
-            (m.topic, m.partition, m.before, m.after, balance.what_changed(m.before, m.after)) for m in plan.moves
+        rows=(
+            *((m.topic, m.partition, m.before, m.after, balance.what_changed(m.before, m.after)) for m in plan.moves),
+            *_inside_rows(plan),
         ),
         code=saved.code,
     )
+
+
+def _inside_rows(plan: Plan) -> Iterator[tuple[object, ...]]:
+    """Copies that change log dirs, whose lists stay."""
+    lists = {(e.topic, e.partition): e.replicas for e in plan.scope} if plan.dir_moves else {}
+    for m in plan.dir_moves:
+        row = lists[m.topic, m.partition]
+        yield m.topic, m.partition, row, row, f"broker {m.broker}: {m.source_dir} -> {m.target_dir}"
 
 
 def planned_change_text(change: PlannedChange) -> str:
@@ -269,8 +279,10 @@ def planned_change_text(change: PlannedChange) -> str:
 
 
 def _change_head(change: PlannedChange) -> str:
-    changes = capped(change.plan.moves, _move_line, balance.SHOWN_CHANGES) or ["none"]
-    lines = [*title_lines(change), *section("Changes:", changes), *balance.broker_table(change.plan)]
+    plan = change.plan
+    changes = capped(plan.moves, _move_line, balance.SHOWN_CHANGES)
+    changes = [*changes, *capped(plan.dir_moves, _dir_move_line, balance.SHOWN_CHANGES)] or ["none"]
+    lines = [*title_lines(change), *section("Changes:", changes), *balance.broker_table(plan)]
     return text_of(lines) + balance.warn_section(change.plan.warnings)
 
 
@@ -341,7 +353,8 @@ def place_report(placed: NewTopic, map_file: str, address: str | None) -> Report
         command="topicmappr place",
         data={
             "topic": placed.topic,
-            "partitions": [{"partition": n, "replicas": row} for n, row in enumerate(placed.lists)],
+            "partitions": [{"partition": n, "replicas": row} for n, row in placed.numbered],
+            "present_partitions": len(placed.present),
             "partition_bytes": placed.shape.partition_bytes,
             "replica_assignment": placed.argument,
             "brokers": placed.shares,
@@ -350,16 +363,19 @@ def place_report(placed: NewTopic, map_file: str, address: str | None) -> Report
         },
         text=text_of(_place_lines(placed, map_file, address)),
         columns=("topic", "partition", "replicas"),
-        rows=tuple((placed.topic, n, row) for n, row in enumerate(placed.lists)),
+        rows=tuple((placed.topic, n, row) for n, row in placed.numbered),
     )
 
 
 def _place_lines(placed: NewTopic, map_file: str, address: str | None) -> Iterator[str]:
     shape = placed.shape
     size = f", about {format_bytes(shape.partition_bytes)} each" if shape.partition_bytes is not None else ""
-    yield f"New topic {placed.topic}: {counted(shape.partitions, 'partition')}, replication {shape.replication}{size}"
-    lists = list(enumerate(placed.lists))
-    shown = capped(lists, lambda row: f"p{row[0]}: {ids(row[1])}", SHOWN_PARTITIONS, REST)
+    what = f"New topic {placed.topic}: {counted(shape.partitions, 'partition')}"
+    if placed.present:
+        more = counted(len(placed.lists), "more partition")
+        what = f"Topic {placed.topic}: {more} beside the {len(placed.present)} that it has"
+    yield f"{what}, replication {shape.replication}{size}"
+    shown = capped(placed.numbered, lambda row: f"p{row[0]}: {ids(row[1])}", SHOWN_PARTITIONS, REST)
     yield from section("Replicas:", shown)
     yield from section("Brokers (all topics):", _table(placed).splitlines())
     yield from (f"note: {note}" for note in placed.notes)
@@ -368,7 +384,7 @@ def _place_lines(placed: NewTopic, map_file: str, address: str | None) -> Iterat
     if command is None:
         yield "The assignment is too long for one argument of kafka-topics; use the map file"
     else:
-        yield from ("Create the topic with:", command)
+        yield from ("Add the partitions with:" if placed.present else "Create the topic with:", command)
 
 
 def _table(placed: NewTopic) -> str:
@@ -392,4 +408,7 @@ def create_command(placed: NewTopic, address: str | None) -> str | None:
     return (
         f"kafka-topics.sh --bootstrap-server {server} --create --topic {quote(placed.topic)} "
         f"--replica-assignment {placed.argument}"
+        if not placed.present
+        else f"kafka-topics.sh --bootstrap-server {server} --alter --topic {quote(placed.topic)} "
+        f"--partitions {placed.shape.partitions} --replica-assignment {placed.argument}"
     )

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -20,6 +21,7 @@ from kafkakit.topicmappr.decide.explain import find_partition
 from kafkakit.topicmappr.decide.fix_racks import FixRacksRequest, decide_fix_racks
 from kafkakit.topicmappr.decide.place import NewTopic, PlaceRequest, as_levels, decide_place
 from kafkakit.topicmappr.decide.rebuild import ReplicationRequest, decide_set_replication
+from kafkakit.topicmappr.decide.scope import TagConstraints, parse_topic_rules
 from tests.clusters.strategies import TAKEN_AT
 
 RACKS = {1: "a", 2: "a", 3: "b", 4: "b", 5: "c", 6: "c"}
@@ -358,3 +360,54 @@ def test_a_repeat_may_go_to_a_broker_without_a_rack_where_no_rack_would_repeat_t
     racks: dict[int, str | None] = {1: "b", 2: "b", 3: "a", 6: None}
     plan = fix(cluster({"t": [(1, 2), (1, 2)]}, racks), min_rack_ids=2)
     assert sorted(b for m in plan.moves for b in m.adding) == [3, 6]
+
+
+def grown(lists: list[tuple[int, ...]], partitions: int, **more: Any) -> NewTopic:
+    """More partitions for topic t, which has these, on six brokers in three racks."""
+    snapshot = ClusterSnapshot(
+        cluster_id="c",
+        taken_at=TAKEN_AT,
+        source="test",
+        brokers=tuple(Broker(id=b, rack="abc"[b % 3]) for b in range(1, 7)),
+        topics=(
+            Topic(name="t", partitions=tuple(Partition(partition=n, replicas=row) for n, row in enumerate(lists))),
+        ),
+    )
+    return decide_place(snapshot, PlaceRequest(topic="t", partitions=partitions, **more))
+
+
+def test_new_partitions_of_a_topic_even_it_out_with_those_that_it_has() -> None:
+    present = [(1, 2), (2, 3), (3, 4)]
+    placed = grown(present, 12)
+    assert [n for n, _ in placed.numbered] == list(range(3, 12))
+    assert [e.partition for e in placed.as_map().partitions] == list(range(3, 12))
+    every = [*present, *placed.lists]
+    assert set(Counter(b for row in every for b in row).values()) == {4}
+    assert set(Counter(row[0] for row in every).values()) == {2}
+    assert all(row[0] % 3 != row[1] % 3 for row in placed.lists)
+    assert placed.argument.startswith("1:2,2:3,3:4,")
+    assert placed.argument.count(",") == 11
+
+
+def test_partitions_of_a_topic_with_unlike_lists_get_as_many_replicas_as_most() -> None:
+    placed = grown([(1, 2), (2,)], 4)
+    assert {len(row) for row in placed.lists} == {2}
+    assert {entry.count(":") for entry in placed.argument.split(",")} == {1}
+
+
+@pytest.mark.parametrize(
+    ("partitions", "more", "says"),
+    [
+        (2, {}, "topic t exists already, with 2 partitions"),
+        (5, {"replication": 3}, "--replication: topic t has 2 replicas a partition"),
+    ],
+)
+def test_what_a_topic_cannot_get_is_refused(partitions: int, more: dict[str, int], says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        grown([(1, 2), (2, 3)], partitions, **more)
+
+
+def test_constraints_bind_the_new_partitions_of_a_topic() -> None:
+    only = TagConstraints(rules=parse_topic_rules("topics where name = t: brokers where id > 3", "--affinity"))
+    placed = grown([(1, 2)], 4, constraints=only)
+    assert {b for row in placed.lists for b in row} <= {4, 5, 6}

@@ -20,6 +20,7 @@ from msgspec import Meta
 
 from kafkakit.core.errors import UsageError
 from kafkakit.core.model import TopicPartition
+from kafkakit.core.placement_statistics import APPLIED_USE
 from kafkakit.core.quantities import MAX_RATE, format_rate, parse_rate
 
 # What a control request may hold.
@@ -133,7 +134,7 @@ class Limits:
     out_each: int = 5
     inside_each: int = 1
     cluster: int = 1000
-    max_use: Fraction = Fraction(95, 100)
+    max_use: Fraction = APPLIED_USE
     headroom_bytes: int = 0
     deletion_delay_s: float = 60.0
     one_replica_at_a_time: bool = False

@@ -1,0 +1,142 @@
+"""`topicmappr repair` as a pure function: only replicas that are offline are replaced, with the fewest copies.
+
+A replica is offline when its broker is not alive, or when the log dir that it is in has failed. A broker with a failed
+dir keeps what its other dirs hold, and may take copies in them; not one in place of what it has lost, since Kafka
+makes no second copy of a replica on its own broker.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from kafkakit.core.errors import UsageError
+from kafkakit.core.model import ClusterSnapshot, TopicPartition
+from kafkakit.core.plan import StorageFacts
+from kafkakit.core.selection import BrokerList
+from kafkakit.core.text import some
+from kafkakit.placement.broker_disks import failed_copies
+from kafkakit.placement.group_rooms import Grouping
+from kafkakit.placement.group_rule import NONE_CLOSED, ClosedBrokers, GroupRule, racks_to_spread, refuse_both_rules
+from kafkakit.placement.openings import BrokerPool, pool_of
+from kafkakit.placement.problem import PlaceBy, PlannedPartition, set_stranded_apart
+from kafkakit.placement.watch import UNWATCHED, Watch
+from kafkakit.topicmappr.decide.assembly import PlannedChange
+from kafkakit.topicmappr.decide.dirs import fit_dirs
+from kafkakit.topicmappr.decide.drain import DrainProblem, place_leaving
+from kafkakit.topicmappr.decide.rebalance_goal import RECEIVERS, named_brokers
+from kafkakit.topicmappr.decide.requests import NO_BUDGET, Budget
+from kafkakit.topicmappr.decide.scope import NO_CONSTRAINTS, Scope, TagConstraints, TopicScope, pinned_indices, scope_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RepairRequest:
+    """Replace the offline replicas of the chosen topics, those of `brokers` only where they are named.
+
+    Brokers in `exclude_receivers` take none. `spread` is the even spread over racks, in place of `min_rack_ids`.
+    `placement` says what comes out even: counts of replicas, or free bytes. `pinned` are topics or topic/partition that
+    stay as they are, `budget` what one run may copy. `words` are the flags as given, for the plan's record.
+    """
+
+    brokers: BrokerList | None = None
+    exclude_receivers: BrokerList | None = None
+    topics: tuple[str, ...]
+    topics_exclude: tuple[str, ...] = ()
+    min_rack_ids: int = 0
+    spread: bool = False
+    placement: PlaceBy = PlaceBy.COUNT
+    pinned: tuple[str, ...] = ()
+    budget: Budget = NO_BUDGET
+    constraints: TagConstraints = NO_CONSTRAINTS
+    words: Mapping[str, str]
+
+    def __post_init__(self) -> None:
+        if self.min_rack_ids < 0:
+            raise UsageError(f"--min-rack-ids: {self.min_rack_ids} is below 0")
+        refuse_both_rules(self.min_rack_ids, self.spread)
+
+
+def decide_repair(
+    snapshot: ClusterSnapshot,
+    request: RepairRequest,
+    facts: StorageFacts | None = None,
+    watch: Watch = UNWATCHED,
+) -> PlannedChange:
+    """Decide who takes the replicas that are offline; every other replica stays where it is.
+
+    Each partition ends with as many replicas as it lists. One without a live copy in sync is left, with a warning. See
+    `decide_drain` for what comes out even, what a budget leaves, and the cost.
+    """
+    return fit_dirs(
+        snapshot,
+        lambda closed: place_leaving(snapshot, request, repair_problem(snapshot, request, closed), facts, watch),
+        watch,
+    )
+
+
+def repair_problem(
+    snapshot: ClusterSnapshot, request: RepairRequest, closed: ClosedBrokers = NONE_CLOSED
+) -> DrainProblem:
+    """Find the replicas to replace; raises `UsageError` for unknown brokers and where none is left to receive."""
+    pool = pool_of(snapshot).without(named_brokers(snapshot, RECEIVERS, request.exclude_receivers))
+    scope = scope_of(snapshot, TopicScope(topics=request.topics, topics_exclude=request.topics_exclude))
+    holding = frozenset(b for p in scope.partitions for b in p.current)
+    named = named_brokers(snapshot, "--brokers", request.brokers, holding) if request.brokers else None
+    offline = _offline(snapshot, scope, pool)
+    wanted = offline if named is None else {i: gone & named for i, gone in offline.items() if gone & named}
+    if wanted and not pool.open:
+        raise UsageError("no live broker takes new replicas", hint="start brokers, or uncordon log dirs")
+    pinned = frozenset(pinned_indices(scope.partitions, request.pinned, ()))
+    due = {i: gone for i, gone in wanted.items() if i not in pinned}
+    _, stranded = set_stranded_apart(tuple(scope.partitions[i] for i in due), pool.live)
+    apart = {p.key for p in stranded}
+    openings = {
+        i: tuple(b for b in scope.partitions[i].current if b not in gone)
+        for i, gone in due.items()
+        if scope.partitions[i].key not in apart
+    }
+    keys = [p.key for p in scope.partitions]
+    receivers = tuple(sorted(pool.open))
+    rule = GroupRule(
+        request.min_rack_ids,
+        racks_to_spread(receivers, pool.racks) if request.spread else (),
+        request.constraints.on(snapshot, scope.selection.selected),
+        replace(closed, failed={keys[i]: gone for i, gone in offline.items()}),
+    )
+    where = _where(scope.partitions, wanted, pool)
+    return DrainProblem(
+        scope=scope,
+        pool=pool,
+        grouping=Grouping.of(rule, pool.racks, receivers, [key.topic for key in keys], keys),
+        leaving=frozenset(),
+        receivers=receivers,
+        openings=openings,
+        stranded=stranded,
+        pinned=tuple(keys[i] for i in sorted(pinned)),
+        standing=tuple(scope.partitions[i] for i in sorted(pinned & wanted.keys())),
+        title=f"Replace the offline replicas{f' of brokers {some(sorted(named))}' if named else ''}",
+        origin=where,
+        nothing="its broker, since none is offline",
+    )
+
+
+def _offline(snapshot: ClusterSnapshot, scope: Scope, pool: BrokerPool) -> dict[int, frozenset[int]]:
+    """By partition the brokers whose replica is offline."""
+    failed = failed_copies(snapshot)
+    none: frozenset[int] = frozenset()
+    found: dict[int, frozenset[int]] = {}
+    for i, p in enumerate(scope.partitions):
+        gone = frozenset(b for b in p.current if b not in pool.live) | failed.get(TopicPartition(*p.key), none)
+        if gone:
+            found[i] = gone.intersection(p.current)
+    return found
+
+
+def _where(partitions: tuple[PlannedPartition, ...], wanted: Mapping[int, frozenset[int]], pool: BrokerPool) -> str:
+    """Where the offline replicas were: dead brokers, and failed log dirs of live ones."""
+    count = Counter(b for i, gone in wanted.items() for b in partitions[i].current if b in gone)
+    dead, alive = (sorted(b for b in count if (b in pool.live) is is_live) for is_live in (False, True))
+    parts = [
+        *([f"{'dead broker' if len(dead) == 1 else 'dead brokers'} {some(dead)}"] if dead else []),
+        *([f"failed log dirs of {'broker' if len(alive) == 1 else 'brokers'} {some(alive)}"] if alive else []),
+    ]
+    return " and ".join(parts) or "failed log dirs"
