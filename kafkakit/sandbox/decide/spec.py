@@ -32,6 +32,10 @@ class Mode(StrEnum):
     ZOOKEEPER = "zookeeper"
 
 
+OLDEST = {Mode.KRAFT: (3, 7), Mode.ZOOKEEPER: (2, 4)}
+"""The first releases that the sandbox starts; before 2.4 Kafka takes no moves by its own requests."""
+
+
 class Secure(StrEnum):
     """What clients must do to get in; brokers talk to each other on a loopback listener of their own."""
 
@@ -145,8 +149,9 @@ def build_spec(
     if not matched:
         raise UsageError(f"--kafka {version!r:.60} is not a Kafka version", hint=f"write it like {KRAFT_VERSION}")
     release = (int(matched[1]), int(matched[2]))
-    if release < (3, 7):
-        raise UsageError(f"--kafka {version} is too old for the sandbox", hint="use 3.7.0 or newer")
+    if release < OLDEST[mode]:
+        hint = "use 2.4.0 or newer" if mode is Mode.ZOOKEEPER else "use 3.7.0 or newer, or --mode zookeeper from 2.4.0"
+        raise UsageError(f"--kafka {version} is too old for the sandbox", hint=hint)
     if mode is Mode.ZOOKEEPER and release >= (4, 0):
         raise UsageError(f"Kafka {version} has no ZooKeeper mode", hint=f"use --kafka {ZOOKEEPER_VERSION}")
     if mode is Mode.ZOOKEEPER and secure is not Secure.NONE:

@@ -104,6 +104,8 @@ def test_log_dirs_that_are_no_numbers_are_refused(text: str) -> None:
         ({"kafka": "latest"}, "not a Kafka version"),
         ({"kafka": "4.4.0; rm"}, "not a Kafka version"),
         ({"kafka": "2.8.0"}, "too old"),
+        ({"kafka": "3.6.2"}, "too old"),
+        ({"kafka": "2.3.1", "mode": Mode.ZOOKEEPER}, "too old"),
         ({"mode": Mode.ZOOKEEPER, "kafka": "4.4.0"}, "no ZooKeeper mode"),
         ({"mode": Mode.ZOOKEEPER, "secure": Secure.TLS}, "kraft only"),
     ],
