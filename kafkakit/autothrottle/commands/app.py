@@ -124,6 +124,16 @@ def serve(
         run_service(paced, pacer, lead, session.clock, notify_service, remove_on_exit=service.remove_on_exit)
 
 
+def require_broker(session: ClusterSession, broker: int | None) -> None:
+    """Raise `UsageError` for a broker that the cluster does not have; it also knows one that is down."""
+    from kafkakit.core.errors import UsageError
+
+    known = {one.id for one in session.admin.cluster().brokers}
+    if broker is not None and broker not in known:
+        ids = ", ".join(map(str, sorted(known)[:20]))
+        raise UsageError(f"broker {broker} is not in the cluster", hint=f"its brokers: {ids}")
+
+
 def read_override(rate: str | None, into: str | None, out: str | None, *, autoremove: bool) -> Override:
     """The texts as an override; raises `UsageError` for what cannot be read, and for none."""
     from kafkakit.autothrottle.decide.pacer import Override
@@ -172,7 +182,6 @@ def set_override(
     kafkakit --profile prod autothrottle set 40MB --autoremove
     kafkakit --profile prod autothrottle set --broker 1003 --in 10MB
     """
-    from kafkakit.autothrottle.commands.options import require_broker
     from kafkakit.autothrottle.report import overrides_report
     from kafkakit.cli.session import finish, open_session
 
@@ -206,7 +215,6 @@ def remove_override(
     kafkakit --profile prod autothrottle remove --broker 1003
     """
     from kafkakit.autothrottle.act.service import remove_each
-    from kafkakit.autothrottle.commands.options import require_broker
     from kafkakit.autothrottle.report import overrides_report
     from kafkakit.cli.session import finish, open_session
 

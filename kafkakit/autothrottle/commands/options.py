@@ -504,14 +504,6 @@ def leading(cli: CliContext, session: ClusterSession, command: str) -> Iterator[
         lead.release()
 
 
-def require_broker(session: ClusterSession, broker: int | None) -> None:
-    """Raise `UsageError` for a broker that the cluster does not have; it also knows one that is down."""
-    known = {one.id for one in session.admin.cluster().brokers}
-    if broker is not None and broker not in known:
-        ids = ", ".join(map(str, sorted(known)[:20]))
-        raise UsageError(f"broker {broker} is not in the cluster", hint=f"its brokers: {ids}")
-
-
 def open_lead(cli: CliContext, session: ClusterSession, command: str) -> Lease:
     """The lead over the other pacers of the cluster, not yet taken."""
     from kafkakit.autothrottle.act.service import lead_path
