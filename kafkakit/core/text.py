@@ -94,6 +94,11 @@ def printable(text: str) -> str:
     return "".join(char if char.isprintable() else _escaped(char) for char in text)
 
 
+def shown_name(name: str) -> str:
+    """A name in a table or a sentence: printable, and in quotes where blanks or nothing at all would not be seen."""
+    return printable(name) if name and name == name.strip(" ") else f"'{printable(name)}'"
+
+
 def printable_lines(text: str) -> str:
     """A text of several lines made printable: line ends stay. Quick for what is printable already."""
     if text.replace("\n", "").isprintable():
@@ -114,6 +119,16 @@ def quote(word: str) -> str:
     if word.isprintable():
         return shlex.quote(word)
     return "$'" + "".join(_escape_for_shell(char) for char in word) + "'"
+
+
+def called_with(command: Iterable[str], argument: str, options: Iterable[str]) -> str:
+    """The command line of a command with one argument and options that are quoted already.
+
+    An argument that begins with a dash stands after `--`, at the end: elsewhere parsers take it for an option.
+    """
+    if argument.startswith("-"):
+        return " ".join([*command, *options, "--", quote(argument)])
+    return " ".join([*command, quote(argument), *options])
 
 
 def _escape_for_shell(char: str) -> str:

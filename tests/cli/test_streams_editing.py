@@ -1,6 +1,7 @@
 """`streams commits reset|skip|unack|reject|replay|translate|undo|finish` as an operator runs them, over fakes."""
 
 import re
+import shlex
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -586,3 +587,34 @@ def test_what_is_deleted_has_to_be_named(desk: Desk) -> None:
         assert ran.code == 2
     ran = desk.run("delete", GROUP, "--topic", "orders", "--partition", "0-1")
     assert "has no commit, so there is nothing to delete" in ran.stdout
+
+
+def test_the_group_with_the_empty_name_is_deleted_with_its_commits(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Brokers refuse to delete single commits of it."""
+    invalid = ItemError(name="InvalidGroupIdError")
+    monkeypatch.setattr(desk.groups, "forget", lambda group, partitions: dict.fromkeys(partitions, invalid))
+    desk.groups.seed("", TopicPartition("orders", 0), 4)
+    desk.groups.seed("", TopicPartition("orders", 1), 0)
+    one = desk.run("delete", "", "--topic", "orders", "--apply", "--yes")
+    assert one.code == 2
+    assert "--all in place of --topic" in one.stderr
+    done = desk.run("delete", "", "--all", "--apply", "--yes")
+    assert (done.code, desk.groups.deleted) == (0, [""])
+    assert "delete for group '' on cluster" in done.stdout
+    assert "the group is deleted" in done.stdout
+    assert desk.run("undo", "last", "--group", "", "--apply", "--yes").code == 0
+    assert stored(desk, "")[TopicPartition("orders", 0)] == CommittedOffset(offset=4)
+
+
+@pytest.mark.parametrize("group", ["-x", "--all", "--", "-", "a-b", "", " "])
+def test_the_printed_command_is_read_whatever_the_name_of_the_group(desk: Desk, group: str) -> None:
+    desk.groups.seed(group, TopicPartition("orders", 0), 4)
+    plan = desk.run("delete", "--all", "-o", "json", "--", group)
+    assert plan.code == 0
+    words = shlex.split(plan.json["next"])
+    done = desk.run(*words[words.index("delete") :], "--yes") if not group.startswith("-") else None
+    if done is None:
+        at = words.index("--")
+        assert words[at:] == ["--", group]
+        done = desk.run(*words[words.index("delete") : at], "--yes", *words[at:])
+    assert (done.code, desk.groups.deleted) == (0, [group])

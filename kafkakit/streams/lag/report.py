@@ -9,7 +9,7 @@ from typing import Any
 
 from kafkakit.core.cluster_facts import GroupState, ItemError, ShareOffset
 from kafkakit.core.errors import ExitCode, KafkakitError, OperationFailedError, TryLaterError
-from kafkakit.core.text import printable, text_table
+from kafkakit.core.text import printable, shown_name, text_table
 from kafkakit.report import Report, attributes, records
 from kafkakit.streams.lag.decide.limits import GRAVITY, Breach, CheckResult, Verdict
 from kafkakit.streams.lag.decide.measure.table import LagStatus
@@ -255,7 +255,7 @@ def condition_data(c: MonitorCondition) -> dict[str, object]:
 
 def _name_cells(line: ViewLine, kinds: Sequence[str]) -> list[object]:
     found: Mapping[str, object] = attributes(line, "cluster group topic stream partition")  # fmt: skip
-    return [found[kind] for kind in kinds]
+    return [shown_name(line.group) if kind == "group" else found[kind] for kind in kinds]
 
 
 def _ago(at_ms: int, then_ms: int) -> str:

@@ -20,7 +20,7 @@ from kafkakit.core.errors import (
 )
 from kafkakit.core.journal_lines import RecordKind, line_data
 from kafkakit.core.model import TopicPartition
-from kafkakit.core.text import printable, quote
+from kafkakit.core.text import quote, shown_name
 from kafkakit.execution.act.journal_files import DiskFile, LineFile, LineJournal
 from kafkakit.ports.acting import Clock, Reporter
 from kafkakit.ports.admin import ClusterAdmin
@@ -133,7 +133,7 @@ class EditedCluster:
         interrupted = self._edits.interrupted(group)
         if not interrupted:
             return
-        words = f"an edit of group {printable(group)} was interrupted"
+        words = f"an edit of group {shown_name(group)} was interrupted"
         if applies:
             raise RefusedError(words, hint=self.recovery_commands(interrupted[0]))
         self._reporter.warn(f"{words}; {self.recovery_commands(interrupted[0])}")
@@ -290,9 +290,12 @@ class Editor:
         intent = journal.intend([_change(edit) for edit in edits])
         answers: Answers = {}
         refusal: KafkakitError | None = None
-        for start in range(0, len(edits), AT_ONCE):
-            part = edits[start : start + AT_ONCE]
-            reported, refusal = self._write_part(plan.group, part)
+        # Brokers refuse to delete single commits of the group with the empty name, but delete the group with them.
+        with_group = plan.removes_group and not plan.group
+        at_once = len(edits) if with_group else AT_ONCE
+        for start in range(0, len(edits), at_once):
+            part = edits[start : start + at_once]
+            reported, refusal = self._write_part(plan.group, part, with_group=with_group)
             if reported:
                 journal.answered(intent, reported)
                 answers |= reported
@@ -316,7 +319,9 @@ class Editor:
             verdict=verdict,
         )
 
-    def _write_part(self, group: str, edits: Sequence[PartitionEdit]) -> tuple[Answers, KafkakitError | None]:
+    def _write_part(
+        self, group: str, edits: Sequence[PartitionEdit], *, with_group: bool
+    ) -> tuple[Answers, KafkakitError | None]:
         """Look and write; both again where the coordinator moved in between, for others may have committed there."""
         answers: Answers = {}
         left = edits
@@ -325,7 +330,7 @@ class Editor:
                 self._check_as_planned(group, left, is_again=bool(answers))
             except KafkakitError as error:
                 return answers, error
-            answers |= self._write(group, left)
+            answers |= self._write(group, left, with_group=with_group)
             left = [edit for edit in left if _moved(answers.get(edit.partition))]
             if not left:
                 break
@@ -347,15 +352,20 @@ class Editor:
                     hint="another process commits for this group; look again and plan again",
                 )
 
-    def _write(self, group: str, edits: Sequence[PartitionEdit]) -> Answers:
-        """The answers for each partition; a request without an answer counts as an error that may be none."""
+    def _write(self, group: str, edits: Sequence[PartitionEdit], *, with_group: bool) -> Answers:
+        """The answers for each partition; a request without an answer counts as an error that may be none.
+
+        `with_group` deletes all commits by deleting the group.
+        """
         commits = {edit.partition: edit.after for edit in edits if edit.after is not None}
         gone = [edit.partition for edit in edits if edit.after is None]
         answers: Answers = {}
         try:
             if commits:
                 answers |= self._groups.commit(group, commits)
-            if gone:
+            if gone and with_group:
+                answers |= dict.fromkeys(gone, self._groups.delete(group))
+            elif gone:
                 answers |= self._groups.forget(group, gone)
         except KafkakitError as error:
             unknown = ItemError(name="NoAnswer", message=error.message, retriable=True)
@@ -527,7 +537,7 @@ class Edits:
         )
 
     def _none(self, group: str | None, what: str) -> UsageError:
-        of_group = "" if group is None else f" of group {printable(group)}"
+        of_group = "" if group is None else f" of group {shown_name(group)}"
         return UsageError(f"no edit{of_group} is on record here that could be {what}", hint=f"looked in {self._folder}")
 
 

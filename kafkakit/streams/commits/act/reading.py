@@ -41,7 +41,7 @@ from kafkakit.core.errors import (
 )
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.quantities import epoch_ms
-from kafkakit.core.text import printable, some
+from kafkakit.core.text import printable, shown_name, some
 from kafkakit.execution.act.retrier import fetch_answers
 from kafkakit.ports.acting import Clock, Reporter, Screen
 from kafkakit.ports.admin import ClusterAdmin
@@ -464,7 +464,7 @@ class Observer:
         commits = settled(group, self._groups.committed(group))
         keys = self._keys(group, scope, commits)
         if scope.single and len(keys) != 1:
-            count = f"group {printable(group)} committed for {len(keys)}: {some(keys)}"
+            count = f"group {shown_name(group)} committed for {len(keys)}: {some(keys)}"
             hint = "name it: --topic NAME --partition N"
             raise UsageError(f"offsets belong to one partition, and {count}", hint=hint)
         return self._observed(group, keys, commits, times_ms, now, description)
@@ -510,7 +510,7 @@ class Observer:
         committed = [key for key in commits if scope.topic in ("", key.topic)]
         if not scope.topic:
             if not committed:
-                raise UsageError(f"group {printable(group)} committed nothing, so there is nothing to edit")
+                raise UsageError(f"group {shown_name(group)} committed nothing, so there is nothing to edit")
             return committed
         places = self._log.places([scope.topic]).get(scope.topic)
         if places is None:
@@ -522,7 +522,7 @@ class Observer:
         if scope.uncommitted:
             return [TopicPartition(scope.topic, number) for number in sorted(places.leaders)]
         if not committed:
-            raise UsageError(f"group {printable(group)} committed nothing for topic {printable(scope.topic)}")
+            raise UsageError(f"group {shown_name(group)} committed nothing for topic {printable(scope.topic)}")
         return committed
 
     def _observed(

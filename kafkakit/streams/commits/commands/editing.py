@@ -75,24 +75,25 @@ def edited_cluster(ctx: typer.Context, opened: session.ClusterSession) -> Edited
 
 def lock_group(ctx: typer.Context, opened: session.ClusterSession, group: str, consent: EditConsent) -> None:
     """Keep other edits of the group on this host off; a plan alone takes no lock and leaves no file."""
-    from kafkakit.core.text import printable
+    from kafkakit.core.text import shown_name
     from kafkakit.streams.commits.act.editing import edit_lock
 
     if consent.apply:
         path = edit_lock(cli_context(ctx).settings.state_dir, opened.cluster_id, group)
-        opened.lock(path, f"commits of group {printable(group)}", "streams commits")
+        opened.lock(path, f"commits of group {shown_name(group)}", "streams commits")
 
 
 def show_plan(ctx: typer.Context, plan: EditPlan, verb: str, argument: str) -> None:
     """Print a plan that is not carried out, with the command that carries just this one out."""
     from kafkakit.cli.context import given_words
-    from kafkakit.core.text import quote
+    from kafkakit.core.text import called_with
     from kafkakit.streams.commits.report.edits import plan_report
 
     cli = cli_context(ctx)
     words = given_words(ctx, ("apply", "expect"))
-    again = " ".join([cli.program, "streams commits", verb, quote(argument), *words])
-    session.finish(cli, plan_report(plan, f"{again} --apply --expect {plan.fingerprint}"))
+    command = (cli.program, "streams commits", verb)
+    again = called_with(command, argument, [*words, "--apply", "--expect", plan.fingerprint])
+    session.finish(cli, plan_report(plan, again))
 
 
 def asking(ctx: typer.Context, plan: EditPlan, consent: EditConsent) -> Callable[[str], bool] | None:

@@ -22,7 +22,7 @@ from kafkakit.core.cluster_facts import (
 )
 from kafkakit.core.errors import KafkakitError, OperationFailedError, TryLaterError, UsageError
 from kafkakit.core.model import TopicPartition
-from kafkakit.core.text import printable
+from kafkakit.core.text import printable, shown_name
 from kafkakit.streams.model.commit import CommitIdentity, Problem, amount
 from kafkakit.streams.model.dialects.dialect import KAFKA_LIMIT, CommitFacts, CopiedFrom, TimeSpan
 from kafkakit.streams.model.dialects.registry import dialect_named, read_metadata
@@ -110,14 +110,14 @@ def no_such_group(group: str, known: Collection[str], program: str) -> UsageErro
     names = " or ".join(printable(name) for name in near)
     like = f"is it {names}?" if near else f"the cluster has {amount(len(known), 'group')};"
     return UsageError(
-        f"group {printable(group)} does not exist",
+        f"group {shown_name(group)} does not exist",
         hint=f"{like} {program} streams commits limits lists all that commit",
     )
 
 
 def refused_group(group: str, error: ItemError | None) -> KafkakitError:
     """The failure for a group that its coordinator does not tell of."""
-    message = f"group {printable(group)} cannot be read: {error or 'no answer'}"
+    message = f"group {shown_name(group)} cannot be read: {error or 'no answer'}"
     if error is None or error.retriable:
         return TryLaterError(message)
     return OperationFailedError(message, hint=RIGHT_HINT if error.is_denied else None)
@@ -127,7 +127,7 @@ def nothing_in_scope(look: GroupLook, scope: CommitScope) -> OperationFailedErro
     """The failure for a group without a commit where one was asked for."""
     if look.type is GroupType.SHARE:
         return OperationFailedError(
-            f"group {printable(look.group)} is a share group: it commits no offsets",
+            f"group {shown_name(look.group)} is a share group: it commits no offsets",
             hint="brokers keep its place, record by record; kafkakit streams lag share-groups shows it",
         )
     where = printable(scope.topic) or "any topic"
@@ -140,7 +140,7 @@ def nothing_in_scope(look: GroupLook, scope: CommitScope) -> OperationFailedErro
         if near
         else "it committed nothing, or the user in use has no right to DESCRIBE its topics"
     )
-    return OperationFailedError(f"group {printable(look.group)} has no commit for {where}", hint=hint)
+    return OperationFailedError(f"group {shown_name(look.group)} has no commit for {where}", hint=hint)
 
 
 def only_commit(look: GroupLook) -> CommitFacts:
@@ -153,7 +153,7 @@ def only_commit(look: GroupLook) -> CommitFacts:
     keys = [str(facts.key) for facts in look.commits]
     more = f" and {len(keys) - NEAR_NAMES} more" if len(keys) > NEAR_NAMES else ""
     raise UsageError(
-        f"group {printable(look.group)} has {len(keys)} commits: {printable(', '.join(keys[:NEAR_NAMES]))}{more}",
+        f"group {shown_name(look.group)} has {len(keys)} commits: {printable(', '.join(keys[:NEAR_NAMES]))}{more}",
         hint="name one with --topic and --partition",
     )
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from kafkakit.core.cluster_facts import CommittedOffset
 from kafkakit.core.errors import OperationFailedError
 from kafkakit.core.quantities import counted
-from kafkakit.core.text import printable
+from kafkakit.core.text import printable, shown_name
 from kafkakit.report import Report, attributes
 from kafkakit.streams.commits.decide.editing.edit import EditOutcome, EditPlan, PartitionEdit, PartitionResult
 from kafkakit.streams.model.commit import CommitState, OffsetRanges, ranges_text, topic_id_text
@@ -20,7 +20,7 @@ MOST_SHOWN = 50
 
 def render_plan(plan: EditPlan, next_command: str = "") -> str:
     """The plan for people; `next_command` is what applies it, "" where that is asked or done anyway."""
-    lines = [f"{plan.verb} for group {printable(plan.group)} on cluster {plan.cluster_id}"]
+    lines = [f"{plan.verb} for group {shown_name(plan.group)} on cluster {plan.cluster_id}"]
     lines += [f"  {printable(words)}" for words in plan.words]
     shown = [edit for edit in plan.edits if edit.is_change or edit.notes or edit.warnings]
     for edit in shown[:MOST_SHOWN]:
@@ -37,10 +37,10 @@ def render_outcome(outcome: EditOutcome, undo: str = "") -> str:
     """What came of it, for people; `undo` is the command that takes it back."""
     plan = outcome.plan
     if outcome.declined:
-        return f"{plan.verb} for group {printable(plan.group)}: not confirmed, nothing was changed"
+        return f"{plan.verb} for group {shown_name(plan.group)}: not confirmed, nothing was changed"
     if outcome.journal is None:
-        return f"nothing to do: {plan.verb} for group {printable(plan.group)}"
-    lines = [f"{plan.verb} for group {printable(plan.group)} on cluster {plan.cluster_id}: {outcome.verdict}"]
+        return f"nothing to do: {plan.verb} for group {shown_name(plan.group)}"
+    lines = [f"{plan.verb} for group {shown_name(plan.group)} on cluster {plan.cluster_id}: {outcome.verdict}"]
     after = {edit.partition: edit.after for edit in plan.edits}
     for result in outcome.results[:MOST_SHOWN]:
         kept = after[result.partition]
@@ -85,7 +85,7 @@ def _failure(outcome: EditOutcome) -> OperationFailedError | None:
         return OperationFailedError("not confirmed, nothing was changed")
     if outcome.group_problem:
         return OperationFailedError(
-            f"the commits of group {printable(outcome.plan.group)} are deleted, the group is not: "
+            f"the commits of group {shown_name(outcome.plan.group)} are deleted, the group is not: "
             f"{printable(outcome.group_problem)}",
             hint="Kafka deletes a group without members and commits by itself",
         )

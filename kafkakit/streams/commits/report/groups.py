@@ -22,7 +22,7 @@ from kafkakit.core.findings import (
     in_order,
 )
 from kafkakit.core.quantities import counted, format_rough_time
-from kafkakit.core.text import printable, some, text_table
+from kafkakit.core.text import printable, shown_name, some, text_table
 from kafkakit.report import Report
 from kafkakit.streams.commits.decide.documents import ShownDocument, state_of
 from kafkakit.streams.commits.decide.group_look import (
@@ -123,7 +123,7 @@ def group_data(look: GroupLook) -> dict[str, object]:
 def _head(look: GroupLook) -> str:
     members = counted(len(look.members), "member")
     return (
-        f"group {printable(look.group)} ({look.type.value}, {look.state.value}, {members}) "
+        f"group {shown_name(look.group)} ({look.type.value}, {look.state.value}, {members}) "
         f"of cluster {look.cluster_id}, at {utc_text(look.at_ms)}: {counted(len(look.commits), 'commit')}"
     )
 
@@ -396,7 +396,7 @@ def findings_of(looks: Iterable[GroupLook], *, max_age_s: float | None) -> tuple
 
 
 def _of_group(look: GroupLook, max_age_s: float | None) -> Iterator[Finding]:
-    group = printable(look.group)
+    group = shown_name(look.group)
     yield from _unread(look)
     for facts in look.commits:
         where = f"group {group} {printable(str(facts.key))}"
@@ -415,7 +415,7 @@ def _of_group(look: GroupLook, max_age_s: float | None) -> Iterator[Finding]:
 
 def _unread(look: GroupLook) -> Iterator[Finding]:
     """What could not be read of a group, by what is the matter: a right is missing only where Kafka says so."""
-    group = f"group {printable(look.group)}"
+    group = f"group {shown_name(look.group)}"
     errors = [*sorted(look.refused.items()), *sorted(look.unread_logs.items())]
     leaderless = [str(key) for key, error in errors if error.is_leaderless]
     if leaderless:
@@ -551,7 +551,7 @@ def _shown(headroom: Headroom) -> tuple[object, ...]:
     fullest = headroom.fullest
     has = fullest is not None and fullest.chars > 0
     return (
-        printable(headroom.group),
+        shown_name(headroom.group),
         headroom.partitions,
         headroom.with_metadata,
         printable(str(fullest.key)) if has and fullest is not None else None,

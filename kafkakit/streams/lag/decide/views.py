@@ -484,7 +484,9 @@ def require_share_groups(given: Sequence[str], types: Mapping[str, GroupType]) -
             raise _no_such("group", name, [name for name, kind in types.items() if kind is GroupType.SHARE])
         if types[name] is not GroupType.SHARE:
             hint = "kafkakit streams lag once shows the lag of all other groups"
-            raise UsageError(f"group {printable(name)} is not a share group, but a {types[name].value} group", hint=hint)
+            raise UsageError(
+                f"group {printable(name)} is not a share group, but a {types[name].value} group", hint=hint
+            )
 
 
 def matches(name: str, globs: Sequence[str]) -> bool:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from kafkakit.core.cluster_facts import CommittedOffset, GroupMember, LogSpan
 from kafkakit.core.findings import Severity
 from kafkakit.core.model import TopicPartition
-from kafkakit.core.text import quote
+from kafkakit.core.text import called_with, quote
 from kafkakit.streams.model.commit import CommitIdentity, CommitState, Problem, Reading
 from kafkakit.streams.model.kkm1.text import utf16_units
 
@@ -180,10 +180,11 @@ class CommitFacts:
 
     def command(self, verb: str, *words: str) -> str:
         """The command line that calls a verb of `streams commits` for this very commit."""
-        where: tuple[str, ...] = ()
-        if self.key is not None and self.group is not None:
-            where = (quote(self.group), "--topic", quote(self.key.topic), "--partition", str(self.key.partition))
-        return " ".join((self.program, "streams", "commits", verb, *where, *words))
+        command = (self.program, "streams", "commits", verb)
+        if self.key is None or self.group is None:
+            return " ".join((*command, *words))
+        where = ("--topic", quote(self.key.topic), "--partition", str(self.key.partition))
+        return called_with(command, self.group, (*where, *words))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from kafkakit.core.cluster_facts import CommittedOffset, GroupDescription, Group
 from kafkakit.core.errors import OperationFailedError, RefusedError, TryLaterError
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.quantities import counted
-from kafkakit.core.text import printable
+from kafkakit.core.text import printable, shown_name
 from kafkakit.streams.commits.decide.editing.changes import (
     Observed,
     SeenPartition,
@@ -54,6 +54,11 @@ def decide_edit(observed: Observed, request: EditRequest, words: Iterable[str] =
 
     Raises `RefusedError` when one of them cannot be done as asked: an edit is whole or not at all.
     """
+    if isinstance(request.verb, Delete) and not request.verb.whole_group and not observed.group.group:
+        raise RefusedError(
+            "brokers do not delete single commits of the group with the empty name",
+            hint="--all in place of --topic deletes the group with all its commits",
+        )
     edits, refused = [], []
     for seen in observed.partitions:
         try:
@@ -406,7 +411,7 @@ LIVE_ANSWERS = {
 def check_quiet(group: str, reported: GroupDescription | ItemError) -> GroupDescription:
     """The description of a group without members; raises `RefusedError` for a live one and for share groups, and
     `TryLaterError` or `OperationFailedError` where the coordinator gives no description."""
-    name = printable(group)
+    name = shown_name(group)
     if isinstance(reported, ItemError):
         words = f"group {name} cannot be described: {reported}"
         raise TryLaterError(words) if reported.retriable else OperationFailedError(words)
@@ -440,5 +445,5 @@ def settled(
         reason = "is in an open transaction" if in_transaction else f"cannot be read: {error}"
         more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
         kind = TryLaterError if error.retriable or in_transaction else OperationFailedError
-        raise kind(f"the commit of group {printable(group)} for {key}{more} {reason}", hint="nothing was changed")
+        raise kind(f"the commit of group {shown_name(group)} for {key}{more} {reason}", hint="nothing was changed")
     return {key: answer for key, answer in sorted(reported.items()) if not isinstance(answer, ItemError)}
