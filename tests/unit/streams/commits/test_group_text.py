@@ -40,7 +40,7 @@ def look(*commits: CommitFacts) -> GroupLook:
         limits=Limits(of_broker={1: 4096}),
         commits=commits,
         refused={TopicPartition("u", 0): ItemError(name="X")},
-        notes=("half of it",),
+        unread_logs={TopicPartition("v", 0): ItemError(name="Y")},
     )
 
 
@@ -64,7 +64,7 @@ def test_commits_that_hold_something_are_told_in_full_and_never_cut_from_the_tab
     rows = [line.split()[1] for line in text.splitlines() if line.startswith("t   ")]
     assert len(rows) == TABLE_ROWS
     assert {str(1000 + number) for number in range(IN_FULL + 2)} | {"2000"} <= set(rows)
-    assert text.endswith("cannot be read: u-0: X\nnote: half of it\n")
+    assert text.endswith("cannot be read: u-0: X\nnote: the log of v-0 cannot be read: Y\n")
 
 
 def test_a_screen_keeps_to_its_rows() -> None:
