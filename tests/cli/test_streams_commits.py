@@ -524,6 +524,27 @@ def test_a_log_that_cannot_be_read_is_told_as_what_it_is(
     assert "orders-1" in found[rule]["message"]
 
 
+def test_what_members_own_without_a_commit_is_shown_and_found(desk: Desk) -> None:
+    other = TopicPartition("orders", 1)
+    desk.groups.join("pay", ORDERS, other)
+    ran = desk.run("verify", "pay", "-o", "json")
+    (finding,) = ran.json["findings"]
+    assert (ran.code, finding["rule"], finding["count"]) == (1, "no-commit", 2)
+    assert "members own orders-0, orders-1; 200 records there" in finding["message"]
+    shown = desk.run("show", "pay")
+    assert (shown.code, "no commit: members own orders-0, orders-1; 200 records there" in shown.stdout) == (0, True)
+    assert desk.run("show", "pay", "-o", "json").json["uncommitted"] == [
+        {"topic": "orders", "partition": 0, "log_start": 0, "log_end": 200},
+        {"topic": "orders", "partition": 1, "log_start": 0, "log_end": 0},
+    ]
+    explained = desk.run("explain", "pay", "--topic", "orders", "--partition", "0")
+    assert (explained.code, explained.stdout) == (1, "")
+    assert "group pay has no commit for orders-0" in explained.stderr
+    desk.groups.seed("pay", ORDERS, 200)
+    assert desk.run("verify", "pay").code == 0, "nothing lies in the other one"
+    assert desk.run("explain", "pay", "--topic", "orders", "--partition", "1").code == 1
+
+
 def test_verify_tells_a_first_commit_in_a_transaction(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     desk.groups.seed("pay", ORDERS, 100)
     pending, none = ItemError(name="UnstableOffsetCommitError"), CommittedOffset(offset=-1)

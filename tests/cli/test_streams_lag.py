@@ -49,6 +49,7 @@ def fleet() -> Iterator[Fleet]:
 
     with (
         mock.patch("kafkakit.wiring.open_log", open_log),
+        mock.patch("kafkakit.wiring.open_groups", side_effect=lambda *_, **__: FakeGroups()),
         mock.patch("kafkakit.streams.lag.act.fleet.ONCE_PACE", MonitorPace(wait_ms=10, ends_s=0.02, records_s=0.01)),
         mock.patch(
             "kafkakit.streams.lag.act.reading.read_topic_facts",
@@ -221,8 +222,8 @@ def test_a_profile_that_pins_another_cluster_is_refused(fleet: Fleet, home: Home
         (["--nagios", "--crit-lag", "10"], 0, "OK"),
         (["--nagios", "--warn-lag", "5"], 1, "WARNING"),
         (["--nagios", "--crit-lag", "5"], 2, "CRITICAL"),
-        (["--nagios", "nobody"], 3, "UNKNOWN"),
-        (["nobody"], 75, "UNKNOWN"),
+        (["--nagios", "nobody*"], 3, "UNKNOWN"),
+        (["nobody*"], 75, "UNKNOWN"),
     ],
 )
 def test_check_is_one_line_with_performance_data(
@@ -364,8 +365,9 @@ def test_members_stand_beside_partitions_and_are_counted_for_groups(fleet: Fleet
     _, head, *lines = ran.stdout.splitlines()
     assert head.split()[:5] == ["GROUP", "TOPIC", "PARTITION", "CLIENT", "HOST"]
     assert re.split(r"  +", lines[0])[3:5] == ["reader", "/127.0.0.1"]
-    assert re.split(r"  +", lines[1])[3:5] == ["no owner", "-"]
-    assert [re.split(r"  +", line)[3] for line in lines[2:4]] == ["?", "?"]
+    assert re.split(r"  +", lines[1])[:5] == ["g", "payments", "0", "second", "/127.0.0.1"]
+    assert re.split(r"  +", lines[2])[3:5] == ["no owner", "-"]
+    assert [re.split(r"  +", line)[3] for line in lines[3:5]] == ["?", "?"]
     assert "a: members of lost are not known: CoordinatorNotAvailableError" in ran.stdout
     assert "a: members of s are not known: those of share groups are not listed" in ran.stdout
     assert groups.closed
@@ -385,7 +387,8 @@ def test_all_members_are_in_data(fleet: Fleet, home: Home) -> None:
     ]  # fmt: skip
     ran = run_with(groups, home, "once", "--members", "g", "h", "--by", "partition", "--sort", "name", "-o", "tsv")
     assert [line.split("\t")[-4:] for line in ran.stdout.splitlines()] == [
-        ["yes", "reader-0", "reader", "/127.0.0.1"], ["yes", "-", "-", "-"],
+        ["yes", "reader-0", "reader", "/127.0.0.1"], ["yes", "second-1", "second", "/127.0.0.1"],
+        ["yes", "-", "-", "-"],
     ]  # fmt: skip
 
 
@@ -487,3 +490,67 @@ def test_a_journal_that_cannot_be_read_silences_nothing_and_is_named(fleet: Flee
     ran = home.run("streams", "lag", "check", "--crit-lag", "5", "--crit-status", "none", "--silence-own-moves")
     assert ran.code == 1
     assert "a: the moves of a run are not known: " in ran.stderr
+
+
+def owning(fleet: Fleet) -> FakeGroups:
+    """Group g owns four partitions of five records and an empty one, and committed for the first; h never committed."""
+    reader, groups = fleet.add("a"), FakeGroups()
+    reader.add_topic("new", 6)
+    for partition in (0, 1, 2, 3, 5):
+        reader.append(TopicPartition("new", partition), batch(0, [Rec(b"k", b"v")] * 5, base_ms=NOW_MS))
+    reader.append(TopicPartition(OFFSETS, 0), batch(0, [commit("g", "new", 0, 5, committed_ms=NOW_MS)]))
+    groups.join("g", *(TopicPartition("new", partition) for partition in range(5)))
+    groups.join("h", TopicPartition("new", 5))
+    groups.add_group("s", kind=GroupType.SHARE)
+    return groups
+
+
+def test_partitions_that_members_own_without_a_commit_are_shown(fleet: Fleet, home: Home) -> None:
+    groups = owning(fleet)
+    ran = run_with(groups, home, "once", "--by", "partition", "--sort", "name", "-o", "json")
+    assert ran.code == 0, ran.stderr
+    found = {(one["group"], one["partition"]): (one["status"], one["lag"]) for one in ran.json["lines"]}
+    assert found == {
+        ("g", 0): ("ok", 0), ("g", 1): ("no_commit", None), ("g", 2): ("no_commit", None),
+        ("g", 3): ("no_commit", None), ("g", 4): ("ok", 0), ("h", 5): ("no_commit", None),
+    }  # fmt: skip
+    lines = {one["group"]: one for one in run_with(groups, home, "once", "-o", "json").json["lines"]}
+    assert (lines["g"]["counts"], lines["g"]["records_without_commit"]) == ({"ok": 2, "no_commit": 3}, 15)
+    assert (lines["h"]["lag"], lines["h"]["last_commit_ms"], lines["h"]["flags"]) == (None, None, ["no_commit"])
+    text = run_with(groups, home, "once", "--members").stdout
+    assert "g new: partitions that members own and for which the group never committed: 3; 15 records lie in" in text
+    groups.leave("h")
+    assert [one["group"] for one in run_with(groups, home, "once", "-o", "json").json["lines"]] == ["g"]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        ([], 1, "LAG WARNING - a g new/1: status no_commit: a member owns it, and 5 records lie in it"),
+        (["--crit-lag", "14"], 75, "LAG UNKNOWN - a g new: lag is between 0 and 15: some partitions have no commit"),
+        (["--crit-lag", "15", "--warn-status", "none"], 0, "LAG OK - "),
+        (["--crit-time", "1h"], 75, "LAG UNKNOWN - a g new/1: the time lag is not known (no commit)"),
+    ],
+)
+def test_what_was_never_committed_is_not_ok(fleet: Fleet, home: Home, words: list[str], code: int, told: str) -> None:
+    ran = run_with(owning(fleet), home, "check", "g", *words)
+    assert ran.code == code, ran.stdout
+    assert ran.stdout.startswith(told)
+
+
+def test_members_that_cannot_be_read_are_a_note(fleet: Fleet, home: Home) -> None:
+    groups = owning(fleet)
+    groups.lost.add("h")
+    ran = run_with(groups, home, "once")
+    assert "a: partitions that members own without a commit are not all known: broker 1 does not answer" in ran.stdout
+    assert "g new: partitions that members own and for which the group never committed: 3" in ran.stdout
+    groups.lost.clear()
+    with mock.patch.object(groups, "groups", return_value=()):
+        denied = {"g": ItemError(name="GroupAuthorizationFailedError")}
+        with mock.patch.object(groups, "describe", return_value=denied):
+            ran = run_with(groups, home, "once")
+    assert "not all known: members of g: GroupAuthorizationFailedError" in ran.stdout
+    groups.unreachable = True
+    ran = run_with(groups, home, "once")
+    assert ran.code == 0
+    assert "a: partitions that members own without a commit are not all known: " in ran.stdout

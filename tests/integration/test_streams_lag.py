@@ -196,6 +196,27 @@ def test_the_program_names_the_members_of_groups_of_both_protocols(cluster: Sand
     }  # fmt: skip
 
 
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_partitions_owned_without_a_commit_are_not_ok(cluster: SandboxCluster, protocol: str) -> None:
+    topic = f"lag-owned-{protocol}"
+    make_topic(cluster, topic, 4, {})
+    for number in range(3):
+        produce(cluster, TopicPartition(topic, number), [b"x"] * 5)
+    with member(cluster, topic, [topic], protocol=protocol) as live:
+        until(lambda: statuses(cluster, topic, ["no_commit"] * 3 + ["ok"]))
+        live.commit({TopicPartition(topic, 0): (5, "")})
+        until(lambda: statuses(cluster, topic, ["ok", "no_commit", "no_commit", "ok"]))
+        ran = program(cluster, "check", topic, "--crit-lag", "1", "--clusters", cluster.name)
+        assert (ran.returncode, ran.stdout.startswith("LAG UNKNOWN - ")) == (75, True), ran.stdout
+
+
+def statuses(cluster: SandboxCluster, group: str, wanted: list[str]) -> bool:
+    """True once `lag once` shows these statuses, by partition."""
+    words = ("--clusters", cluster.name, "--by", "partition", "--sort", "name", "-o", "json")
+    ran = program(cluster, "once", group, *words)
+    return ran.returncode == 0 and [line["status"] for line in json.loads(ran.stdout)["lines"]] == wanted
+
+
 def program(cluster: SandboxCluster, *words: str) -> subprocess.CompletedProcess[str]:
     """`kafkakit streams lag` in a process of its own."""
     return subprocess.run(

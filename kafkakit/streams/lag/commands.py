@@ -316,7 +316,10 @@ class LimitOptions:
     )
     crit_retention: str | None = option(None, "--crit-retention", metavar="DURATION", help=SAME_CRITICAL)
     warn_status: str = option(
-        "stalled,rewind,held_back", "--warn-status", metavar="STATUS,...", help="Statuses to warn of; none: no status."
+        "stalled,rewind,held_back,no_commit",
+        "--warn-status",
+        metavar="STATUS,...",
+        help="Statuses to warn of; none: no status.",
     )
     crit_status: str = option(
         "stopped,lost,ahead", "--crit-status", metavar="STATUS,...", help="Statuses that are critical; none: no status."
@@ -389,7 +392,8 @@ def check(
     """Check the lag of groups against thresholds, for cron and monitoring: one line with performance data.
 
     Exit 0 when all is within limits, 1 on a warning or worse, 2 for a group or topic that is named and does not
-    exist, 75 when the lag is not known (for example, a cluster does not answer). With --nagios the codes are those of monitoring plugins.
+    exist, 75 when the lag is not known (for example, a cluster does not answer). With --nagios the codes are those of
+    monitoring plugins.
 
     The file of --limits has owners (of each the globs of its groups) and rules, the first of which that matches
     counts. The keys of a rule are group and topic (globs), owner, and the limits as the options spell them, with _

@@ -113,13 +113,18 @@ def _status_notes(lines: Sequence[ViewLine]) -> list[str]:
         name = " ".join(_line_names(line))
         if number := counts.get(LagStatus.AHEAD, 0):
             found.append(f"{name}: commits beyond the end of the log, so the lag is not known: {number:,}")
+        if number := counts.get(LagStatus.NO_COMMIT, 0):
+            found.append(
+                f"{name}: partitions that members own and for which the group never committed: {number:,}; "
+                f"{line.unread:,} records lie in them, and the lag depends on auto.offset.reset of the consumers"
+            )
         if line.held_ms is not None:
             found.append(
                 f"{name}: readers of committed data wait for a transaction open since {utc_text(line.held_ms)}; "
                 f"for readers of uncommitted data the lag is {line.uncommitted:,}"
             )
     if len(found) > MAX_NOTES:
-        found[MAX_NOTES:] = [f"{len(found) - MAX_NOTES:,} more lines are held back or have commits beyond the end"]
+        found[MAX_NOTES:] = [f"and {len(found) - MAX_NOTES:,} more such notes"]
     return found
 
 
@@ -180,13 +185,14 @@ def line_data(line: ViewLine) -> dict[str, Any]:
         "status": line.status.word,
         "counts": {status.word: count for status, count in line.counts},
         "status_over_s": _seconds(line.window_ms),
-        "last_commit_ms": line.committed_ms,
+        "last_commit_ms": _or_none(line.committed_ms),
         "lag": line.lag if known else None,
         "uncommitted": line.uncommitted if known else None,
         "held_back_since_ms": line.held_ms,
         "pending": line.pending if known else None,
         "max_lag": line.max_lag if known else None,
         "lost": line.lost,
+        "records_without_commit": line.unread,
         "time_lag_ms": line.backlog.estimate_ms,
         "low_ms": line.backlog.low_ms,
         "high_ms": line.backlog.high_ms,

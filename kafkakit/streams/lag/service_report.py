@@ -188,6 +188,11 @@ _GAUGES: tuple[tuple[str, str, LineFigure], ...] = (
         lambda n: _now(n, _seconds_if_known(n.held_ms)),
     ),
     ("pending_records", "Those of them that no commit marks as done.", lambda n: _where_known(n, n.pending)),
+    (
+        "records_without_commit",
+        "Records in partitions that members own and for which the group never committed.",
+        lambda n: _now(n, n.unread),
+    ),
     ("lost_records", "Records deleted before the group processed them.", lambda n: _where_known(n, n.lost)),
     (
         "backlog_seconds",
@@ -228,7 +233,7 @@ _GAUGES: tuple[tuple[str, str, LineFigure], ...] = (
         "The worst partition: " + ", ".join(f"{int(s)} {s.word}" for s in LagStatus) + ".",
         lambda n: float(n.status),
     ),
-    ("partitions", "Partitions with a commit.", lambda n: float(n.partitions)),
+    ("partitions", "Partitions with a commit, or that a member owns.", lambda n: float(n.partitions)),
     ("unknown_partitions", "Partitions whose end is not known.", lambda n: float(n.unknown)),
     ("stale_partitions", "Partitions whose figures are too old to be shown.", lambda n: float(n.stale)),
     (

@@ -146,7 +146,7 @@ class Inspector:
         look = self.look(group, scope)
         if not look.exists:
             raise no_such_group(group, self.group_names(), self._program)
-        if not look.commits and not look.refused:
+        if not look.commits and not look.refused and not look.uncommitted:
             raise nothing_in_scope(self.look(group), scope)
         return look
 
@@ -169,7 +169,11 @@ class Inspector:
         """
         self._copies = self._everything = None  # true for one look
         looks = list(self.commits_of(groups, scope))
-        keys = sorted({facts.key for look in looks for facts in look.commits if facts.key is not None})
+        keys = sorted(
+            {facts.key for look in looks for facts in look.commits if facts.key is not None}.union(
+                *(look.uncommitted for look in looks)
+            )
+        )
         if not keys:
             return tuple(looks)
         places = self._log.places(sorted({key.topic for key in keys}))

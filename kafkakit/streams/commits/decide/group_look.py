@@ -22,7 +22,7 @@ from kafkakit.core.cluster_facts import (
 )
 from kafkakit.core.errors import KafkakitError, OperationFailedError, TryLaterError, UsageError
 from kafkakit.core.model import TopicPartition
-from kafkakit.core.text import printable, shown_name
+from kafkakit.core.text import printable, shown_name, some
 from kafkakit.streams.model.commit import CommitIdentity, Problem, amount
 from kafkakit.streams.model.dialects.dialect import KAFKA_LIMIT, CommitFacts, CopiedFrom, TimeSpan
 from kafkakit.streams.model.dialects.registry import dialect_named, read_metadata
@@ -76,7 +76,7 @@ class Limits:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupLook:
     """A group as it was at `at_ms`. `refused` are commits that could not be read, `unread_logs` logs whose ends are not
-    known.
+    known. `uncommitted` are partitions that members own and for which there is no commit, with the ends of their logs.
 
     `fault` says why nothing of it could be read, and then everything else is empty.
     """
@@ -91,6 +91,7 @@ class GroupLook:
     commits: tuple[CommitFacts, ...] = ()
     refused: Mapping[TopicPartition, ItemError]
     unread_logs: Mapping[TopicPartition, ItemError] = field(default_factory=dict)
+    uncommitted: Mapping[TopicPartition, LogSpan | None] = field(default_factory=dict)
     fault: KafkakitError | None = None
 
     @property
@@ -148,8 +149,12 @@ def only_commit(look: GroupLook) -> CommitFacts:
     if len(look.commits) == 1:
         return look.commits[0]
     if not look.commits:
-        key, error = sorted(look.refused.items())[0]
-        raise OperationFailedError(f"the commit for {key} cannot be read: {error}")
+        for key, error in sorted(look.refused.items()):
+            raise OperationFailedError(f"the commit for {key} cannot be read: {error}")
+        raise OperationFailedError(
+            f"group {printable(look.group)} has no commit for {some(sorted(look.uncommitted))}",
+            hint="a member owns it; where its consumer begins is what auto.offset.reset says",
+        )
     keys = [str(facts.key) for facts in look.commits]
     more = f" and {len(keys) - NEAR_NAMES} more" if len(keys) > NEAR_NAMES else ""
     raise UsageError(
@@ -223,6 +228,9 @@ def bare_look(
                     program=program,
                 )
             )
+    known = {facts.key for facts in commits} | refused.keys()
+    commits_offsets = described.type in (GroupType.CLASSIC, GroupType.CONSUMER)
+    owned = sorted(key for key in holders if scope.holds(key) and key not in known) if commits_offsets else []
     return GroupLook(
         group=described.group,
         cluster_id=cluster_id,
@@ -233,6 +241,7 @@ def bare_look(
         members=described.members,
         commits=tuple(commits),
         refused=refused,
+        uncommitted=dict.fromkeys(owned),
     )
 
 
@@ -265,7 +274,13 @@ def with_logs(
                 reading=read_metadata(facts.metadata, facts.offset, identity),
             )
         )
-    return replace(look, commits=tuple(commits), unread_logs=unread)
+    uncommitted: dict[TopicPartition, LogSpan | None] = {}
+    for key in look.uncommitted:
+        span = spans.get(key)
+        uncommitted[key] = span if isinstance(span, LogSpan) else None
+        if isinstance(span, ItemError):
+            unread[key] = span
+    return replace(look, commits=tuple(commits), unread_logs=unread, uncommitted=uncommitted)
 
 
 def offsets_to_date(look: GroupLook) -> dict[TopicPartition, int]:

@@ -75,6 +75,8 @@ def group_text(look: GroupLook, *, width: int, style: DrawingStyle) -> str:
         else f"cannot be read: {key}: {error}"
         for key, error in sorted(look.refused.items())
     ]
+    if look.uncommitted:
+        lines.append(f"no commit: {_uncommitted_text(look)}")
     lines += [f"note: {printable(note)}" for note in look.notes]
     return "\n".join(lines) + "\n"
 
@@ -116,8 +118,27 @@ def group_data(look: GroupLook) -> dict[str, object]:
             {"topic": key.topic, "partition": key.partition, "error": str(error)}
             for key, error in sorted(look.refused.items())
         ],
+        "uncommitted": [
+            {
+                "topic": key.topic,
+                "partition": key.partition,
+                "log_start": None if span is None else span.start,
+                "log_end": None if span is None else span.end,
+            }
+            for key, span in look.uncommitted.items()
+        ],
         "notes": list(look.notes),
     }
+
+
+def _uncommitted_text(look: GroupLook) -> str:
+    """What members own without a commit, and how many records lie there."""
+    number = counted(_unread_count(look), "record")
+    return printable(f"members own {some(look.uncommitted)}; {number} there, read from where auto.offset.reset says")
+
+
+def _unread_count(look: GroupLook) -> int:
+    return sum(max(0, span.end - span.start) for span in look.uncommitted.values() if span is not None)
 
 
 def _head(look: GroupLook) -> str:
@@ -336,6 +357,7 @@ ABOUT: dict[str, str] = {
     "limit-near": "metadata fills less than 60 % of the brokers' limit",
     "limits-differ": "all brokers have the same limit",
     "newer-payload": "this version of kafkakit knows the payload's version",
+    "no-commit": "the group committed for every partition that members own and that holds records",
     "no-leader": "every partition has a leader",
     "nul-terminated": "metadata ends without a NUL",
     "open-transaction": "no open transaction holds a commit back",
@@ -398,6 +420,15 @@ def findings_of(looks: Iterable[GroupLook], *, max_age_s: float | None) -> tuple
 def _of_group(look: GroupLook, max_age_s: float | None) -> Iterator[Finding]:
     group = shown_name(look.group)
     yield from _unread(look)
+    if _unread_count(look):
+        yield _finding(
+            "no-commit",
+            Severity.WARNING,
+            f"group {group}",
+            f"no commit: {_uncommitted_text(look)}",
+            "see whether the members of these partitions get on: a consumer commits when it has done its first record",
+            count=len(look.uncommitted),
+        )
     for facts in look.commits:
         where = f"group {group} {printable(str(facts.key))}"
         for hazard in hazards_of(facts):

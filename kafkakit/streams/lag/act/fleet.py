@@ -33,6 +33,7 @@ from kafkakit.ports.acting import Clock, ProgressBar, Reporter, Screen
 from kafkakit.ports.data import GroupAdmin
 from kafkakit.ports.stores import ControlStore
 from kafkakit.streams.lag.act.monitor import ClusterWatcher, MonitorContext, MonitoredCluster, MonitorPace, Schedule
+from kafkakit.streams.lag.act.reading import GROUPS_AT_ONCE
 from kafkakit.streams.lag.decide.monitors import (
     INSTANCE_DOCUMENT,
     MAX_CLUSTERS,
@@ -160,6 +161,7 @@ def _is_ready(watcher: ClusterWatcher, rounds: int) -> bool:
         and monitor.is_live
         and monitor.rounds >= rounds
         and monitor.reads_idle
+        and monitor.is_owned_known
     )
 
 
@@ -536,9 +538,6 @@ def _read(document: Versioned, path: str) -> MonitorInstance | None:
         return INSTANCE_DOCUMENT.stored(document.value, path)
     except KafkakitError:
         return None
-
-
-GROUPS_AT_ONCE = 500
 
 
 def read_members(open_groups: Mapping[str, Callable[[], GroupAdmin]], wanted: Mapping[str, Sequence[str]]) -> Readers:

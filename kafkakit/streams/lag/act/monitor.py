@@ -8,7 +8,7 @@ Each cluster has a thread of its own, so one that is away or broken never holds 
 file of a folder of the state dir.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,10 +27,12 @@ from kafkakit.streams.lag.act.reading import (
     OffsetsTail,
     RecordReader,
     TopicSettings,
+    read_owned,
 )
 from kafkakit.streams.lag.decide.measure.book import LagBook, set_past_lags
 from kafkakit.streams.lag.decide.measure.ends import EndSamples
-from kafkakit.streams.lag.decide.measure.table import LagTable, MeasureRules, keep_bounded, measure
+from kafkakit.streams.lag.decide.measure.owned import CommittedKeys, GroupKey, OwnedPartitions, with_owned
+from kafkakit.streams.lag.decide.measure.table import LagTable, MeasureRules, keep_bounded, measure, places_of
 from kafkakit.streams.lag.decide.monitors import (
     ENDS_LIMIT_MS,
     MAX_LISTED,
@@ -122,6 +124,7 @@ class ClusterMonitor:
         self._wall_clock = WallClockSteps(clock)
         self._warm_since_ms = -1
         self._reads_idle = False
+        self._owned: OwnedPartitions | None = None
 
     def tick(self) -> int:
         """Read everything that is due; returns how many records of the commit log it brought.
@@ -138,13 +141,45 @@ class ClusterMonitor:
     def table(self) -> LagTable:
         """The lag of everything, now; see `measure` for the cost."""
         with self._guard:
-            return measure(
+            found = measure(
                 self.book,
                 cluster=self.name,
                 now_ms=self._now_ms(),
                 commits_as_of_ms=self._commits_as_of_ms(),
                 rules=self._rules,
             )
+            owned = self._owned
+        return found if owned is None else with_owned(found, owned, stale_after_ms=OWNED_STALE_MS)
+
+    def lacking(self, keys: Sequence[GroupKey]) -> tuple[GroupKey, ...]:
+        """Those of the group-partitions for which there is no commit."""
+        with self._guard:
+            rows = self.book.rows()
+            groups, group, topics, topic = places_of(self.book, rows)
+            partition = self.book.keys.partition[rows].astype("int64")
+        held = CommittedKeys(groups=groups, topics=topics, group=group, topic=topic, partition=partition)
+        return held.lacking(keys)
+
+    def group_names(self) -> tuple[str, ...]:
+        """The groups that have a commit, sorted."""
+        with self._guard:
+            return places_of(self.book, self.book.rows())[0]
+
+    def set_owned(self, owned: OwnedPartitions) -> None:
+        """Take over what members own without a commit."""
+        with self._guard:
+            self._owned = owned
+
+    def miss_owned(self, problem: str) -> None:
+        """Note why it cannot be read what members own; what was known gets older."""
+        with self._guard:
+            before = self._owned if self._owned is not None else OwnedPartitions(as_of_ms=self._now_ms())
+            self._owned = replace(before, problem=problem)
+
+    @property
+    def is_owned_known(self) -> bool:
+        """True once it was read, or could not be read, what members own."""
+        return self._owned is not None
 
     def _commits_as_of_ms(self) -> "NDArray[np.int64]":
         rows = max(self.book.keys.capacity, len(self.book.seen_ms))
@@ -202,6 +237,7 @@ class ClusterMonitor:
                 record_failures=self._records.failures,
                 clock_steps=self._wall_clock.count,
                 warm_since_ms=self._warm_since_ms,
+                owned_problem="" if self._owned is None else self._owned.problem,
                 totals=self._tail.totals,
             )
         missing = blindness(found) if found.phase is MonitorPhase.LIVE else ""
@@ -309,13 +345,16 @@ LONGEST_PAUSE_S = 2.0
 AFTER_FAULT_S = 30.0
 PROBE_EVERY_S = 5.0
 SAVE_EVERY_S = 60.0
+OWNED_EVERY_S = 30.0
+OWNED_NAP_S = 0.1
+OWNED_STALE_MS = 90_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MonitoredCluster:
     """One cluster to watch: its name for people, how to connect, and the id that it must have (None: any).
 
-    `facts_of` reads the settings of its topics; `open_groups` is for the members of groups alone.
+    `facts_of` reads the settings of its topics; `open_groups` is for the members of groups only.
     """
 
     name: str
@@ -391,10 +430,12 @@ class ClusterWatcher:
         self._error: KafkakitError | None = None
         self._reported = ""
         self._thread = Thread(target=self._run, name=f"lag {cluster.name}", daemon=True)
+        self._owned_thread = Thread(target=self._run_owned, name=f"owned {cluster.name}", daemon=True)
 
     def start(self) -> None:
         """Begin; until then nothing is connected."""
         self._thread.start()
+        self._owned_thread.start()
 
     def stop(self) -> None:
         """Request its end; it saves what it knows first."""
@@ -449,6 +490,32 @@ class ClusterWatcher:
                 pause_s = min(LONGEST_PAUSE_S, pause_s * 2)
         finally:
             self.is_over = True
+
+    def _run_owned(self) -> None:
+        """Read again and again what members own: beside the other thread, since coordinators may take their time."""
+        while not self._stop.wait(OWNED_NAP_S):
+            monitor = self.monitor
+            if monitor is None or not monitor.is_live:
+                continue
+            now_ms = epoch_ms(self._context.clock.now())
+            try:
+                monitor.set_owned(
+                    read_owned(
+                        self._cluster.open_groups,
+                        self._cluster.open_reader,
+                        monitor.group_names(),
+                        monitor.lacking,
+                        now_ms,
+                    )
+                )
+            except KafkakitError as error:
+                monitor.miss_owned(error.message)
+            except Exception as error:  # a fault of ours must not end the thread silently
+                monitor.miss_owned(f"unexpected {type(error).__name__}: {error}")
+            due_s = self._context.clock.monotonic() + OWNED_EVERY_S
+            while self.monitor is monitor and self._context.clock.monotonic() < due_s:
+                if self._stop.wait(OWNED_NAP_S):
+                    return
 
     def _one_connection(self) -> None:
         reader = self._cluster.open_reader()

@@ -7,6 +7,7 @@
 * The record at which a lagging group stands is read for its time, and logs that end with no record are found. Reads
   are bounded: so many partitions a step, so many bytes each. A record is read again when it is too old to count for a
   table, and rows that were never read come first.
+* What members own without a commit is read from the coordinators, with the ends of those logs.
 * Of topics are read the settings that bear on their lag.
 """
 
@@ -15,13 +16,23 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext, suppress
 from typing import TYPE_CHECKING
 
-from kafkakit.core.cluster_facts import Fetched, ItemError, LogSpan, ResourceKind, TopicPlaces
+from kafkakit.core.cluster_facts import (
+    Fetched,
+    GroupDescription,
+    GroupType,
+    ItemError,
+    LogSpan,
+    ResourceKind,
+    TopicPlaces,
+)
 from kafkakit.core.errors import KafkakitError, OperationFailedError
 from kafkakit.core.model import TopicPartition
+from kafkakit.core.text import some
 from kafkakit.ports.admin import ClusterAdmin
-from kafkakit.ports.data import LogReader
+from kafkakit.ports.data import GroupAdmin, LogReader
 from kafkakit.streams.lag.decide.measure.book import LagBook, ReadRecord
 from kafkakit.streams.lag.decide.measure.ends import BROKER_KEYS, TopicFacts, facts_of
+from kafkakit.streams.lag.decide.measure.owned import GroupKey, OwnedPartitions, owned_by
 from kafkakit.streams.lag.decide.measure.table import positions
 from kafkakit.streams.lag.decide.saved_state import NO_RESUME, CommitOrigins, LogCursor, ReadTotals, Resume, ResumePoint
 from kafkakit.streams.model.commit import NO_TOPIC_ID
@@ -280,6 +291,40 @@ class OffsetsTail:
 
 CHUNK = 2_000
 TOPICS_PER_REQUEST = 2_000
+
+
+GROUPS_AT_ONCE = 500
+
+
+def read_owned(
+    open_groups: Callable[[], GroupAdmin],
+    open_reader: Callable[[], LogReader],
+    known: Collection[str],
+    lacking: Callable[[Sequence[GroupKey]], Sequence[GroupKey]],
+    now_ms: int,
+) -> OwnedPartitions:
+    """What members own without a commit, and the ends of those logs; of all groups that brokers list, and of the
+    `known` ones, which they may hide."""
+    described: dict[str, GroupDescription | ItemError] = {}
+    listed: dict[str, GroupType] = {}
+    problems: list[str] = []
+    with closing(open_groups()) as admin:
+        try:
+            listed = {listing.group: listing.type for listing in admin.groups()}
+        except KafkakitError as error:  # one broker that is away must not hide what others know
+            problems.append(error.message)
+        names = sorted(name for name in {*listed, *known} if listed.get(name) is not GroupType.SHARE)
+        for first in range(0, len(names), GROUPS_AT_ONCE):
+            described |= admin.describe(names[first : first + GROUPS_AT_ONCE])
+    keys = tuple(lacking(owned_by(described.values())))
+    spans: Mapping[TopicPartition, LogSpan | ItemError] = {}
+    if keys:
+        with closing(open_reader()) as reader:
+            spans = reader.spans(sorted({key for _, key in keys}))
+    refused = [(name, answer) for name, answer in sorted(described.items()) if isinstance(answer, ItemError)]
+    if refused:
+        problems.append(f"members of {some(name for name, _ in refused)}: {refused[0][1]}")
+    return OwnedPartitions(as_of_ms=now_ms, keys=keys, spans=spans, problem="; ".join(problems))
 
 
 class EndSampler:

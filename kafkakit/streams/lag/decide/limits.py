@@ -240,10 +240,22 @@ def _of_records(line: ViewLine, thresholds: Thresholds) -> Iterator[Breach]:
             yield _breach(line, verdict, f"{text} {limits.max_lag:,}")
             return
 
+    at_most = line.lag + line.unread
+    if line.unread and any(at_most > limits.max_lag for _, limits in _sides(thresholds) if limits.max_lag is not None):
+        yield _breach(
+            line, Verdict.UNKNOWN, f"lag is between {line.lag:,} and {at_most:,}: some partitions have no commit"
+        )
+
 
 def _of_partition(line: ViewLine, thresholds: Thresholds) -> Iterator[Breach]:
     """All breaches of one partition, each kind once, the gravest."""
     by_status = _of_status(line, thresholds)
+    if line.status is LagStatus.NO_COMMIT:
+        if by_status is not None:
+            yield by_status
+        if any(limits.max_time_lag_ms is not None for _, limits in _sides(thresholds)):
+            yield _breach(line, Verdict.UNKNOWN, "the time lag is not known (no commit)")
+        return
     if line.status is LagStatus.AHEAD and by_status is not None:
         yield by_status
         return
@@ -282,6 +294,8 @@ def _of_status(line: ViewLine, thresholds: Thresholds) -> Breach | None:
 def _status_text(line: ViewLine) -> str:
     if line.status is LagStatus.AHEAD:
         return "status ahead: the commit is beyond the end of the log"
+    if line.status is LagStatus.NO_COMMIT:
+        return f"status no_commit: a member owns it, and {line.unread:,} records lie in it"
     if line.status is LagStatus.HELD_BACK and line.held_ms is not None:
         return f"status held_back: readers of committed data wait for a transaction open since {utc_text(line.held_ms)}"
     return f"status {line.status.word}, judged over {format_duration(line.window_ms / 1000)}"

@@ -92,7 +92,8 @@ class MonitorCondition:
     Beyond the limits: `refused_rows` commits of more group-partitions than are held, `refused_metadata` commits whose
     metadata is too large (the offsets that it names as done count as pending), `refused_partitions` group-partitions
     of more partitions than are sampled (their end stays unknown). `record_reads` and `record_failures` count reads of
-    records for their times. `warm_since_ms` is when the state that the monitor began with was saved, -1 for none.
+    records for their times. `owned_problem` is why it is not known what members own.
+    `warm_since_ms` is when the state that the monitor began with was saved, -1 for none.
     """
 
     cluster: str
@@ -124,6 +125,7 @@ class MonitorCondition:
     record_failures: int = 0
     clock_steps: int = 0
     warm_since_ms: int = -1
+    owned_problem: str = ""
     totals: ReadTotals = field(default_factory=ReadTotals)
 
     @property
@@ -185,6 +187,8 @@ def _log_notes(c: MonitorCondition) -> list[str]:
     if c.missing_topics_count:
         some = ", ".join(c.missing_topics[:3])
         found.append(f"commits for {c.missing_topics_count} topics that do not exist or are hidden: {some}")
+    if c.owned_problem:
+        found.append(f"partitions that members own without a commit are not all known: {c.owned_problem}")
     if c.end_errors:
         found.append(f"no end offset of {sum(c.end_errors.values())} partitions: {_reasons(c.end_errors)}")
     return found

@@ -70,12 +70,13 @@ class ViewLine:
     the worst of them.
 
     `lag`, `uncommitted`, `pending` and `lost` are sums over partitions whose end is known; `unknown` counts the others.
+    `unread` is what lies in partitions that members own without a commit.
     `held_ms` is since when the oldest transaction is open that the group waits for. `backlog`
     is that of the partition `worst`, the one with the highest estimate, and `arrival` and `live` are the worst of
     their kinds; the estimates are None where none is known. `max_low_ms` is the highest low bound of any backlog: some
     partition is surely that far behind. `status` is the worst, `counts` says how many partitions have each that
     occurs, and `stale` how many figures are old; it is judged over `window_ms` at most, and no partition's last commit
-    is older than `committed_ms`. The oldest lag that went in is of
+    is older than `committed_ms` (-1: there is none). The oldest lag that went in is of
     the moment `lag_as_of_ms`, and the oldest time lag of `oldest_as_of_ms`. Rates are sums over the
     group-partitions where they are known; `eta_ms` is the longest, None when one partition does not catch up at the
     present rates or its rates are unknown; `retention_left_ms` is the shortest, None when no partition has one;
@@ -94,6 +95,7 @@ class ViewLine:
     uncommitted: int
     pending: int
     lost: int
+    unread: int
     held_ms: int | None
     max_lag: int
     max_low_ms: int
@@ -167,6 +169,7 @@ class TableRows(Columns):
     uncommitted: "Ints"
     pending: "Ints"
     lost: "Ints"
+    unread: "Ints"
     status: "Ints"
     held_ms: "Ints"
     committed_ms: "Ints"
@@ -196,6 +199,7 @@ class LineSums:
     uncommitted: "Ints"
     pending: "Ints"
     lost: "Ints"
+    unread: "Ints"
     held_ms: "Ints"
     max_lag: "Ints"
     max_low_ms: "Ints"
@@ -232,6 +236,7 @@ def _line(all_rows: TableRows, sums: LineSums, at: int, kinds: tuple[str, ...]) 
         held_ms=_known(sums.held_ms, at),
         pending=int(sums.pending[at]),
         lost=int(sums.lost[at]),
+        unread=int(sums.unread[at]),
         max_lag=int(sums.max_lag[at]),
         max_low_ms=int(sums.max_low_ms[at]),
         backlog=all_rows.backlog.at(worst),
@@ -264,7 +269,7 @@ def _known(column: "Ints", at: int) -> int | None:
 
 
 _MEASURED = (
-    "partition", "lag", "uncommitted", "pending", "lost", "status", "held_ms", "committed_ms", "window_ms",
+    "partition", "lag", "uncommitted", "pending", "lost", "unread", "status", "held_ms", "committed_ms", "window_ms",
     "lag_as_of_ms",
 )  # fmt: skip
 
@@ -338,6 +343,8 @@ def summed(all_rows: TableRows, number: "Ints", lines: int) -> LineSums:
     low = each(np.minimum, np.where(left < 0, UNBOUNDED, cast.retention_low_ms))
     oldest = each(np.minimum, np.where(all_rows.lag < 0, UNBOUNDED, all_rows.lag_as_of_ms))
     held = each(np.minimum, np.where(all_rows.status == int(LagStatus.HELD_BACK), all_rows.held_ms, UNBOUNDED))
+    commit_ms = np.where(all_rows.committed_ms < 0, UNBOUNDED, all_rows.committed_ms)
+    committed = each(np.minimum, commit_ms)
     statuses = len(LagStatus)
     counts = np.bincount(number * statuses + all_rows.status, minlength=lines * statuses).reshape(lines, statuses)
     return LineSums(
@@ -353,11 +360,12 @@ def summed(all_rows: TableRows, number: "Ints", lines: int) -> LineSums:
         held_ms=np.where(held == UNBOUNDED, NONE, held),
         pending=each(np.add, np.maximum(0, all_rows.pending)),
         lost=each(np.add, all_rows.lost),
+        unread=each(np.add, all_rows.unread),
         max_lag=each(np.maximum, np.maximum(0, all_rows.lag)),
         max_low_ms=each(np.maximum, all_rows.backlog.low_ms),
         status=np.array(SEVERITY, dtype=np.int64)[each(np.maximum, severity(all_rows.status))],
         counts=counts,
-        committed_ms=each(np.minimum, all_rows.committed_ms),
+        committed_ms=np.where(committed == UNBOUNDED, NONE, committed),
         window_ms=each(np.maximum, all_rows.window_ms),
         consumed_per_s=each_rate(cast.consumed_per_s),
         produced_per_s=each_rate(cast.produced_per_s),

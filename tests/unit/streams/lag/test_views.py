@@ -471,7 +471,7 @@ def test_a_commit_beyond_the_end_is_critical_or_unknown_and_never_ok() -> None:
 
 def test_the_numbers_of_statuses_are_those_of_earlier_versions() -> None:
     assert [status.word for status in sorted(LagStatus)] == [
-        "ok", "unknown", "warning", "stalled", "stopped", "rewind", "lost", "held_back", "ahead",
+        "ok", "unknown", "warning", "stalled", "stopped", "rewind", "lost", "held_back", "ahead", "no_commit",
     ]  # fmt: skip
     assert sorted(SEVERITY) == sorted(LagStatus)
-    assert [SEVERITY[at] for at in severity(np.array([7, 3, 8, 0]))] == [7, 3, 8, 0]
+    assert [SEVERITY[at] for at in severity(np.array([7, 3, 8, 9, 0]))] == [7, 3, 8, 9, 0]

@@ -27,7 +27,8 @@ Two or three commits in a row prove little: a window that is shorter than nine s
 is not judged by rules 2 and 3. Added are LOST (records were deleted before the group did them), AHEAD (the commit lies
 beyond the end of the log, so that the lag is not known and consumers will start over as `auto.offset.reset` says),
 HELD_BACK (a transaction that is open for longer than the default `transaction.timeout.ms` keeps readers of committed
-data waiting, so that no lag is not "nothing to do"), and UNKNOWN (no end of the log, or figures too old to judge by,
+data waiting, so that no lag is not "nothing to do"), NO_COMMIT (a member owns the partition and the group never
+committed for it; see `owned.py`), and UNKNOWN (no end of the log, or figures too old to judge by,
 which comes before LOST), which never passes for OK.
 
 The forecast says how fast a partition is produced and consumed, when the group will have caught up, and when it will
@@ -102,7 +103,8 @@ class LagTable(Columns):
     those of `lag` that the metadata does not call done, `lost` those deleted before they were done; all four are of the
     moment `lag_as_of_ms`, and time lags of moments of their own. `status` is a `LagStatus`, judged over the last
     `window_ms`; `held_ms` is since when a transaction is open that a group which reads committed data has reached and
-    waits for. `backlog` is by the times that records carry, `arrival` by when they came into the log.
+    waits for, and `unread` what lies in a log for which there is no commit. `backlog` is by the times that records
+    carry, `arrival` by when they came into the log.
     """
 
     cluster: str
@@ -121,6 +123,7 @@ class LagTable(Columns):
     uncommitted: "Ints"
     pending: "Ints"
     lost: "Ints"
+    unread: "Ints"
     status: "Ints"
     held_ms: "Ints"
     window_ms: "Ints"
@@ -156,7 +159,7 @@ def measure(
     import numpy as np
 
     rules = rules if rules is not None else MeasureRules()
-    groups, group, topics, topic = _places(book, book.rows())
+    groups, group, topics, topic = places_of(book, book.rows())
     rows = book.rows()
     order = np.lexsort((book.keys.partition[rows], topic, group))
     rows = rows[order]
@@ -237,6 +240,7 @@ def _measured(book: "LagBook", rows: "Ints", as_of_ms: "Ints", now_ms: int, rule
         "held_ms": held_ms,
         "pending": np.where(has_end, np.minimum(lag, beyond + book.metadata.pending[rows]), NONE),
         "lost": lost,
+        "unread": 0 * lost,
         "window_ms": book.window.length_ms(rows),
         "lag_as_of_ms": np.where(has_end, np.minimum(e.commits_as_of_ms, e.before_ms), NONE),
         "status": judge(book.window, rows, present, now_ms=now_ms),
@@ -261,7 +265,7 @@ def keep_bounded(book: "LagBook", rows: "Ints", *, now_ms: int, commits_as_of_ms
     book.kept.keep(rows, figures, book.ends.generation[book.slot[rows]])
 
 
-def _places(book: "LagBook", rows: "Ints") -> "tuple[tuple[str, ...], Ints, tuple[str, ...], Ints]":
+def places_of(book: "LagBook", rows: "Ints") -> "tuple[tuple[str, ...], Ints, tuple[str, ...], Ints]":
     """The names of groups and topics in use, sorted, and each row's places among them."""
     keys = book.keys
     groups, group = _names(keys.groups, keys.group_index[rows])
@@ -368,6 +372,7 @@ class LagStatus(IntEnum):
     LOST = 6
     HELD_BACK = 7
     AHEAD = 8
+    NO_COMMIT = 9
 
     @property
     def word(self) -> str:
@@ -378,6 +383,7 @@ class LagStatus(IntEnum):
 SEVERITY = (
     LagStatus.OK,
     LagStatus.UNKNOWN,
+    LagStatus.NO_COMMIT,
     LagStatus.WARNING,
     LagStatus.HELD_BACK,
     LagStatus.STALLED,

@@ -80,6 +80,7 @@ class FigureFlag(IntFlag):
     transaction holds the partition's stable end back. LOST: records were deleted before the group did them, lag
     counts from the log's start. AHEAD: committed beyond the end of the log. OTHER_TOPIC: the commit is, or may be, of
     an earlier topic of the name. NO_END: the end was never seen. STALE: the facts are older than is allowed.
+    NO_COMMIT: a member owns the partition, and the group never committed for it.
     """
 
     FUTURE = 1
@@ -90,6 +91,7 @@ class FigureFlag(IntFlag):
     OTHER_TOPIC = 32
     NO_END = 64
     STALE = 128
+    NO_COMMIT = 256
 
     @property
     def words(self) -> tuple[str, ...]:
