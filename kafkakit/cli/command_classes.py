@@ -211,7 +211,7 @@ SECTIONS = (TARGET, GOAL, LIMITS, WATCH, OUTPUT, KAFKA_KIT, OPTIONS)
 
 _PLANNING: Mapping[str, str] = {
     TARGET: "brokers topics topics_exclude topics_like map_string to snapshot sizes_from sizes_file metrics_age "
-    "partitions partition_bytes",
+    "partitions partition_bytes log_dir",
     GOAL: "replication force_rebuild sub_affinity minimize optimize_leadership leader_evac_brokers leader_evac_topics "
     "placement optimize band bands free_range free_ranges count_band metric balance_dirs balance_within leader_band "
     "min_rack_ids spread spread_by affinity anti_affinity broker_set broker_sets_by best_effort slack",

@@ -565,7 +565,7 @@ def bound_by_sets(
 
 def _without_closed(problem: PlacementProblem, a: ForcedInputs) -> tuple[PlacementProblem, ForcedInputs]:
     """For a bound: what finds no space beside the others may find it in another plan."""
-    if not (problem.rule.closed.space or problem.rule.closed.failed):
+    if not problem.rule.closed.closes:
         return problem, a
     wider = replace(problem, rule=replace(problem.rule, closed=NONE_CLOSED))
     return wider, replace(inputs_of(wider, Kinds.of(wider)), units=a.units)

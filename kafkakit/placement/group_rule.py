@@ -126,30 +126,44 @@ class ClosedBrokers:
 
     `space` is the most that one of the broker's dirs takes, in bytes. `proven` says that no plan at all could put
     those copies there, so that what a search of all others shows holds. `failed` brokers have a copy that has to be
-    replaced, and cannot take its place.
+    replaced, and cannot take its place. `full` brokers take new copies only of these partitions, which fill their dirs.
     """
 
     space: Mapping[TopicPartition, Mapping[int, int]] = field(default_factory=dict)
     proven: bool = True
     failed: Mapping[TopicPartition, frozenset[int]] = field(default_factory=dict)
+    full: Mapping[int, frozenset[TopicPartition]] = field(default_factory=dict)
+
+    @property
+    def closes(self) -> bool:
+        """True where some broker is closed to some partition."""
+        return bool(self.space or self.failed or self.full)
 
     def of(self, key: TopicPartition) -> frozenset[int]:
         """The brokers that are closed to a partition."""
-        return frozenset(self.space.get(key, ())) | self.failed.get(key, frozenset())
+        full = (b for b, kept in self.full.items() if key not in kept)
+        return frozenset(self.space.get(key, ())) | self.failed.get(key, frozenset()) | frozenset(full)
 
     def by_index(self, keys: Iterable[TopicPartition]) -> dict[int, frozenset[int]]:
         """The brokers that are closed to each of these partitions, by its index; others are left out."""
-        if not self.space and not self.failed:
+        if not self.closes:
             return {}
-        return {i: self.of(key) for i, key in enumerate(keys) if key in self.space or key in self.failed}
+        every = frozenset(self.full)
+        special = {*self.space, *self.failed, *(key for kept in self.full.values() for key in kept)}
+        found = ((i, self.of(key) if key in special else every) for i, key in enumerate(keys))
+        return {i: shut for i, shut in found if shut}
 
-    def explain(self, key: TopicPartition, size_bytes: int | None) -> str:
-        """What a copy needs, and what these brokers have; empty where none is closed to the partition."""
-        space, size = self.space.get(key, {}), size_bytes or 0
-        if not space:
+    def explain(self, key: TopicPartition, size_bytes: int | None, among: Collection[int] | None = None) -> str:
+        """What a copy needs, and what brokers (those `among`) have; empty where none is closed to the partition."""
+        size = size_bytes or 0
+        space = {b: n for b, n in self.space.get(key, {}).items() if among is None or b in among}
+        able = [b for b in sorted(self.full) if among is None or b in among]
+        full = [b for b in able if key not in self.full[b] and space.get(b, size) >= size]
+        if not space and not full:
             return ""
         found = [f"broker {b} takes {format_bytes(n)} in one at most" for b, n in sorted(space.items()) if n < size]
-        found += [f"broker {b} takes none beside other copies" for b, n in sorted(space.items()) if n >= size]
+        full += [b for b, n in sorted(space.items()) if n >= size and b not in full]
+        found += [f"broker {b} takes none beside other copies" for b in full]
         more = f", and {len(found) - _SHOWN} more are too full" if len(found) > _SHOWN else ""
         need = f"a log dir with {format_bytes(size)} of space" if size else "an open log dir"
         return f"{key} needs {need}: {', '.join(found[:_SHOWN])}{more}"

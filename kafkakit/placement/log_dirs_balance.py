@@ -352,7 +352,8 @@ class HomelessCopy:
     """A new copy that a plan sends to a broker none of whose log dirs has space for it.
 
     `space` is the most that one of them takes. `is_certain` says that it would not fit beside any plan; else one of the
-    `rivals`, new copies of at least its size on the same broker (with their bytes), could make way for it.
+    `rivals`, new copies of at least its size on the same broker (with their bytes), could make way for it, where there
+    are some. `beside` are the new copies that have a dir there.
     """
 
     key: TopicPartition
@@ -361,6 +362,7 @@ class HomelessCopy:
     space: int
     is_certain: bool
     rivals: Mapping[TopicPartition, int]
+    beside: frozenset[TopicPartition]
 
 
 def homeless_copies(
@@ -373,6 +375,9 @@ def homeless_copies(
     space = max((dir_state.room[n] for n in able), default=0)
     at_most = max((dir_state.room[n] + dir_state.used[n] for n in able), default=-1)
     apart = {p for _, p in left}
+    beside = {partitions[q].key: n for n, q in dir_state.arrivals if q not in apart}
+    # What fits in no dir even alone has no rivals.
+    lone = max((dir_state.room[n] + dir_state.leaving[n] for n in able), default=-1)
     return [
         HomelessCopy(
             key=partitions[p].key,
@@ -380,7 +385,8 @@ def homeless_copies(
             broker=dir_state.broker,
             space=space,
             is_certain=size > at_most,
-            rivals={partitions[q].key: n for n, q in dir_state.arrivals if n >= size and q not in apart},
+            rivals={key: n for key, n in beside.items() if n >= size} if size <= lone else {},
+            beside=frozenset(beside),
         )
         for size, p in left
     ]

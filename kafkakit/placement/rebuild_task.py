@@ -317,7 +317,7 @@ def _room_after(task: Task, lists: Sequence[Row]) -> Mapping[int, int]:
 def _why(task: Task, i: int, room: Mapping[int, int]) -> str:
     need = task.reserve[i]
     partition: PlannedPartition = task.problem.partitions[i]
-    if words := task.problem.rule.closed.explain(partition.key, need):
+    if words := task.problem.rule.closed.explain(partition.key, need, task.receivers - {*task.kept[i]}):
         return f"finds no place for every copy: {words}; free space there or add a broker"
     others = {b: left for b, left in room.items() if b not in task.kept[i]}
     if not others:

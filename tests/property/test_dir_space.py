@@ -284,3 +284,13 @@ def _has_space(state: dict[str, Any], way: "tuple[tuple[Partition, int], ...]") 
     except AssertionError:
         return False
     return True
+
+
+@pytest.mark.parametrize("by", PlaceBy)
+def test_many_copies_without_a_dir_fill_the_brokers_that_have_space(by: PlaceBy) -> None:
+    # Broker 4 holds 40 copies. Brokers 1 and 2 have space for two each, one a dir, and broker 3 for all.
+    dirs = {1: ((200 * GB, 60 * GB),) * 2, 2: ((200 * GB, 60 * GB),) * 2, 3: ((4000 * GB, 3900 * GB),), 4: ROOMY}
+    change = drained(cluster(dirs, [(4,)] * 40, [40 * GB] * 40), by)
+    assert change.left_alone == 0
+    taken = [b for m in change.plan.moves for b in m.adding]
+    assert (taken.count(1) <= 2, taken.count(2) <= 2, len(taken)) == (True, True, 40)

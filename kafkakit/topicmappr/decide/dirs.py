@@ -31,6 +31,7 @@ from kafkakit.placement.log_dirs_balance import (
     choose_destinations,
     dir_states_of,
     homeless_copies,
+    measured,
 )
 from kafkakit.placement.problem import PlannedPartition, set_stranded_apart
 from kafkakit.placement.watch import UNWATCHED, Watch
@@ -275,7 +276,8 @@ def homeless_of(
 
 Decided = TypeVar("Decided")
 _PAIRS = 12  # rounds in which single brokers are closed to a copy that does not fit there
-_ROUNDS = 24
+_FEW = 12  # copies without a dir up to which that is tried
+_ROUNDS = 64
 
 
 def fit_dirs(
@@ -286,33 +288,69 @@ def fit_dirs(
     """What `decide` plans if no new copy goes to a broker none of whose log dirs has space for it.
 
     It is asked again, with the brokers closed to the copies that found no dir, until all have one: of copies that
-    are rivals for a dir, the one that has been sent away least often goes. Copies that find none in many rounds stay
-    where they are. One round where everything fits. Raises what `decide` raises, with what did not fit.
+    are rivals for a dir, the one that has been sent away least often goes. Where that is not enough, or copies are
+    many, a full broker takes only the copies that have a dir there. One round where everything fits. Raises what
+    `decide` raises, with what did not fit.
     """
-    closed: dict[TopicPartition, dict[int, int]] = {}
-    sizes: dict[TopicPartition, int] = {}
-    proven, known = True, -1
+    closed = _Closed(snapshot)
     for turn in range(_ROUNDS):
-        rule = ClosedBrokers({key: dict(space) for key, space in closed.items()}, proven)
+        rule = closed.rule()
         try:
             found, homeless = decide(rule)
         except InfeasibleError as error:
-            error.reasons = (*error.reasons, *first_few([rule.explain(key, sizes[key]) for key in sorted(closed)]))
+            full = [rule.explain(key, closed.sizes[key]) for key in sorted(closed.space)]
+            error.reasons = (*error.reasons, *first_few(full))
             raise
-        if not homeless or watch.stopped() or known == sum(map(len, closed.values())):
+        if not homeless or watch.stopped() or not closed.take(homeless, pairs=turn < _PAIRS):
             break
-        known = sum(map(len, closed.values()))
-        for copy in homeless:
-            if turn >= _PAIRS:
-                leaving, brokers = copy.key, [b.id for b in snapshot.brokers]
-            else:
-                rivals = {} if copy.is_certain else copy.rivals
-                leaving = min((copy.key, *rivals), key=lambda key: len(closed.get(key, ())))
-                brokers = [copy.broker]
-            proven = proven and copy.is_certain and turn < _PAIRS
-            sizes[leaving] = copy.rivals.get(leaving, copy.size)
-            closed.setdefault(leaving, {}).update(dict.fromkeys(brokers, copy.space))
     return found
+
+
+def _largest_rooms(snapshot: ClusterSnapshot) -> dict[int, int]:
+    """By broker the most that one of its log dirs takes now; brokers that do not tell are left out."""
+    rooms: dict[int, int] = {}
+    for b, dirs in broker_disks(snapshot).log_dirs.items():
+        whole = sum(d.total_bytes or 0 for d in dirs if d.error is None)
+        found = [APPLIED.room(d, whole) for d in dirs if d.is_open and measured(d)]
+        if found and len(found) == sum(1 for d in dirs if d.is_open):
+            rooms[b] = max(found)
+    return rooms
+
+
+@dataclass(slots=True)
+class _Closed:
+    """What was closed so far, with the sizes of the copies."""
+
+    snapshot: ClusterSnapshot
+    space: dict[TopicPartition, dict[int, int]] = field(default_factory=dict)
+    full: dict[int, frozenset[TopicPartition]] = field(default_factory=dict)
+    sizes: dict[TopicPartition, int] = field(default_factory=dict)
+    proven: bool = True
+    rooms: dict[int, int] = field(default_factory=dict)
+
+    def rule(self) -> ClosedBrokers:
+        """As it is now."""
+        space = {key: dict(brokers) for key, brokers in self.space.items()}
+        return ClosedBrokers(space, self.proven, full=dict(self.full))
+
+    def take(self, homeless: Sequence[HomelessCopy], *, pairs: bool) -> bool:
+        """Close brokers to these copies, or to their rivals; False where nothing more is closed."""
+        before = sum(map(len, self.space.values())), dict(self.full)
+        self.rooms = self.rooms or _largest_rooms(self.snapshot)
+        single = pairs and sum(1 for copy in homeless if copy.rivals) <= _FEW
+        for copy in homeless:
+            self.proven = self.proven and copy.is_certain
+            if not single and not copy.is_certain:
+                self.full[copy.broker] = copy.beside & self.full.get(copy.broker, copy.beside)
+            leaving = min((copy.key, *(copy.rivals if single else ())), key=lambda key: len(self.space.get(key, ())))
+            self.sizes[leaving] = copy.rivals.get(leaving, copy.size)
+            space = self.space.setdefault(leaving, {})
+            space[copy.broker] = copy.space
+            if not copy.rivals:  # too large for all dirs there, so others with no more space need no try
+                more = {b: room for b, room in self.rooms.items() if room < copy.size and b not in space}
+                self.proven = self.proven and not more
+                space.update(more)
+        return before != (sum(map(len, self.space.values())), self.full)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

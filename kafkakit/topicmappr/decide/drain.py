@@ -306,10 +306,11 @@ def _reasons(problem: DrainProblem, unmoved: Sequence[int]) -> tuple[str, ...]:
     kinds: dict[tuple[str, ...], list[PlannedPartition]] = {}
     full = problem.grouping.rule.closed
     places = [problem.scope.partitions[i] for i in unmoved]
-    cramped = [words for p in places if (words := full.explain(p.key, p.size_bytes))]
+    needs = [full.explain(p.key, p.size_bytes, {*problem.receivers} - {*p.current}) for p in places]
+    cramped = [words for words in needs if words]
     lines = [f"{words}; free space there, or let more brokers receive" for words in cramped]
-    for i, p in zip(unmoved, places, strict=True):
-        if p.key not in full.space:
+    for i, p, words in zip(unmoved, places, needs, strict=True):
+        if not words:
             kinds.setdefault(tuple(sorted(racks.get(b) or "none" for b in problem.openings[i])), []).append(p)
     for kept_racks, found in sorted(kinds.items()):
         go = len(found[0].current) - len(kept_racks)

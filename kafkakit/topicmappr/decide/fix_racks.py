@@ -224,7 +224,7 @@ def _reasons(problem: RackProblem) -> tuple[str, ...]:
     cramped: list[str] = []
     for i, lack in sorted(problem.beyond_repair.items()):
         p = problem.scope.partitions[i]
-        if words := problem.grouping.rule.closed.explain(p.key, p.size_bytes):
+        if words := problem.grouping.rule.closed.explain(p.key, p.size_bytes, problem.pool.open - {*p.current}):
             cramped.append(f"{words}; free space there, or add brokers")
         else:
             names.setdefault(lack.reason, []).append(str(p.key))

@@ -400,7 +400,7 @@ def _reason(problem: PlacementProblem, p: PlannedPartition, live: Mapping[int, s
         spare = [b for b in sorted(live) if b not in problem.targets]
         add = f"add brokers (live and not listed: {_diagnosed_ids(spare)})" if spare else "start more brokers"
         return f"wants {p.wanted} replicas, the list has {len(problem.targets)} live brokers; {add}"
-    if words := problem.rule.closed.explain(p.key, p.size_bytes):
+    if words := problem.rule.closed.explain(p.key, p.size_bytes, {*problem.taking} - {*p.current}):
         return f"finds no place for all replicas: {words}; free space there or add a broker"
     rules = problem.rule.tags
     if rules is not None and rules.most(p.key.topic, problem.targets, p.wanted) < p.wanted:

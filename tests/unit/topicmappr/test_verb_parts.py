@@ -362,7 +362,7 @@ def test_a_repeat_may_go_to_a_broker_without_a_rack_where_no_rack_would_repeat_t
     assert sorted(b for m in plan.moves for b in m.adding) == [3, 6]
 
 
-def grown(lists: list[tuple[int, ...]], partitions: int, **more: Any) -> NewTopic:
+def grown(lists: Sequence[tuple[int, ...]], partitions: int, **more: Any) -> NewTopic:
     """More partitions for topic t, which has these, on six brokers in three racks."""
     snapshot = ClusterSnapshot(
         cluster_id="c",
