@@ -15,7 +15,7 @@ from typing import Any
 
 from kafkakit.core.errors import UsageError
 from kafkakit.core.query_text import Node, parse_query
-from kafkakit.core.text import printable
+from kafkakit.core.text import printable, some
 
 _LITERAL = re.compile(r"[A-Za-z0-9_\-\\]*", re.ASCII)
 _NAME = re.compile(r"[A-Za-z0-9._\-]+", re.ASCII)
@@ -66,7 +66,9 @@ def select_topics(existing: Collection[str], include: Iterable[str], exclude: It
     if not chosen:
         raise UsageError(
             f"no topic matches {','.join(include)[:200]!r}",
-            hint="list topics with: kafkakit snapshot -o tsv; names with a dot that do not exist are patterns",
+            hint=f"its topics are {some(sorted(names))}; names with a dot that do not exist are patterns"
+            if names
+            else None,
         )
     out = matching_topics(frozenset(chosen), tuple(exclude), "Invalid topic regex")
     return TopicSelection(tuple(sorted(chosen - out)), tuple(sorted(out)))

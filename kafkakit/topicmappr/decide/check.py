@@ -430,13 +430,14 @@ def replication(subject: Subject) -> Iterator[Finding]:
         what = f"have more than {wanted} replicas"
         yield from by_topic(subject, "high-replication", listed & (table.length > wanted), what, repair, list_of(table))
         return
-    usual = {
-        topic: int(np.bincount(table.length[np.logical_and(table.topic == topic, listed)]).argmax())
-        for topic in np.unique(table.topic[listed]).tolist()
-    }
-    of_topic = np.array([usual.get(topic, 0) for topic in range(len(table.topics))], dtype=np.int64)
+    # The most frequent length of each topic, the greater one of several: the last write to an index counts.
+    width = int(table.length.max(initial=0)) + 1
+    cells, often = np.unique(table.topic[listed] * width + table.length[listed], return_counts=True)
+    of_topic = np.zeros(len(table.topics), dtype=np.int64)
+    cells = cells[np.lexsort((cells % width, often, cells // width))]
+    of_topic[cells // width] = cells % width
     factor = dict(zip(table.topics, of_topic.tolist(), strict=True))
-    bad = listed & (table.length != of_topic[table.topic]) if len(of_topic) else listed
+    bad = listed & (table.length != of_topic[table.topic])
     what = "have another number of replicas than the rest of the topic"
     yield from by_topic(
         subject,

@@ -39,7 +39,15 @@ from kafkakit.topicmappr.decide.requests import (
     refuse_unsized,
     serve,
 )
-from kafkakit.topicmappr.decide.scope import NO_CONSTRAINTS, Scope, TagConstraints, TopicScope, pinned_indices, scope_of
+from kafkakit.topicmappr.decide.scope import (
+    NO_CONSTRAINTS,
+    Scope,
+    TagConstraints,
+    TopicScope,
+    pinned_indices,
+    rackless_note,
+    scope_of,
+)
 from kafkakit.topicmappr.decide.storage import Sizes, storage_of
 
 
@@ -297,13 +305,13 @@ def _reasons(problem: DrainProblem, unmoved: Sequence[int]) -> tuple[str, ...]:
     """Why partitions find no place, one sentence for each kind of shortage."""
     racks = problem.pool.racks
     offered = problem.grouping.names
-    add = f"let a broker in another rack receive, or allow repeats with --min-rack-ids {max(1, len(offered))}"
+    add = "let a broker in another rack receive"
     if problem.grouping.rule.spreads:
         add = "let more brokers receive in the racks that hold the fewest, or do without --spread"
     tags = problem.grouping.rule.tags
     if tags is not None:
         add = "let more brokers receive, or ask for less"
-    kinds: dict[tuple[str, ...], list[PlannedPartition]] = {}
+    kinds: dict[tuple[tuple[str, ...], int], list[PlannedPartition]] = {}
     full = problem.grouping.rule.closed
     places = [problem.scope.partitions[i] for i in unmoved]
     needs = [full.explain(p.key, p.size_bytes, {*problem.receivers} - {*p.current}) for p in places]
@@ -311,13 +319,25 @@ def _reasons(problem: DrainProblem, unmoved: Sequence[int]) -> tuple[str, ...]:
     lines = [f"{words}; free space there, or let more brokers receive" for words in cramped]
     for i, p, words in zip(unmoved, places, needs, strict=True):
         if not words:
-            kinds.setdefault(tuple(sorted(racks.get(b) or "none" for b in problem.openings[i])), []).append(p)
-    for kept_racks, found in sorted(kinds.items()):
+            kept = problem.openings[i]
+            free = sum(b not in kept for b in problem.receivers)
+            missing = max(0, len(p.current) - len(kept) - free)
+            kinds.setdefault((tuple(sorted(racks.get(b) or "none" for b in kept)), missing), []).append(p)
+    for (kept_racks, missing), found in sorted(kinds.items()):
         go = len(found[0].current) - len(kept_racks)
         if not problem.receivers:
             lines.append(
                 f"{some(p.key for p in found)}: {go} replica(s) must leave {problem.origin}, and no other broker "
                 "takes copies; free space there, or let a broker receive"
+            )
+            continue
+        if missing:
+            held = len(problem.receivers) - go + missing
+            some_of = "all" if held == len(problem.receivers) else f"{held} of"
+            lines.append(
+                f"{some(p.key for p in found)}: {go} replica(s) must leave, and {some_of} "
+                f"{len(problem.receivers)} receiving brokers hold a replica already; "
+                f"let {'another broker' if missing == 1 else f'{missing} other brokers'} receive"
             )
             continue
         by_tags = ""
@@ -326,9 +346,25 @@ def _reasons(problem: DrainProblem, unmoved: Sequence[int]) -> tuple[str, ...]:
         lines.append(
             f"{some(p.key for p in found)}: {go} replica(s) must leave, those that stay use racks "
             f"{some(kept_racks)}, and the {len(problem.receivers)} receiving brokers have racks {some(offered)}"
-            f"{by_tags}; {add}"
+            f"{by_tags}; {add}{_repeats(problem, found)}"
         )
     return tuple(lines)
+
+
+def _repeats(problem: DrainProblem, unmoved: list[PlannedPartition]) -> str:
+    """Which number of racks all these partitions could span, where the rule asks for more."""
+    rule, racks = problem.grouping.rule, problem.pool.racks
+    if rule.spreads or rule.tags is not None:
+        return ""
+    most = []
+    for p in unmoved:
+        kept = [b for b in p.current if b not in problem.leaving]
+        spanned = {racks.get(b) for b in kept} - {None}
+        new = {racks.get(b) for b in problem.receivers} - spanned - {None}
+        most.append(len(spanned) + min(len(new), len(p.current) - len(kept)))
+    possible = max(1, min(most))
+    asked = rule.min_groups
+    return f", or allow repeats with --min-rack-ids {possible}" if not asked or possible < asked else ""
 
 
 def _notes(problem: DrainProblem) -> tuple[str, ...]:
@@ -337,6 +373,7 @@ def _notes(problem: DrainProblem) -> tuple[str, ...]:
     keys = [p.key for p in problem.standing]
     whole = f"on {some(where)}, which will not be empty" if where else "as they are"
     notes = [*pinned_note(keys, f"{verb} {whole}"), *problem.notes]
+    notes += rackless_note(problem.receivers, problem.pool.racks)
     closed = sorted(problem.pool.closed - problem.leaving)
     if closed:
         notes.append(f"brokers {some(closed)} take no new copies: all their log dirs are cordoned or broken")

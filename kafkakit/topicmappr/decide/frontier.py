@@ -10,6 +10,7 @@ from fractions import Fraction
 from kafkakit.core.errors import UsageError
 from kafkakit.core.model import ClusterSnapshot
 from kafkakit.core.plan import StorageFacts
+from kafkakit.core.text import shell_command
 from kafkakit.placement.by_size.attempt import Attempt
 from kafkakit.placement.by_size.lp_relaxation import PPM, BalanceProblem
 from kafkakit.placement.by_size.tightening import at_deviation, tightest_relaxed, why_not
@@ -118,8 +119,16 @@ def _check_brokers(change: BrokerChange) -> None:
         raise UsageError(
             f"a frontier needs live brokers that all keep these topics, unlike broker(s) "
             f"{', '.join(map(str, wrong[:8]))}",
-            hint="list every live broker that holds these topics (-1); empty dead ones with topicmappr drain first",
+            hint=_without(change, wrong),
         )
+
+
+def _without(change: BrokerChange, wrong: Collection[int]) -> str:
+    """What to give in place: the live brokers that may hold these topics, and a drain of the dead ones that do."""
+    live = ",".join(str(b) for b in change.targets if b not in wrong)
+    dead = ",".join(map(str, sorted(change.old_missing)))
+    first = f"empty the dead ones first: {shell_command('topicmappr drain', brokers=dead)}" if dead else ""
+    return first or f"give those that are left: --brokers {live}"
 
 
 def _deviations(request: FrontierRequest, today: int) -> list[int]:

@@ -18,7 +18,7 @@ from kafkakit.placement.problem import PlacementProblem, PlannedPartition
 from kafkakit.topicmappr.decide.dirs import fit_dirs, homeless_of
 from kafkakit.topicmappr.decide.rebalance_goal import RECEIVERS, named_brokers
 from kafkakit.topicmappr.decide.requests import MAX_REPLICATION
-from kafkakit.topicmappr.decide.scope import NO_CONSTRAINTS, TagConstraints
+from kafkakit.topicmappr.decide.scope import NO_CONSTRAINTS, TagConstraints, rackless_note
 from kafkakit.topicmappr.decide.storage import explain_unplaced, infeasible
 
 MAX_PARTITIONS = 200_000
@@ -212,7 +212,7 @@ def _decide(
     brokers = _brokers(pool, request)
     present = _present(snapshot, request)
     shape = shape_of(snapshot, _like_itself(request, present))
-    notes: list[str] = []
+    notes = [*rackless_note(brokers, pool.racks)]
     loads: Mapping[int, int] = {b: pool.replicas.get(b, 0) for b in brokers}
     held: Mapping[int, int] | None = None
     if shape.partition_bytes is not None:

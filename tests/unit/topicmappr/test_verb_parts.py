@@ -411,3 +411,59 @@ def test_constraints_bind_the_new_partitions_of_a_topic() -> None:
     only = TagConstraints(rules=parse_topic_rules("topics where name = t: brokers where id > 3", "--affinity"))
     placed = grown([(1, 2)], 4, constraints=only)
     assert {b for row in placed.lists for b in row} <= {4, 5, 6}
+
+
+def drain_refusal(to_be_left_out: tuple[int, ...], minimum: int, lists: Sequence[tuple[int, ...]]) -> str:
+    state = cluster({"t": lists}, {1: "a", 2: "b", 3: "c", 4: "a"})
+    request = DrainRequest(
+        topics=(".*",),
+        words={},
+        leaving=BrokerList(ids=(4,)),
+        exclude_receivers=BrokerList(ids=to_be_left_out),
+        min_rack_ids=minimum,
+    )
+    return " ".join(decide_drain(state, request).reasons)
+
+
+@pytest.mark.parametrize("minimum", [0, 1, 2])
+def test_a_drain_names_missing_brokers_where_racks_are_not_the_matter(minimum: int) -> None:
+    told = drain_refusal((3,), minimum, [(1, 2, 4)])
+    assert "all 2 receiving brokers hold a replica already; let another broker receive" in told
+    assert "--min-rack-ids" not in told
+
+
+def test_a_drain_does_not_propose_the_racks_that_were_given() -> None:
+    told = drain_refusal((2, 3), 2, [(4, 1)])
+    assert "--min-rack-ids 2" not in told
+    assert "all 1 receiving brokers hold a replica already" in told
+
+
+def test_repeats_are_proposed_where_they_would_help() -> None:
+    state = cluster({"t": [(2, 4)]}, {1: "a", 2: "b", 3: "b", 4: "a"})
+    for minimum, proposed in ((0, True), (2, True)):
+        request = DrainRequest(
+            topics=(".*",),
+            words={},
+            leaving=BrokerList(ids=(4,)),
+            exclude_receivers=BrokerList(ids=(1,)),
+            min_rack_ids=minimum,
+        )
+        assert ("--min-rack-ids 1" in " ".join(decide_drain(state, request).reasons)) is proposed
+        again = replace(request, min_rack_ids=1)
+        assert decide_drain(state, again).plan.moves
+
+
+def test_brokers_without_a_rack_are_named_by_drain_and_place() -> None:
+    racks = {1: "a", 2: "b", 3: None, 4: None, 5: "c"}
+    state = cluster({"t": [(1, 2, 3), (1, 2, 5)]}, racks)
+    drained = decide_drain(state, DrainRequest(topics=(".*",), words={}, leaving=BrokerList(ids=(1,))))
+    placed = decide_place(state, PlaceRequest(topic="new", partitions=4, replication=3))
+    for notes in (drained.plan.notes, placed.notes):
+        assert any(note.startswith("brokers 3, 4 have no rack, others have one") for note in notes)
+    without = cluster({"t": [(1, 2)]}, dict.fromkeys((1, 2, 3)))
+    assert not any(
+        "no rack" in note
+        for note in decide_drain(
+            without, DrainRequest(topics=(".*",), words={}, leaving=BrokerList(ids=(1,)))
+        ).plan.notes
+    )
