@@ -9,15 +9,17 @@ from kafkakit import __version__
 from kafkakit.core.errors import MissingExtraError, RefusedError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from kafkakit.adapters.metrics_services import DatadogApi, DatadogQueries, PrometheusApi
+    from kafkakit.adapters.rpc.http_listener import PageServer
     from kafkakit.adapters.rpc.messages import ProtobufCodec
     from kafkakit.adapters.zookeeper import ZooKeeperLock
     from kafkakit.config.read.settings import Settings
     from kafkakit.config.security import Listener, Secret, Security
     from kafkakit.core.lease import Holder
     from kafkakit.core.programs import Versions
+    from kafkakit.core.rpc import HttpPage, HttpRequest
     from kafkakit.core.storage_documents import Compression
     from kafkakit.execution.act.leases import Lease
     from kafkakit.ports.acting import Clock
@@ -548,16 +550,38 @@ def open_token_verifier(jwks_file: str, jwks_url: str, issuer: str, audience: st
     return verifier
 
 
+def open_page_server(listen: str, answer: Callable[[HttpRequest], HttpPage], names: Collection[str] = ()) -> PageServer:
+    """A server of pages, which listens from now on until it is closed; `MissingExtraError` without the extra.
+
+    `names` are of this server, beside where it listens. One that listens on this host only answers no other names.
+    """
+    from kafkakit.core.rpc import is_loopback, parse_listen
+
+    try:
+        from kafkakit.adapters.rpc.http_listener import PageServer
+    except ImportError as error:
+        raise MissingExtraError("serving over HTTP", "serve", _package(error, "uvicorn")) from None
+    host, _ = parse_listen(listen)
+    known = frozenset(name.lower() for name in (host, *names)) if is_loopback(host) else None
+    return PageServer(listen, answer, names=known)
+
+
 def open_http_listener(listen: str, answer: Answer, max_body_bytes: int, tls: Security | None) -> RpcListener:
     """An HTTP server, not yet started; `tls` is our key and certificate, and the authorities of clients."""
     try:
-        from kafkakit.adapters.rpc.http_listener import HttpListener, HttpTls
-    except ImportError:
-        raise MissingExtraError("the registry", "registry", "uvicorn") from None
+        from kafkakit.adapters.rpc.http_listener import HttpLimits, HttpListener, HttpTls
+    except ImportError as error:
+        raise MissingExtraError("the registry", "registry", _package(error, "uvicorn")) from None
     files = None
     if tls is not None and tls.key_file and tls.cert_file:
         files = HttpTls(key_file=tls.key_file, certificate_file=tls.cert_file, client_authorities_file=tls.ca_file)
-    return HttpListener(listen, answer, max_body_bytes=max_body_bytes, tls=files)
+    return HttpListener(listen, answer, tls=files, limits=HttpLimits(body_bytes=max_body_bytes))
+
+
+def _package(error: ImportError, usual: str) -> str:
+    """Which of the packages of an extra is missing."""
+    name = (error.name or usual).partition(".")[0]
+    return usual if name == "kafkakit" else name
 
 
 def open_grpc_listener(

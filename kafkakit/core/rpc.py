@@ -1,15 +1,18 @@
 """Calls to services over gRPC and over HTTP, and their answers, as values.
 
-Bodies of HTTP answers are read within limits of size and time, whichever client reads them. An event for people is a
-value that services of metrics keep.
+Which addresses a service listens on, and which requests come from pages of other servers in a browser, is decided here
+for all services. Bodies of HTTP answers are read within limits of size and time, whichever client reads them. An event
+for people is a value that services of metrics keep.
 """
 
-from collections.abc import AsyncIterator, Callable, Mapping
+import re
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Protocol
 
-from kafkakit.core.errors import ExitCode, InputError, KafkakitError
+from kafkakit.core.errors import ExitCode, InputError, KafkakitError, UsageError
+from kafkakit.core.text import printable
 
 
 class RpcCode(IntEnum):
@@ -69,6 +72,7 @@ class RpcCall:
     remote: str
     path: str = ""
     query: str = ""
+    remote_port: int = 0
     headers: Mapping[str, str] = field(default_factory=dict)
     deadline_s: float | None = None
 
@@ -93,6 +97,43 @@ class RpcStream:
 
     parts: AsyncIterator[bytes]
     headers: tuple[tuple[str, str], ...] = ()
+
+
+def parse_listen(text: str) -> tuple[str, int]:
+    """The host and port of `HOST:PORT`, `[V6]:PORT` or `:PORT` (loopback); `UsageError` for anything else."""
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isascii() or not port.isdigit() or int(port) > 65535:
+        raise UsageError(
+            f"{text[:60]!r} is not an address to listen on", hint="write HOST:PORT, such as 127.0.0.1:9105"
+        )
+    return host.strip("[]") or "127.0.0.1", int(port)
+
+
+def is_loopback(address: str) -> bool:
+    """Whether an address is of this host."""
+    return address in ("localhost", "::1") or _LOOPBACK.fullmatch(address.removeprefix("::ffff:")) is not None
+
+
+_LOOPBACK = re.compile(r"127(\.[0-9]{1,3}){1,3}")
+_ADDRESS = re.compile(r"[0-9.]+|\[[0-9a-fA-F:.]+\]")
+
+
+def unknown_name(headers: Mapping[str, str], names: Collection[str] | None) -> str:
+    """The host name of a request that is not of this server, printable; empty if it is.
+
+    A page of another server can make its own name lead to this address (DNS rebinding): a browser takes it for a page
+    of ours then. Addresses, `localhost` and `names`, in lower case, are known; None: any name.
+    """
+    name = re.sub(r":[0-9]*$", "", headers.get("host", "").lower()).removesuffix(".")
+    is_known = not name or name == "localhost" or _ADDRESS.fullmatch(name) or names is None or name in names
+    return "" if is_known else printable(name[:80])
+
+
+def is_from_another_page(headers: Mapping[str, str]) -> bool:
+    """Whether a browser sent the request for a page of another server, by `Origin` and `Sec-Fetch-Site`."""
+    host = headers.get("host", "").lower()
+    origin = headers.get("origin", f"http://{host}").lower()
+    return origin.partition("://")[2] != host or headers.get("sec-fetch-site", "none") not in ("none", "same-origin")
 
 
 Query = Mapping[str, str]

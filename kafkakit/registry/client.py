@@ -23,10 +23,9 @@ import msgspec
 from kafkakit.config.security import Secret
 from kafkakit.core.documents import decoded_json
 from kafkakit.core.errors import ConflictError, InputError, KafkakitError, TryLaterError, UsageError
-from kafkakit.core.rpc import HTTP_STATUS, RpcCode, RpcError, read_body
+from kafkakit.core.rpc import HTTP_STATUS, RpcCode, RpcError, is_loopback, read_body
 from kafkakit.core.text import printable
 from kafkakit.ports.acting import ProgressBar
-from kafkakit.registry.decide.access import is_loopback
 from kafkakit.registry.decide.desired import (
     BrokerEntries,
     BrokerEntry,

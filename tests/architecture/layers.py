@@ -28,7 +28,7 @@ EFFECT_CALLS = frozenset({"open", "print", "input", "exec", "eval", "__import__"
 CLOCK_CALLS = frozenset({"now", "utcnow", "today"})
 PURE_LIBRARIES = frozenset({"ortools", "numpy", "msgspec", "yaml", "zstandard", "cramjam", "re2"})
 # A library whose errors another one lets through counts as that other one.
-PART_OF = {"requests": "jgo", "grpc_reflection": "grpc"}
+PART_OF = {"requests": "jgo", "grpc_reflection": "grpc", "starlette": "uvicorn"}
 CLI_LIBRARIES = frozenset({"typer", "rich", "yaml"})
 API = frozenset({"api", "api_act"})
 # What the composing modules may import besides adapters.

@@ -120,7 +120,7 @@ def serve(
             report=log.say,
             told=log.tick,
         )
-        open_api(stack, log.say, paced, overrides, service.listen, token)
+        open_api(stack, log.say, paced, overrides, service.listen, token, service.http_name or ())
         run_service(paced, pacer, lead, session.clock, notify_service, remove_on_exit=service.remove_on_exit)
 
 

@@ -22,7 +22,7 @@ from kafkakit.core.errors import UsageError
 from kafkakit.core.quantities import parse_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
     from contextlib import ExitStack
 
     from kafkakit.autothrottle.act.pacer import Measure, OverrideStore, Pacer
@@ -518,7 +518,7 @@ def read_token(file: Path | None, listen: str, *, no_token: bool) -> str | None:
 
     Raises `UsageError` for an address that other machines reach without a token, and for a file without a sound one.
     """
-    from kafkakit.adapters.http_server import parse_listen
+    from kafkakit.core.rpc import is_loopback, parse_listen
     from kafkakit.wiring import read_input
 
     if file is not None:
@@ -530,7 +530,7 @@ def read_token(file: Path | None, listen: str, *, no_token: bool) -> str | None:
                 f"{file} holds no token", hint="one line of 16 to 512 letters, such as from: openssl rand -hex 32"
             )
         return token
-    if listen != "none" and parse_listen(listen)[0] not in ("127.0.0.1", "::1", "localhost"):
+    if listen != "none" and not is_loopback(parse_listen(listen)[0]):
         raise UsageError(f"{listen} can be reached from other machines", hint="protect it with --token-file")
     return "" if no_token else None
 
@@ -542,19 +542,20 @@ def open_api(
     overrides: OverrideStore,
     listen: str,
     token: str | None,
+    names: Collection[str] = (),
 ) -> None:
-    """Serve the HTTP API until `stack` ends."""
+    """Serve the HTTP API until `stack` ends; `names` are of this server, beside where it listens."""
     from contextlib import closing
 
-    from kafkakit.adapters.http_server import HttpServer
     from kafkakit.autothrottle.act.service import PacerApi
     from kafkakit.autothrottle.report import service_pages
+    from kafkakit.wiring import open_page_server
 
     if listen == "none":
         return
     pages = service_pages(lambda: service.last, lambda: service.is_leader, lambda: service.failure)
     api = PacerApi(overrides, pages, token, service.wake, log)
-    server = stack.enter_context(closing(HttpServer(listen, api.answer)))
+    server = stack.enter_context(closing(open_page_server(listen, api.answer, names)))
     log(f"serving http://{server.address}/throttle, /healthz and /metrics")
 
 
@@ -685,6 +686,12 @@ class ServiceChoice:
         envvar="AUTOTHROTTLE_API_LISTEN",
         metavar="HOST:PORT",
         help="Address of the HTTP API; it is not encrypted. `none`: no API.",
+    )
+    http_name: list[str] | None = option(
+        None,
+        "--http-name",
+        metavar="HOST",
+        help="Another name under which a --listen of this host is reached, as behind a proxy. Repeatable.",
     )
     token_file: Path | None = option(
         None,

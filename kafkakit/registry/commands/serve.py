@@ -176,8 +176,8 @@ class ListenChoice:
 
     def access(self) -> Access:
         """Who may do what; raises `UsageError` for what would be open to other machines."""
-        from kafkakit.adapters.http_server import parse_listen
-        from kafkakit.registry.decide.access import Access, is_loopback
+        from kafkakit.core.rpc import is_loopback, parse_listen
+        from kafkakit.registry.decide.access import Access
         from kafkakit.registry.decide.requests import Role
 
         listens = [text for text in (self.http_listen, self.grpc_listen) if text != "none"]

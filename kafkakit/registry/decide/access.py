@@ -15,12 +15,11 @@ from typing import Any
 import msgspec
 
 from kafkakit.core.errors import InputError
-from kafkakit.core.rpc import RpcCode, RpcError
+from kafkakit.core.rpc import RpcCode, RpcError, is_from_another_page, is_loopback, unknown_name
 from kafkakit.core.text import printable
 from kafkakit.registry.decide.requests import Role
 
 MAX_CALLERS = 1000
-_ADDRESS = re.compile(r"[0-9.]+|\[[0-9a-fA-F:.]+\]")
 
 
 class _Grant(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -75,22 +74,12 @@ class Access:
     names: frozenset[str] | None = frozenset()
 
     def check_page(self, headers: Mapping[str, str]) -> None:
-        """`RpcError` for a call that a page of another server makes in a browser, which must have a token.
-
-        A page of another server is known by `Origin` and `Sec-Fetch-Site`; or by `Host`, when it has made its own name
-        lead to this address (DNS rebinding): a browser takes it for a page of ours then.
-        """
-        host = headers.get("host", "").lower()
-        name = re.sub(r":[0-9]*$", "", host).removesuffix(".")
-        is_known = not name or name == "localhost" or _ADDRESS.fullmatch(name) or self.names is None
-        if not is_known and name not in (self.names or ()):
+        """`RpcError` for a call that a page of another server makes in a browser, which must have a token."""
+        if name := unknown_name(headers, self.names):
             raise RpcError(
-                RpcCode.PERMISSION_DENIED,
-                f"{printable(name[:80])} is no known name of this server (--http-name): needs a token",
+                RpcCode.PERMISSION_DENIED, f"{name} is not a known name of this server (--http-name): needs a token"
             )
-        origin = headers.get("origin", f"http://{host}").lower()
-        is_ours = origin.partition("://")[2] == host
-        if not is_ours or headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
+        if is_from_another_page(headers):
             raise RpcError(
                 RpcCode.UNAUTHENTICATED,
                 "comes from a page of another server: needs the header Authorization: Bearer TOKEN",
@@ -143,11 +132,6 @@ def read_access(data: bytes, source: str) -> dict[str, Caller]:
             brokers=grant.brokers,
         )
     return found
-
-
-def is_loopback(address: str) -> bool:
-    """Whether an address is of this host."""
-    return address in ("localhost", "::1") or address.removeprefix("::ffff:").startswith("127.")
 
 
 MAX_RULES = 1000

@@ -59,6 +59,7 @@ from kafkakit.wiring import (
     open_data,
     open_group_member,
     open_log,
+    open_page_server,
     open_spans,
     open_stream_cluster,
     system_clock,
@@ -161,11 +162,11 @@ def _watch_parts(options: WatchOptions) -> WatchParts:
     closing = ExitStack()
 
     def serve(answer: Answer) -> str:
-        from kafkakit.adapters.http_server import HttpServer, parse_listen
+        from kafkakit.core.rpc import is_loopback, parse_listen
 
-        server = HttpServer(options.listen, answer)
+        server = open_page_server(options.listen, answer)
         closing.callback(server.close)
-        if parse_listen(options.listen)[0] not in ("127.0.0.1", "::1", "localhost"):
+        if not is_loopback(parse_listen(options.listen)[0]):
             _LOG.warning("%s can be reached from other machines, without authentication or encryption", server.address)
         return server.address
 

@@ -443,6 +443,15 @@ def serve(
             help="Address of the HTTP server; it is neither encrypted nor authenticated.",
         ),
     ] = DEFAULT_LISTEN,
+    http_name: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--http-name",
+            metavar="HOST",
+            help="Another name under which a --listen of this host is reached, as behind a proxy. Repeatable.",
+            show_default=False,
+        ),
+    ] = None,
     dogstatsd: Annotated[
         str | None,
         typer.Option(
@@ -490,13 +499,13 @@ def serve(
     from contextlib import ExitStack, closing
 
     from kafkakit.adapters.host import life_of, notify_service, resident_bytes, this_holder
-    from kafkakit.adapters.http_server import HttpServer, parse_listen
     from kafkakit.adapters.metrics_services import DogStatsd
     from kafkakit.cli.session import open_session
-    from kafkakit.core.rpc import answer_pages
+    from kafkakit.core.rpc import answer_pages, is_loopback, parse_listen
     from kafkakit.streams.lag.act.fleet import ClusterShares, Fleet, LagService, run_service
     from kafkakit.streams.lag.decide.monitors import instance_name
     from kafkakit.streams.lag.service_report import published_datagrams, service_pages
+    from kafkakit.wiring import open_page_server
 
     cli = cli_context(ctx)
     cli.is_service = True
@@ -512,8 +521,8 @@ def serve(
         )
         service = LagService(Fleet(clusters, context), shares, session.clock, cli.output.say)
         pages = service_pages(service.published, service.is_healthy, series, partition_groups)
-        server = stack.enter_context(closing(HttpServer(listen, answer_pages(pages))))
-        if host not in ("127.0.0.1", "::1", "localhost"):
+        server = stack.enter_context(closing(open_page_server(listen, answer_pages(pages), http_name or ())))
+        if not is_loopback(host):
             cli.output.warn(
                 f"{server.address} can be reached from other machines, without authentication or encryption"
             )

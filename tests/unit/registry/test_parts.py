@@ -14,9 +14,9 @@ from kafkakit.core.cluster_facts import ItemError
 from kafkakit.core.errors import InputError
 from kafkakit.core.model import TopicPartition, decode_tags
 from kafkakit.core.records import Record
-from kafkakit.core.rpc import RpcCode, RpcError
+from kafkakit.core.rpc import RpcCode, RpcError, is_loopback
 from kafkakit.registry.commands.serve import ListenChoice
-from kafkakit.registry.decide.access import BURST, Access, Admission, Caller, Rates, is_loopback, read_access
+from kafkakit.registry.decide.access import BURST, Access, Admission, Caller, Rates, read_access
 from kafkakit.registry.decide.inventory import BrokerFacts, Change, Inventory, TopicFacts
 from kafkakit.registry.decide.offsets import checkpoint_topic, fold_checkpoints
 from kafkakit.registry.decide.requests import (

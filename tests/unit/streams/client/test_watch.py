@@ -12,7 +12,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from kafkakit.adapters.host import SystemClock
-from kafkakit.adapters.http_server import HttpServer
+from kafkakit.adapters.rpc.http_listener import PageServer
 from kafkakit.core.errors import TryLaterError, UsageError
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.records import OutgoingRecord
@@ -244,10 +244,10 @@ class Page:
     """Opens a real page, and remembers how to close it."""
 
     def __init__(self) -> None:
-        self.server: HttpServer | None = None
+        self.server: PageServer | None = None
 
     def serve(self, answer: Callable[[HttpRequest], HttpPage]) -> str:
-        self.server = HttpServer("127.0.0.1:0", answer)
+        self.server = PageServer("127.0.0.1:0", answer)
         return self.server.address
 
     def close(self) -> None:
