@@ -206,7 +206,8 @@ def test_no_lawful_place_exits_with_4(desk: Desk) -> None:
     drained = desk.run("drain", "1", "--to", "5", "--yes")
     replaced = desk.run("replace", "1", "--with", "2", "--yes", "-o", "json")
     assert (drained.code, replaced.code) == (4, 4)
-    assert "no plan fits: t-0, t-1, t-2, t-3: 1 replica(s) must leave" in drained.stderr
+    assert "t-0, t-1, t-2: 1 replica(s) must leave, those that stay use racks b, c" in drained.stderr
+    assert "t-3: 1 replica(s) must leave, and all 1 receiving brokers hold a replica already" in drained.stderr
     assert replaced.json["error"]["message"].startswith("broker 2 cannot take every replica of broker 1")
     assert desk.cluster.calls == []
 

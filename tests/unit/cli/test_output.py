@@ -126,7 +126,7 @@ def test_progress_on_a_terminal_shows_the_note(capsys: pytest.CaptureFixture[str
 def test_where_nobody_can_answer_the_question_is_refused() -> None:
     with pytest.raises(RefusedError, match="confirmation needed") as caught:
         Output(input_allowed=False).ask_typed("Apply 3 moves?")
-    assert caught.value.hint == "pass --yes"
+    assert caught.value.hint == "pass --yes to do it, or --dry-run to see what would be done"
 
 
 @pytest.mark.parametrize(
