@@ -12,6 +12,7 @@ import pytest
 from kafkakit.adapters.host import SystemClock
 from kafkakit.core.errors import OperationFailedError, ServiceStoppedError, TerminationRequested, TryLaterError
 from kafkakit.core.lease import Holder, Life
+from kafkakit.core.model import TopicPartition
 from kafkakit.ports.data import LogReader
 from kafkakit.streams.lag.act.fleet import (
     FORGET_S,
@@ -25,6 +26,7 @@ from kafkakit.streams.lag.act.fleet import (
     share_path,
 )
 from kafkakit.streams.lag.act.monitor import MonitorContext, MonitoredCluster, MonitorPace, StateFiles
+from kafkakit.streams.lag.decide.measure.table import LagStatus
 from kafkakit.streams.lag.decide.monitors import MonitorInstance, MonitorPhase, fair_share, to_give
 from kafkakit.streams.lag.service_report import all_families, exposition, health_page, json_page
 from kafkakit.wiring import read_input, write_file
@@ -291,6 +293,7 @@ class Bench:
             rig.produce(10)
             rig.commit("g", 4 + number)
         self.said: list[str] = []
+        self.groups = FakeGroups()
         self.store = FakeControlStore()
         self.states = StateFiles(folder / "lag", read_input, write_file)
         self.fleets: list[Fleet] = []
@@ -300,7 +303,11 @@ class Bench:
             return self.rigs[name].reader
 
         return MonitoredCluster(
-            name=name, open_reader=open_reader, facts_of=lambda _: {}, open_groups=FakeGroups, pinned_id=pinned_id
+            name=name,
+            open_reader=open_reader,
+            facts_of=lambda _: {},
+            open_groups=lambda: self.groups,
+            pinned_id=pinned_id,
         )
 
     def fleet(self, *sources: MonitoredCluster) -> Fleet:
@@ -375,6 +382,40 @@ def test_a_fault_of_ours_is_told_and_ends_nothing(bench: Bench, monkeypatch: pyt
     assert fleet.look().conditions[0].phase is MonitorPhase.REFUSED
     monkeypatch.setattr(bench.rigs["a"].reader, "places", real)
     until(lambda: lags(fleet) == {"a": [6]}, "it does not continue")
+
+
+def test_what_members_own_without_a_commit_is_published(bench: Bench) -> None:
+    """From when its members are read, and until the group commits."""
+    bench.groups.join("new", TopicPartition("orders", 0))
+    service = bench.service(1)
+    service.start()
+
+    def status_of(cluster: str) -> set[tuple[str, int]]:
+        return {
+            (table.groups[group], status)
+            for table in service.published().tables
+            if table.cluster == cluster
+            for group, status in zip(table.group.tolist(), table.status.tolist(), strict=True)
+        }
+
+    until_ticked(service, lambda: ("new", LagStatus.NO_COMMIT) in status_of("a"), "it is not published")
+    bench.rigs["a"].commit("new", 10)
+    until_ticked(service, lambda: ("new", LagStatus.OK) in status_of("a"), "its commit is not taken")
+    assert ("new", LagStatus.NO_COMMIT) not in status_of("a")
+
+
+def test_owned_partitions_that_cannot_be_read_end_nothing(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kafkakit.streams.lag.act.monitor.OWNED_EVERY_S", 0.05)
+    bench.groups.join("new", TopicPartition("orders", 0))
+    real = bench.groups.describe
+    monkeypatch.setattr(bench.groups, "describe", lambda _: 1 / 0)
+    fleet = bench.fleet(bench.source("a"))
+    fleet.start(carrying=True)
+    told = "partitions that members own without a commit are not all known: unexpected ZeroDivisionError"
+    until(lambda: any(note.startswith(told) for note in fleet.look().conditions[0].notes), "it is not told")
+    monkeypatch.setattr(bench.groups, "describe", real)
+    until(lambda: lags(fleet) == {"a": [6, -1]}, "it does not continue")
+    until(lambda: not fleet.look().conditions[0].notes, "the note stays")
 
 
 def test_a_damaged_state_is_told_and_not_used(bench: Bench) -> None:
