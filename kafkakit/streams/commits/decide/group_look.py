@@ -152,7 +152,7 @@ def only_commit(look: GroupLook) -> CommitFacts:
         for key, error in sorted(look.refused.items()):
             raise OperationFailedError(f"the commit for {key} cannot be read: {error}")
         raise OperationFailedError(
-            f"group {printable(look.group)} has no commit for {some(sorted(look.uncommitted))}",
+            f"group {shown_name(look.group)} has no commit for {some(sorted(look.uncommitted))}",
             hint="a member owns it; where its consumer begins is what auto.offset.reset says",
         )
     keys = [str(facts.key) for facts in look.commits]

@@ -19,7 +19,7 @@ from kafkakit.core.model import TopicPartition
 from kafkakit.core.query import ObjectTable, matching, tag_column, tag_keys, text_column
 from kafkakit.core.query_text import parse_query
 from kafkakit.core.selection import is_topic_name, matching_topics, query_of
-from kafkakit.core.text import printable, some
+from kafkakit.core.text import shown_name, some
 from kafkakit.streams.lag.decide.measure.ends import NONE
 from kafkakit.streams.lag.decide.measure.table import SEVERITY, Forecast, LagStatus, LagTable, RetentionBasis, severity
 from kafkakit.streams.lag.decide.measure.time_lag import UNBOUNDED, FigureFlag, Figures, TimeLag
@@ -482,7 +482,7 @@ _WILD = frozenset("*?[")
 
 
 def _no_such(kind: str, name: str, known: Collection[str]) -> UsageError:
-    return UsageError(f"{kind} {printable(name)} does not exist{did_you_mean(name, known)}")
+    return UsageError(f"{kind} {shown_name(name)} does not exist{did_you_mean(name, known)}")
 
 
 def require_share_groups(given: Sequence[str], types: Mapping[str, GroupType]) -> None:
@@ -493,7 +493,7 @@ def require_share_groups(given: Sequence[str], types: Mapping[str, GroupType]) -
         if types[name] is not GroupType.SHARE:
             hint = "kafkakit streams lag once shows the lag of all other groups"
             raise UsageError(
-                f"group {printable(name)} is not a share group, but a {types[name].value} group", hint=hint
+                f"group {shown_name(name)} is not a share group, but a {types[name].value} group", hint=hint
             )
 
 
