@@ -147,8 +147,8 @@ class ShellCommand:
     """A command of kafkakit that a message names: `str` of it can be pasted.
 
     `program` is how kafkakit is called, as a shell line (`kafkakit --profile prod`), `verb` the words of the command,
-    `options` are flags with a value, or None for a switch. `tests/rigs/printed_commands.py` parses every one that a
-    test makes with the command line's own definitions, and compares each place in the source that makes one.
+    `options` are flags with a value, or None for a switch. Tests parse every one that is made with the command line's
+    own definitions, and compare each place in the source that makes one.
     """
 
     verb: str

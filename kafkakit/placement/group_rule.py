@@ -238,6 +238,12 @@ class GroupRule:
             return True
         return self.may_repeat and len(set(filter(None, tried))) + size - len(tried) >= self.min_groups
 
+    def loosened(self, possible: int) -> int | None:
+        """How many groups to ask for so that sets that can span `possible` keep the rule; None if it asks no more."""
+        if self.spread_over or 0 < self.min_groups <= possible:
+            return None
+        return possible
+
     def repeats_allowed(self, replicas: int) -> int:
         """How many replicas may sit in a group that is used already, in a set of `replicas` in groups."""
         return max(0, replicas - self.min_groups) if self.min_groups else 0

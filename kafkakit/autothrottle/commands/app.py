@@ -6,6 +6,7 @@ options of its own for what is played; `unit` prints the files that run the serv
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -31,11 +32,14 @@ from kafkakit.cli.option_groups import option, option_words, with_option_groups
 from kafkakit.cli.version import add_kafka_kit_commands
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from kafkakit.autothrottle.decide.law import Law
     from kafkakit.autothrottle.decide.pacer import Override
     from kafkakit.autothrottle.decide.scenario import Scenario
     from kafkakit.cli.context import CliContext
     from kafkakit.cli.session import ClusterSession
+    from kafkakit.execution.act.leases import Lease
 
 
 def law_and_place(
@@ -90,7 +94,6 @@ def serve(
     from kafkakit.autothrottle.commands.options import (
         ServiceLog,
         open_api,
-        open_lead,
         open_pacer,
         read_token,
     )
@@ -122,6 +125,28 @@ def serve(
         )
         open_api(stack, log.say, paced, overrides, service.listen, token, service.http_name or ())
         run_service(paced, pacer, lead, session.clock, notify_service, remove_on_exit=service.remove_on_exit)
+
+
+@contextmanager
+def leading(cli: CliContext, session: ClusterSession, command: str) -> Iterator[Lease]:
+    """The lead over the other pacers of the cluster while the context is open; `TryLaterError` names its holder."""
+    from kafkakit.autothrottle.act.service import LEAD_TTL_S
+
+    lead = open_lead(cli, session, command)
+    lead.acquire(LEAD_TTL_S)
+    try:
+        yield lead
+    finally:
+        lead.release()
+
+
+def open_lead(cli: CliContext, session: ClusterSession, command: str) -> Lease:
+    """The lead over the other pacers of the cluster, not yet taken."""
+    from kafkakit.autothrottle.act.service import lead_path
+    from kafkakit.wiring import open_lease
+
+    path = lead_path(session.cluster_id)
+    return open_lease(session.control, session.clock, session.cluster_id, command, cli.output.say, path, "the pacer")
 
 
 def require_broker(session: ClusterSession, broker: int | None) -> None:
@@ -483,7 +508,7 @@ def once(
     \b
     kafkakit --profile prod autothrottle once --rate 40MB
     """
-    from kafkakit.autothrottle.commands.options import leading, open_pacer
+    from kafkakit.autothrottle.commands.options import open_pacer
     from kafkakit.autothrottle.report import once_report
     from kafkakit.cli.session import finish, open_session
 

@@ -7,7 +7,6 @@ kafka-kit's flags that have another name here, or no meaning, are taken but hidd
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -22,7 +21,7 @@ from kafkakit.core.errors import UsageError
 from kafkakit.core.quantities import parse_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
+    from collections.abc import Callable, Collection, Mapping
     from contextlib import ExitStack
 
     from kafkakit.autothrottle.act.pacer import Measure, OverrideStore, Pacer
@@ -489,28 +488,6 @@ def open_pacer(
         rates_of_run=partial(rates_of_run, session.settings.state_dir, session.cluster_id),
     )
     return Pacer(session.cluster_id, ports, lead, options)
-
-
-@contextmanager
-def leading(cli: CliContext, session: ClusterSession, command: str) -> Iterator[Lease]:
-    """The lead over the other pacers of the cluster while the context is open; `TryLaterError` names its holder."""
-    from kafkakit.autothrottle.act.service import LEAD_TTL_S
-
-    lead = open_lead(cli, session, command)
-    lead.acquire(LEAD_TTL_S)
-    try:
-        yield lead
-    finally:
-        lead.release()
-
-
-def open_lead(cli: CliContext, session: ClusterSession, command: str) -> Lease:
-    """The lead over the other pacers of the cluster, not yet taken."""
-    from kafkakit.autothrottle.act.service import lead_path
-    from kafkakit.wiring import open_lease
-
-    path = lead_path(session.cluster_id)
-    return open_lease(session.control, session.clock, session.cluster_id, command, cli.output.say, path, "the pacer")
 
 
 def read_token(file: Path | None, listen: str, *, no_token: bool) -> str | None:

@@ -354,7 +354,7 @@ def _reasons(problem: DrainProblem, unmoved: Sequence[int]) -> tuple[str, ...]:
 def _repeats(problem: DrainProblem, unmoved: list[PlannedPartition]) -> str:
     """Which number of racks all these partitions could span, where the rule asks for more."""
     rule, racks = problem.grouping.rule, problem.pool.racks
-    if rule.spreads or rule.tags is not None:
+    if rule.tags is not None:
         return ""
     most = []
     for p in unmoved:
@@ -362,9 +362,8 @@ def _repeats(problem: DrainProblem, unmoved: list[PlannedPartition]) -> str:
         spanned = {racks.get(b) for b in kept} - {None}
         new = {racks.get(b) for b in problem.receivers} - spanned - {None}
         most.append(len(spanned) + min(len(new), len(p.current) - len(kept)))
-    possible = max(1, min(most))
-    asked = rule.min_groups
-    return f", or allow repeats with --min-rack-ids {possible}" if not asked or possible < asked else ""
+    enough = rule.loosened(max(1, min(most)))
+    return "" if enough is None else f", or allow repeats with --min-rack-ids {enough}"
 
 
 def _notes(problem: DrainProblem) -> tuple[str, ...]:
