@@ -15,7 +15,7 @@ from kafkakit.core.model import Broker, Reassignment, TopicPartition, TopicParti
 from kafkakit.core.plan import Move, Plan, PlanBroker, ScopeEntry
 from kafkakit.core.quantities import counted, format_bytes
 from kafkakit.core.rights import Duty, Resource, lacking, lacking_on_topics
-from kafkakit.core.text import abort_command
+from kafkakit.core.text import abort_command, some
 
 SHOWN = 5
 
@@ -68,12 +68,17 @@ class Live:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoveStatus:
-    """One planned move with its live state."""
+    """One planned move with its live state.
+
+    `down` are brokers that are to keep the copy that they had before the plan, and are not alive: nothing is to be
+    copied there, so the plan does not wait for them.
+    """
 
     move: Move
     state: MoveState
     live: PartitionState | None = None
     running: Reassignment | None = None
+    down: tuple[int, ...] = ()
 
     @property
     def holders(self) -> tuple[int, ...]:
@@ -236,7 +241,9 @@ def ids(replicas: tuple[int, ...]) -> str:
 
 def _status(move: Move, live: Live, sent: tuple[tuple[int, ...], ...]) -> MoveStatus:
     now, running = live.states.get(move.key), live.running.get(move.key)
-    return MoveStatus(move=move, state=_state(move, now, running, sent), live=now, running=running)
+    late = () if now is None else (b for b in now.replicas if b not in now.isr)
+    down = tuple(b for b in late if b in move.before and b in move.after and not live.is_alive(b))
+    return MoveStatus(move=move, state=_state(move, now, running, sent), live=now, running=running, down=down)
 
 
 def _state(
@@ -563,7 +570,7 @@ class PartitionVerdict:
 
     @property
     def complete(self) -> bool:
-        """At the wanted list, in order, with every copy in sync."""
+        """At the wanted list, in order, with every copy in sync that the plan can bring in sync."""
         return self.replicas == self.wanted and self.state in _SETTLED and not self.out_of_sync
 
     @property
@@ -594,7 +601,7 @@ def judge(assessment: Assessment, *, undone: bool = False) -> tuple[PartitionVer
                 wanted=wanted,
                 replicas=replicas,
                 leader=live.leader if live else None,
-                out_of_sync=tuple(b for b in replicas if b not in in_sync),
+                out_of_sync=tuple(b for b in replicas if b not in in_sync and b not in status.down),
             )
         )
     return tuple(found)
@@ -624,8 +631,19 @@ def incomplete_verdicts(
     return tuple(v for v in judge(assessment, undone=undone) if not v.complete and v.state not in passed)
 
 
+def passed_over(assessment: Assessment) -> tuple[str, ...]:
+    """What the plan did not wait for, as notes: topics that were deleted, and old copies on brokers that are down."""
+    lines = gone_words(assessment)
+    late = [s for s in assessment.statuses if s.down]
+    if not late:
+        return lines
+    brokers = some(sorted({b for s in late for b in s.down}))
+    copies = counted(sum(len(s.down) for s in late), "old copy", "old copies")
+    return (*lines, f"{copies} on broker {brokers} {NOT_ALIVE} not in sync: {listed([str(s.move.key) for s in late])}")
+
+
 def gone_words(assessment: Assessment) -> tuple[str, ...]:
-    """The planned partitions whose topics were deleted, as something to be said; empty where there are none."""
+    """The planned partitions whose topics were deleted, as something to be said; empty if there are none."""
     names = [str(s.move.key) for s in assessment.having(MoveState.GONE)]
     topics = counted(len({s.move.topic for s in assessment.having(MoveState.GONE)}), "topic")
     return (f"left out, {topics} deleted since the plan was made: {listed(names)}",) if names else ()

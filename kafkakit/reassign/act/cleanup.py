@@ -26,10 +26,10 @@ from kafkakit.execution.decide.plan_state import (
     assess,
     dir_problems,
     dir_work,
-    gone_words,
     incomplete_verdicts,
     judge,
     look_at_dirs,
+    passed_over,
     require_same_cluster,
     shortcomings,
 )
@@ -343,7 +343,7 @@ def verify(plan: Plan, access: ClusterAccess, journal: RunJournal, reporter: Rep
         problems=(*shortcomings(short, live), *elsewhere),
         owed=owed,
         next_commands=next_commands,
-        notes=gone_words(assessment),
+        notes=passed_over(assessment),
     )
 
 

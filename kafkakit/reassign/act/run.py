@@ -41,11 +41,11 @@ from kafkakit.execution.decide.plan_state import (
     dead_targets,
     dir_problems,
     dir_words,
-    gone_words,
     halfway,
     incomplete_verdicts,
     judge,
     listed,
+    passed_over,
     require_alone,
     require_applicable,
     require_same_cluster,
@@ -544,7 +544,7 @@ class Run:
             rates=rates,
             promise=self._journal.state.promise if seconds else None,
             next_commands=tuple(dict.fromkeys(next_commands)),
-            notes=gone_words(assessment),
+            notes=passed_over(assessment),
         )
 
     def _left_for_good(self, direction: Direction, assessment: Assessment) -> bool:

@@ -7,7 +7,7 @@ import pytest
 
 from kafkakit.core.cluster_facts import BrokerLogDirs, ConfigOp, LiveReplica, ResourceKind
 from kafkakit.core.errors import InputError, RefusedError
-from kafkakit.core.model import LogDir, Reassignment, TopicPartition, TopicPartitionReplica
+from kafkakit.core.model import BrokerState, LogDir, Reassignment, TopicPartition, TopicPartitionReplica
 from kafkakit.core.plan import Plan
 from kafkakit.core.rights import MOVE, THROTTLED
 from kafkakit.execution.decide.journal import ConfigKey, RateHold, decode_journal
@@ -17,7 +17,9 @@ from kafkakit.execution.decide.plan_state import (
     Live,
     MoveState,
     assess,
+    incomplete_verdicts,
     look_at_dirs,
+    passed_over,
     require_applicable,
     require_rights,
 )
@@ -83,6 +85,26 @@ def test_where_a_move_stands(
     found = assess(plan, with_state(live, replicas, running))
     assert found.statuses[0].state is state
     assert (found.differences == ()) is matches
+
+
+@pytest.mark.parametrize(
+    ("isr", "dead", "is_complete", "notes"),
+    [
+        ((3,), 2, True, ("1 old copy on broker 2 (not alive) not in sync: t-0",)),
+        ((3,), None, False, ()),  # it will catch up
+        ((2,), 3, False, ()),  # the copy that the plan makes
+        ((3, 2), 1, True, ()),
+    ],
+)
+def test_an_old_copy_on_a_dead_broker_does_not_keep_a_plan_open(
+    isr: tuple[int, ...], dead: int | None, is_complete: bool, notes: tuple[str, ...]
+) -> None:
+    plan, live = plan_and_live()
+    live = with_state(live, (3, 2), isr=isr)  # type: ignore[arg-type]
+    brokers = {b: replace(one, state=BrokerState.FENCED) if b == dead else one for b, one in live.brokers.items()}
+    assessment = assess(plan, replace(live, brokers=brokers))
+    assert incomplete_verdicts(assessment) == () if is_complete else len(incomplete_verdicts(assessment)) == 1
+    assert passed_over(assessment) == notes
 
 
 def test_an_order_lost_by_our_own_cancel_is_no_drift() -> None:
