@@ -27,8 +27,9 @@ MIN_ISR = "min.insync.replicas"
 def min_isr_above_rf(topic: LintTopic, cluster: LintCluster, limits: Limits) -> Violations:
     """`min.insync.replicas` is above the number of replicas.
 
-    Why: every write with acks=all fails with NotEnoughReplicas: the topic can never have so many replicas in sync.
-    Source: Kafka documentation, `min.insync.replicas`.
+    Why: the topic can never have so many replicas in sync. Kafka 3.7 and later count only the replicas that there are,
+    so the setting promises a protection that is not there; earlier versions refuse every write with acks=all.
+    Source: Kafka documentation, `min.insync.replicas`; KIP-966, KAFKA-15583.
 
     Bad:
         topics:
@@ -44,8 +45,8 @@ def min_isr_above_rf(topic: LintTopic, cluster: LintCluster, limits: Limits) -> 
         yield set_to(
             MIN_ISR,
             str(max(replicas - 1, 1)),
-            f"{MIN_ISR} is {minimum}, but the topic has {counted(replicas, 'replica')}: "
-            "writes with acks=all always fail",
+            f"{MIN_ISR} is {minimum}, but the topic has {counted(replicas, 'replica')}: Kafka 3.7 and later count only "
+            "the replicas that there are, earlier versions refuse writes with acks=all",
         )
 
 
@@ -281,7 +282,7 @@ def under_replicated_or_under_min_isr(topic: LintTopic, cluster: LintCluster, li
         in_sync = known(partition.isr, "replicas in sync")
         if partition.leader == NO_LEADER:
             leaderless.append(partition)
-        if len(in_sync) < minimum:
+        if len(in_sync) < min(minimum, len(partition.replicas)):
             short.append(partition)
         elif len(in_sync) < len(partition.replicas):
             behind.append(partition)

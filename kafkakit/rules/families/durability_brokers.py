@@ -389,10 +389,10 @@ def internal_topic_rf(cluster: LintCluster, limits: Limits) -> Violations:
 def min_isr_above_replicas(broker: LintBroker, cluster: LintCluster, limits: Limits) -> Violations:
     """A topic that the broker makes needs more replicas in sync than it has.
 
-    Why: no write with acks=all to such a topic ever succeeds: with `transaction.state.log.min.isr` above its
-    replication factor there are no transactions, with `min.insync.replicas` above `default.replication.factor` no topic
-    that is made by default takes a record.
-    Source: Kafka documentation, `min.insync.replicas`, `transaction.state.log.min.isr`.
+    Why: such a topic can never have so many replicas in sync. Kafka 3.7 and later count only the replicas that there
+    are, so the setting promises a protection that is not there; earlier versions refuse every write with acks=all, and
+    with `transaction.state.log.min.isr` above its replication factor there are no transactions.
+    Source: Kafka documentation, `min.insync.replicas`, `transaction.state.log.min.isr`; KIP-966, KAFKA-15583.
 
     Bad:
         brokers: [{id: 1, config: {min.insync.replicas: "3", default.replication.factor: "2"}}]
@@ -412,7 +412,7 @@ def min_isr_above_replicas(broker: LintBroker, cluster: LintCluster, limits: Lim
             yield set_to(
                 isr_key,
                 str(max(replicas - 1, 1)),
-                f"{isr_key} is {minimum}, {rf_key} {replicas}: no write with acks=all succeeds",
+                f"{isr_key} is {minimum}, {rf_key} {replicas}: such a topic never has so many in sync",
                 observed=str(minimum),
             )
 

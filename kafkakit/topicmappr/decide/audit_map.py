@@ -223,7 +223,8 @@ RULES = (
          "there is nothing to copy from: the move never ends, and what only the dead copies hold is lost if they go",
          "bring a broker with a copy in sync back first"),
     Rule("below-min-isr", _E, "get fewer replicas than min.insync.replicas",
-         "producers that ask for acks=all are refused when the move is done", _OUT),
+         "Kafka 3.7 and later then count only the replicas that there are, so a record is on fewer brokers than the "
+         "setting says; earlier versions refuse writes with acks=all", _OUT),
     Rule("rack-rule-broken", _E, "break the rack rule, and did not before",
          "one rack that fails takes more copies with it than it must",
          "plan with kafkakit topicmappr rebalance, or repair with kafkakit topicmappr fix-racks"),

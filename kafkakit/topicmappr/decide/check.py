@@ -343,7 +343,7 @@ def copies_in_sync(subject: Subject) -> Iterator[Finding]:
     hints = subject.hints
     again = Repair("start the brokers that hold the copies again", hints.check)
     yield from by_topic(subject, "no-live-copy", lost, "have no live copy in sync", again, list_of(table))
-    few = table.isr_known & ~lost & (live_in_sync < table.min_isr)
+    few = table.isr_known & ~lost & (live_in_sync < np.minimum(table.min_isr, table.length))
     what = "have fewer live copies in sync than min.insync.replicas"
     again = Repair("start the brokers that lag or are dead again, or wait for them to catch up", hints.check)
     yield from by_topic(subject, "below-min-isr", few, what, again, list_of(table))

@@ -10,7 +10,7 @@ on the way has its full length, no broker twice, and racks that keep the rule wh
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from kafkakit.core.errors import OperationFailedError, UsageError
@@ -163,7 +163,16 @@ def _decide(
         ),
         storage=stored.storage if stored else {},
         storage_facts=stored.sizes.facts if stored else None,
-        notes=(*placement.notes, *_request_notes(request), *(stored.sizes.notes if stored else ())),
+        notes=(
+            *placement.notes,
+            *_request_notes(request),
+            *(stored.sizes.notes if stored else ()),
+            *(
+                _min_isr_notes(snapshot, {*scope.selection.selected}, request.replication)
+                if request.replication
+                else ()
+            ),
+        ),
         warnings=tuple(sorted(warnings)),
     )
     decision = with_destinations(snapshot, scope, decision)
@@ -491,7 +500,7 @@ def decide_set_replication(snapshot: ClusterSnapshot, request: ReplicationReques
         requested = replace(requested, untouched=frozenset(pinned))
     served = _serve(snapshot, requested, request.budget)
     rebuild = decide_rebuild(snapshot, replace(requested, untouched=requested.untouched.union(served.later)))
-    extra = (*_min_isr_warnings(snapshot, rebuild, request.replication), *_closed_warnings(snapshot, rebuild))
+    extra = _closed_warnings(snapshot, rebuild)
     plan = _told(rebuild, request, served, pinned)
     plan = replace(plan, warnings=tuple(sorted((*plan.warnings, *extra))))
     selection = rebuild.scope.selection
@@ -555,19 +564,22 @@ def _told(
     )
 
 
-def _min_isr_warnings(snapshot: ClusterSnapshot, rebuild: Rebuild, replication: int) -> list[str]:
-    """Topics that would need more copies in sync than they have; Kafka then refuses writes with acks=all."""
-    chosen = set(rebuild.scope.selection.selected)
+def _min_isr_notes(snapshot: ClusterSnapshot, topics: Collection[str], replication: int | None) -> list[str]:
+    """Topics whose `min.insync.replicas` is above their number of replicas, and what Kafka makes of that (KIP-966)."""
     short = [
         f"{t.name} ({value})"
         for t in snapshot.topics
-        if t.name in chosen
+        if replication
+        and t.name in topics
         and (value := t.configs.get("min.insync.replicas", "")).isdigit()
         and int(value) > replication
     ]
     if not short:
         return []
-    return [f"min.insync.replicas is above {replication} for {some(short)}: producers with acks=all would be refused"]
+    return [
+        f"min.insync.replicas is above {replication} for {some(short)}: Kafka 3.7 and later then count only the "
+        "replicas that there are, so it protects nothing more; earlier versions refuse writes with acks=all"
+    ]
 
 
 def _closed_warnings(snapshot: ClusterSnapshot, rebuild: Rebuild) -> list[str]:
