@@ -11,6 +11,7 @@ Broker lists are ids and the special values -1 and -2.
 import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any
 
 from kafkakit.core.errors import UsageError
@@ -58,15 +59,22 @@ def is_topic_name(word: str) -> bool:
 def select_topics(existing: Collection[str], include: Iterable[str], exclude: Iterable[str] = ()) -> TopicSelection:
     """Apply include and exclude patterns to the existing names.
 
-    Raises `UsageError` for a bad pattern or when nothing matches.
+    Raises `UsageError` for a bad pattern, for a plain name that does not exist, or when nothing matches.
     """
     names = frozenset(existing)
     include = tuple(include)
     chosen = matching_topics(names, include, "invalid regex pattern")
+    missing = [word for word in include if word and word not in names and _is_name(word)]
+    if chosen and missing:
+        near = get_close_matches(missing[0], sorted(names), n=3)
+        raise UsageError(
+            f"topic {missing[0]} does not exist" if len(missing) == 1 else f"topics {some(missing)} do not exist",
+            hint=f"is it {' or '.join(near)}?" if near else f"the topics are {some(sorted(names))}",
+        )
     if not chosen:
         raise UsageError(
             f"no topic matches {','.join(include)[:200]!r}",
-            hint=f"its topics are {some(sorted(names))}; names with a dot that do not exist are patterns"
+            hint=f"the topics are {some(sorted(names))}; names with a dot that do not exist are patterns"
             if names
             else None,
         )
@@ -79,14 +87,18 @@ def matching_topics(
 ) -> set[str]:
     """The names that one of the patterns selects, each a name or a regular expression; `UsageError` for a bad one."""
     found = names.intersection(patterns)
-    # A literal without a backslash is a whole name, and not one of these.
-    others = [p for p in patterns if p not in names and (not _LITERAL.fullmatch(p) or "\\" in p)]
+    others = [p for p in patterns if p not in names and not _is_name(p)]
     expressions = _compiled(others, complaint)
     if ".*" in others:
         return set(names)
     for start in range(0, len(expressions), _EXPRESSIONS_AT_ONCE):
         found |= _matched(names - found, expressions[start : start + _EXPRESSIONS_AT_ONCE])
     return set(found)
+
+
+def _is_name(word: str) -> bool:
+    """True for a literal without a backslash, which is a whole name and not a pattern, as in kafka-kit."""
+    return _LITERAL.fullmatch(word) is not None and "\\" not in word
 
 
 _EXPRESSIONS_AT_ONCE = 100

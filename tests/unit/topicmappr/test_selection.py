@@ -8,7 +8,7 @@ import pytest
 
 from kafkakit.cli.common_options import TagSource
 from kafkakit.core.errors import UsageError
-from kafkakit.core.selection import matching_topics, parse_broker_list, parse_patterns
+from kafkakit.core.selection import matching_topics, parse_broker_list, parse_patterns, select_topics
 from kafkakit.topicmappr.commands.options import _answered
 from kafkakit.topicmappr.decide.drain import DrainRequest
 from kafkakit.topicmappr.decide.requests import FrontierRequest, Metric, RebalanceRequest
@@ -94,6 +94,21 @@ NAMES = frozenset(["a.b", "a-b", "xa-bz", "foo1", "foo2", "fooé", "orders", "t-
 def test_patterns_mean_what_they_mean_in_go(pattern: str, matched: str) -> None:
     assert matching_topics(NAMES, (pattern,)) == set(matched.split())
     assert matching_topics(NAMES, ("orders", pattern, "none")) == {"orders", *matched.split()}
+
+
+@pytest.mark.parametrize(
+    ("include", "says"),
+    [
+        (("ordrs", "foo1"), "topic ordrs does not exist"),
+        ((".*", "nope"), "topic nope does not exist"),
+        (("orders", "a", "b"), "topics a, b do not exist"),
+    ],
+)
+def test_a_plain_name_that_does_not_exist_is_refused_in_a_list(include: tuple[str, ...], says: str) -> None:
+    with pytest.raises(UsageError, match=says) as caught:
+        select_topics(NAMES, include)
+    assert caught.value.hint
+    assert select_topics(NAMES, ("orders", "no.such.*"), ("nope",)).selected == ("orders",)
 
 
 @pytest.mark.parametrize(
