@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from unittest.mock import patch
 
-from kafkakit.core.columns import without_collector
 from kafkakit.streams.failover.act import run as run_module
 from tests.rigs.stream_model.checker import Checker, ViolationError, require
 from tests.rigs.stream_model.process import Life, LifeEnd, Point, Pruned
@@ -67,7 +66,7 @@ class Exploration:
 
     def explore(self) -> None:
         """Explore everything, or until there are enough failures. Between two looks at what is waited for is 1 s."""
-        with patch.object(run_module, "POLL_S", POLL_S), without_collector():
+        with patch.object(run_module, "POLL_S", POLL_S):
             self._explore()
 
     def _explore(self) -> None:
