@@ -135,7 +135,8 @@ class Writes:
     def _brokers_now(self, topic: str) -> Inventory:
         """An inventory with the brokers and their tags as they are now; `RpcError` if there is such a topic already."""
         snapshot = self._admin.snapshot(now=self._clock.now(), topics=[topic], sizes=False)
-        if snapshot.topics:
+        # Without the right to describe it a name is listed as well, but without partitions.
+        if any(found.partitions for found in snapshot.topics):
             raise fault("topic already exists")
         alive = [broker.id for broker in snapshot.brokers if broker.is_alive]
         brokers = broker_facts(snapshot, self._admin.broker_settings(alive, VERSION_KEYS))
