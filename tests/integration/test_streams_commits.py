@@ -163,7 +163,7 @@ def test_limits_are_those_of_the_brokers(bench: Bench) -> None:
     # Other modules have groups on this cluster, some of them full, too.
     assert next(one["share"] for one in told["groups"] if one["group"] == "full") == told["groups"][0]["share"] == 1.0
     gone = bench.run("show", "ful")
-    assert (gone.code, gone.stdout) == (1, "")
+    assert (gone.code, gone.stdout) == (2, "")
     assert "is it full?" in gone.stderr
 
 
