@@ -106,23 +106,27 @@ def failed_copies(snapshot: ClusterSnapshot) -> dict[TopicPartition, frozenset[i
     """By partition the live brokers on which its copy is in a log dir that is offline. O(replicas) where one is.
 
     An offline dir does not list its copies: one that its broker does not list, and that neither leads nor follows in
-    sync, was there.
+    sync, was there. Without any leader in the snapshot leaders are not known, and a copy in sync counts as working.
     """
     failed = {b.id: {d.path for d in b.log_dirs if d.error is not None} for b in snapshot.brokers if b.is_alive}
     failed = {b: paths for b, paths in failed.items() if paths}
     found: dict[TopicPartition, frozenset[int]] = {}
-    for topic, p in snapshot.partitions() if failed else ():
-        lost = frozenset(b for b in p.replicas if b in failed and _has_failed(p, b, failed[b]))
+    if not failed:
+        return found
+    knows_leaders = any(p.leader is not None for _, p in snapshot.partitions())
+    for topic, p in snapshot.partitions():
+        has_leader = p.leader is not None or not knows_leaders
+        lost = frozenset(b for b in p.replicas if b in failed and _has_failed(p, b, failed[b], has_leader=has_leader))
         if lost:
             found[TopicPartition(topic, p.partition)] = lost
     return found
 
 
-def _has_failed(p: Partition, broker: int, failed: Collection[str]) -> bool:
+def _has_failed(p: Partition, broker: int, failed: Collection[str], *, has_leader: bool) -> bool:
     path = p.replica_dirs.get(broker)
     if path is not None:
         return path in failed
-    works = p.isr is not None and broker in p.isr and p.leader is not None
+    works = p.isr is not None and broker in p.isr and has_leader
     return broker not in p.replica_bytes and broker not in p.adding and not works
 
 

@@ -147,6 +147,13 @@ def _decide(
         *(stored.warnings if stored else ()),
     )
     placement = _balanced(problem, placed.placement, request, evacuated)
+    # What fits in no log dir at all stays on brokers that may hold it, and counts as unplaced.
+    targets = frozenset(problem.targets)
+    rows = tuple(
+        tuple(row) or (p.current if targets.issuperset(p.current) else ())
+        for p, row in zip(movable, placement.replicas, strict=True)
+    )
+    placement = replace(placement, replicas=rows)
     final = replace(placement, replicas=tuple(evacuate(movable, placement.replicas, evacuated)))
     placement, final = (with_stranded(p, movable, scope.partitions) for p in (placement, final))
     before = tuple(p.current for p in scope.partitions)
