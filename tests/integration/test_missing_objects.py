@@ -30,6 +30,7 @@ topicmappr set-replication 1 --topics nosuch
 topicmappr rebalance-dirs --topics nosuch
 topicmappr rebalance-dirs --brokers 9999
 topicmappr add-brokers --brokers 9999
+topicmappr repair --topics nosuch
 topicmappr replan nosuch.json
 topicmappr explain nosuch.json t/0
 topicmappr audit nosuch.json
@@ -187,7 +188,7 @@ fleet segments nosuch --cluster x --to store
 
 # These take no name of something that has to exist.
 FREE = """
-audit unit, autothrottle explain, autothrottle once, autothrottle run, autothrottle show, autothrottle unit,
+completion, audit unit, autothrottle explain, autothrottle once, autothrottle run, autothrottle show, autothrottle unit,
 config watch, doctor, fleet synth, metricsfetcher fetch, metricsfetcher show, metricsfetcher unit, profile
 list, reassign list, reassign status, registry cleanup, registry create, registry history, registry migrate,
 registry serve, registry translate-offsets,
