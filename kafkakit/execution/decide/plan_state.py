@@ -70,8 +70,8 @@ class Live:
 class MoveStatus:
     """One planned move with its live state.
 
-    `down` are brokers that are to keep the copy that they had before the plan, and are not alive: nothing is to be
-    copied there, so the plan does not wait for them.
+    `down` are brokers of a move that only reorders the list, so that nothing is to be copied, which are not alive: the
+    plan does not wait for them.
     """
 
     move: Move
@@ -241,8 +241,9 @@ def ids(replicas: tuple[int, ...]) -> str:
 
 def _status(move: Move, live: Live, sent: tuple[tuple[int, ...], ...]) -> MoveStatus:
     now, running = live.states.get(move.key), live.running.get(move.key)
-    late = () if now is None else (b for b in now.replicas if b not in now.isr)
-    down = tuple(b for b in late if b in move.before and b in move.after and not live.is_alive(b))
+    down: tuple[int, ...] = ()
+    if now is not None and len(now.isr) < len(now.replicas) and sorted(move.before) == sorted(move.after):
+        down = tuple(b for b in now.replicas if b in move.after and b not in now.isr and not live.is_alive(b))
     return MoveStatus(move=move, state=_state(move, now, running, sent), live=now, running=running, down=down)
 
 

@@ -88,19 +88,23 @@ def test_where_a_move_stands(
 
 
 @pytest.mark.parametrize(
-    ("isr", "dead", "is_complete", "notes"),
+    ("after", "isr", "dead", "is_complete", "notes"),
     [
-        ((3,), 2, True, ("1 old copy on broker 2 (not alive) not in sync: t-0",)),
-        ((3,), None, False, ()),  # it will catch up
-        ((2,), 3, False, ()),  # the copy that the plan makes
-        ((3, 2), 1, True, ()),
+        ((2, 1), (2,), 1, True, ("1 old copy on broker 1 (not alive) not in sync: t-0",)),
+        ((2, 1), (2,), None, False, ()),  # it will catch up
+        ((3, 2), (3,), 2, False, ()),  # a move that copies waits for every copy
+        ((3, 2), (2,), 3, False, ()),
+        ((3, 2), (3, 2), 1, True, ()),
     ],
 )
-def test_an_old_copy_on_a_dead_broker_does_not_keep_a_plan_open(
-    isr: tuple[int, ...], dead: int | None, is_complete: bool, notes: tuple[str, ...]
+def test_a_dead_follower_keeps_no_move_of_a_leadership_open(
+    after: tuple[int, int], isr: tuple[int, ...], dead: int | None, is_complete: bool, notes: tuple[str, ...]
 ) -> None:
-    plan, live = plan_and_live()
-    live = with_state(live, (3, 2), isr=isr)  # type: ignore[arg-type]
+    _, live = plan_and_live()
+    cluster = FakeCluster({1: "a", 2: "b", 3: "c"})
+    cluster.add_topic("t", {0: (1, 2), 1: (2, 1)}, size_bytes=100)
+    plan = make_plan(cluster, {("t", 0): after})
+    live = with_state(live, after, isr=isr)  # type: ignore[arg-type]
     brokers = {b: replace(one, state=BrokerState.FENCED) if b == dead else one for b, one in live.brokers.items()}
     assessment = assess(plan, replace(live, brokers=brokers))
     assert incomplete_verdicts(assessment) == () if is_complete else len(incomplete_verdicts(assessment)) == 1
