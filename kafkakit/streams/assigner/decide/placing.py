@@ -114,26 +114,38 @@ def place(problem: PlacementProblem, *, may_balance: bool = True) -> PlacementAn
             for members in _members(problem, classes, int(level), owner >= 0):
                 _place_class(problem, wanted, members, int(level), BALANCING)
             taken += _improve(problem, owner, wanted, int(level), budget - taken)
+    if taken:
+        # What had no worker gets one where a move has left space.
+        for level in np.unique(problem.level):
+            for members in _members(problem, classes, int(level), owner == NONE):
+                _place_class(problem, owner, members, int(level), PLACING)
     # Some of what was taken over had no worker before.
     moves = int((~orphans & (owner != problem.owner)).sum())
     return PlacementAnswer(owner=owner, orphans=waiting, moves=moves)
 
 
 def _improve(problem: PlacementProblem, owner: "Ints", wanted: "Ints", level: int, budget: int) -> int:
-    """Take over the moves of `wanted` that make workers more even, those of the fullest workers first; how many."""
+    """Take over the moves of `wanted` that make workers more even, those of the fullest workers first; how many.
+
+    Only a part of the moves may be taken: each of them must leave its target with at most `most` partitions.
+    """
     import numpy as np
 
     share = np.maximum(1, shares_of(problem, level)).astype(np.float64)
     load = loads_of(problem, owner, level).astype(np.float64)
     moved = np.nonzero((wanted != owner) & (wanted >= 0))[0]
     order = moved[np.lexsort((moved, -problem.load[moved], -(load / share)[owner[moved]]))]
+    held = np.bincount(owner[owner >= 0], minlength=len(problem.capacity))
     count = 0
     for partition in order.tolist():
         source, target, amount = int(owner[partition]), int(wanted[partition]), float(problem.load[partition])
         full, empty = load[source] / share[source], load[target] / share[target]
         is_outside = full > 1 + 2 * TOLERANCE or empty < 1 - 2 * TOLERANCE
-        if count < budget and is_outside and empty + amount / share[target] <= full - _GAIN:
+        is_better = is_outside and empty + amount / share[target] <= full - _GAIN
+        if count < budget and held[target] < problem.most and is_better:
             owner[partition] = target
+            held[source] -= 1
+            held[target] += 1
             load[source] -= amount
             load[target] += amount
             count += 1

@@ -71,6 +71,8 @@ def test_every_partition_is_where_it_may_be_and_none_is_left_that_could_be_place
     answer = place(found, may_balance=may_balance)
     able = found.serves[:, found.kind].T & (found.capacity > 0)[None, :]
     counts = np.bincount(answer.owner[answer.owner >= 0], minlength=len(found.capacity))
+    held = np.bincount(found.owner[found.owner >= 0], minlength=len(found.capacity))
+    assert (counts <= np.maximum(held, found.most)).all()
     for partition, owner in enumerate(answer.owner.tolist()):
         if owner >= 0:
             assert able[partition, owner]
@@ -159,6 +161,25 @@ def test_a_partition_that_is_placed_and_then_balanced_in_one_answer_did_not_move
     answer = place(found, may_balance=False)
     assert answer.owner.tolist()[28] == 3
     assert answer.moves == 1
+
+
+def test_moves_for_balance_fill_no_worker_above_its_most_and_leave_no_space_unused() -> None:
+    serves = [[True, True, False], [False] * 3, [True, False, False], [False] * 3, [False, True, False], [False] * 3]
+    found = problem(
+        [1] * 14,
+        [1, 0, 1, 0, 1, 0],
+        level=[0] * 9 + [1] * 4 + [0],
+        kind=[1, 2, *([0] * 6), 1, *([0] * 4), 1],
+        zone=[0] * 14,
+        owner=[0, 0, *([1] * 6), 0, *([1] * 4), 0],
+        worker_zone=[0] * 6,
+        serves=serves,
+        most=3,
+    )
+    answer = place(found, may_balance=False)
+    counts = np.bincount(answer.owner[answer.owner >= 0], minlength=6)
+    assert counts.max() == 3
+    assert (counts[[0, 2]] == 3).all()
 
 
 class Log:
