@@ -147,13 +147,11 @@ def _decide(
         *(stored.warnings if stored else ()),
     )
     placement = _balanced(problem, placed.placement, request, evacuated)
-    # What fits in no log dir at all stays on brokers that may hold it, and counts as unplaced.
-    targets = frozenset(problem.targets)
-    rows = tuple(
-        tuple(row) or (p.current if targets.issuperset(p.current) else ())
-        for p, row in zip(movable, placement.replicas, strict=True)
-    )
-    placement = replace(placement, replicas=rows)
+    if closed.closes and not all(placement.replicas):
+        # What fits in no log dir at all stays on brokers that may hold it, and counts as unplaced.
+        targets, pairs = {*problem.targets}, zip(movable, placement.replicas, strict=True)
+        rows = (row or (p.current if closed.of(p.key) and targets.issuperset(p.current) else ()) for p, row in pairs)
+        placement = replace(placement, replicas=tuple(rows))
     final = replace(placement, replicas=tuple(evacuate(movable, placement.replicas, evacuated)))
     placement, final = (with_stranded(p, movable, scope.partitions) for p in (placement, final))
     before = tuple(p.current for p in scope.partitions)
