@@ -363,7 +363,7 @@ class KafkaKitGroup(CliGroup):
         return super().parse_args(ctx, _flags_after_command(args, self.commands))
 
 
-def given_options(ctx: typer.Context) -> dict[str, str]:
+def given_flags(ctx: typer.Context) -> dict[str, str]:
     """What was given on the command line or by a variable: the flag or variable by the name of the parameter."""
     found: dict[str, str] = {}
     for param in ctx.command.params:

@@ -131,6 +131,11 @@ def called_with(command: Iterable[str], argument: str, options: Iterable[str]) -
     return " ".join([*command, quote(argument), *options])
 
 
+def option_word(flag: str, value: str) -> str:
+    """An option with its value as typed in a shell; parsers take a value that begins with a dash only behind `=`."""
+    return f"{flag}={quote(value)}" if value.startswith("-") else f"{flag} {quote(value)}"
+
+
 def _escape_for_shell(char: str) -> str:
     if char in "\\'":
         return "\\" + char
@@ -201,8 +206,7 @@ _SHOWN = 8
 
 def abort_command(program: str, partitions: Iterable[object]) -> str:
     """The line that cancels the running moves of these partitions, whoever began them."""
-    names = ",".join(sorted(map(str, partitions)))
-    return f"{program} reassign abort --partition{'=' if names.startswith('-') else ' '}{quote(names)}"
+    return f"{program} reassign abort {option_word('--partition', ','.join(sorted(map(str, partitions))))}"
 
 
 def some(items: Iterable[object]) -> str:

@@ -11,7 +11,7 @@ from tests.invariants.budget import spared_by, verify_budget
 from tests.invariants.constraints import open_to, verify_constraints
 from tests.invariants.limits import verify_limits
 from tests.invariants.log_dirs import verify_dir_levels, verify_dirs
-from tests.invariants.verbs import verify_verb
+from tests.invariants.verbs import is_lost, leaders_told, verify_verb
 from tests.rigs.certificate_checks import Key, Racks, breaks_rack_rule, verify_certificate
 
 __all__ = ["breaks_rack_rule", "verify_plan"]
@@ -130,23 +130,14 @@ def _stranded(snapshot: Mapping[str, Any], scope: dict[Key, list[int]], alive: s
     """Partitions whose every copy in sync (every copy, if unknown) is on a dead broker or in a failed log dir."""
     states = {(t["name"], p["partition"]): p for t in snapshot["topics"] for p in t["partitions"]}
     failed = {b["id"]: {d["path"] for d in b.get("log_dirs") or () if d.get("error")} for b in snapshot["brokers"]}
-    found, leads = set(), any(p.get("leader") is not None for p in states.values())
+    found, leads = set(), leaders_told(snapshot)
     for key, replicas in scope.items():
         state = states.get(key, {})
         known = state.get("isr")
         sources = alive & set(replicas if known is None else known)
-        if replicas and not {b for b in sources if not _is_lost(state, b, failed.get(b, set()), leads)}:
+        if replicas and not {b for b in sources if not is_lost(state, b, failed.get(b, set()), leads)}:
             found.add(key)
     return found
-
-
-def _is_lost(state: Mapping[str, Any], broker: int, failed: set[str], leads: bool) -> bool:
-    """In a failed dir; one that its broker does not list was there, unless the partition is led with it in sync."""
-    path = (state.get("replica_dirs") or {}).get(str(broker))
-    if path is not None or not failed:
-        return path in failed
-    listed = str(broker) in (state.get("replica_bytes") or {}) or broker in (state.get("adding") or ())
-    return not listed and ((leads and state.get("leader") is None) or broker not in (state.get("isr") or ()))
 
 
 def _verify_scope(scope: dict[Key, list[int]], snapshot: Mapping[str, Any], *, from_map: bool) -> None:

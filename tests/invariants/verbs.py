@@ -37,25 +37,38 @@ def _leaving(plan: Mapping[str, Any], snapshot: Mapping[str, Any], scope: Lists)
     if words["command"] == "topicmappr drain" and "log-dir" not in words:
         return {key: named & {*row} for key, row in scope.items()}
     copies = {(t["name"], p["partition"]): p for t in snapshot["topics"] for p in t["partitions"]}
-    found = {}
+    found, leads = {}, leaders_told(snapshot)
     for key, row in scope.items():
         dirs = {int(b): path for b, path in copies[key]["replica_dirs"].items()}
         if words["command"] == "topicmappr repair":
-            found[key] = {b for b in named & {*row} if _is_offline(snapshot, copies[key], b)}
+            found[key] = {b for b in named & {*row} if _is_offline(snapshot, copies[key], b, leads=leads)}
         else:
             inside = {m["broker"] for m in plan["dir_moves"] if (m["topic"], m["partition"]) == key}
             found[key] = {b for b in named & {*row} if dirs.get(b) in words["log-dir"].split(",")} - inside
     return found
 
 
-def _is_offline(snapshot: Mapping[str, Any], copy: Mapping[str, Any], broker: int) -> bool:
+def _is_offline(snapshot: Mapping[str, Any], copy: Mapping[str, Any], broker: int, *, leads: bool) -> bool:
     """On a dead broker, in a failed dir, or in none that works where one has failed."""
     state = {b["id"]: b for b in snapshot["brokers"]}.get(broker)
     if state is None or state["state"] != "alive":
         return True
     failed = {d["path"] for d in state["log_dirs"] if d["error"] is not None}
-    path = copy["replica_dirs"].get(str(broker))
-    return bool(failed) and (path in failed or (path is None and broker not in copy["isr"]))
+    return is_lost(copy, broker, failed, leads)
+
+
+def leaders_told(snapshot: Mapping[str, Any]) -> bool:
+    """Without any leader in a snapshot leaders are not known."""
+    return any(p.get("leader") is not None for t in snapshot["topics"] for p in t["partitions"])
+
+
+def is_lost(copy: Mapping[str, Any], broker: int, failed: set[str], leads: bool) -> bool:
+    """In a failed dir; one that its broker does not list was there, unless the partition is led with it in sync."""
+    path = (copy.get("replica_dirs") or {}).get(str(broker))
+    if path is not None or not failed:
+        return path in failed
+    listed = str(broker) in (copy.get("replica_bytes") or {}) or broker in (copy.get("adding") or ())
+    return not listed and ((leads and copy.get("leader") is None) or broker not in (copy.get("isr") or ()))
 
 
 def _verify_drain(

@@ -254,6 +254,12 @@ def _users(cluster: SandboxCluster, client: Any) -> list[str]:
     return sorted(f"{name} {info.mechanism}" for name, user in found.items() for info in user.scram_credential_infos)
 
 
+def _await_all_alive(cluster: SandboxCluster, admin: SettledAdmin, deadline: float) -> None:
+    while admin.alive() != set(cluster.broker_ids):
+        assert time.monotonic() < deadline, f"alive are {admin.alive()}"
+        time.sleep(POLL_S)
+
+
 def put_to_sleep(cluster: SandboxCluster) -> None:
     """Stop its processes until somebody wakes it, the brokers before the controller."""
     if cluster.state.spec.mode is not Mode.ZOOKEEPER:
@@ -270,9 +276,7 @@ def wake(cluster: SandboxCluster, _: Traits) -> None:
             raise AssertionError(f"node {record.node.id} is dead")
         os.kill(record.process.pid, signal.SIGCONT)
     with contextlib.closing(_admin(cluster)) as admin:
-        while admin.alive() != set(cluster.broker_ids):
-            assert time.monotonic() < deadline, f"alive are {admin.alive()}"
-            time.sleep(POLL_S)
+        _await_all_alive(cluster, admin, deadline)
         # The controller's overdue timers, which may fence a broker, run before this request.
         error = admin.create_topic(PROBE, {0: tuple(sorted(cluster.broker_ids))}, {})
         assert error is None, error
@@ -280,9 +284,7 @@ def wake(cluster: SandboxCluster, _: Traits) -> None:
             assert time.monotonic() < deadline, f"in sync are {state.isr}"
             time.sleep(POLL_S)
         assert (error := admin.delete_topic(PROBE)) is None, error
-        while admin.alive() != set(cluster.broker_ids):
-            assert time.monotonic() < deadline, f"alive are {admin.alive()}"
-            time.sleep(POLL_S)
+        _await_all_alive(cluster, admin, deadline)
 
 
 def clean(cluster: SandboxCluster, first: Traits) -> None:
@@ -296,9 +298,7 @@ def clean(cluster: SandboxCluster, first: Traits) -> None:
             raise AssertionError("its keeper is dead")
     cluster.revive()
     with contextlib.closing(_admin(cluster)) as admin:
-        while admin.alive() != set(cluster.broker_ids):
-            assert time.monotonic() < deadline, f"alive are {admin.alive()}"
-            time.sleep(POLL_S)
+        _await_all_alive(cluster, admin, deadline)
         while problem := _made_clean(cluster, admin, first):
             assert time.monotonic() < deadline, problem
             time.sleep(POLL_S)

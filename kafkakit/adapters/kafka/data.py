@@ -6,6 +6,7 @@ read is defined here for all its clients.
 
 import contextlib
 import logging
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -164,9 +165,9 @@ class _ConfluentConsumer:
         from confluent_kafka import Consumer as Client
         from confluent_kafka import TopicPartition as Place
 
+        self._access = AccessWatch(explain_failure)
         # An offset that retention has deleted meanwhile is followed by the first one that is left.
-        more = {"enable.partition.eof": True, "auto.offset.reset": "earliest", "error_cb": self._on_error}
-        self._is_unreached = False
+        more = {"enable.partition.eof": True, "auto.offset.reset": "earliest", "error_cb": self._access.note}
         self._ended: set[TopicPartition] = set()
         self._explain = explain_failure
         self._client: Any = made(Client, _reader_settings(settings) | more)
@@ -183,11 +184,8 @@ class _ConfluentConsumer:
         except KafkaException as error:
             refusal = self._explain() if code_of(error) in UNREACHED else None
             raise refusal or OperationFailedError(f"cannot read: {reason(error)}") from None
-        if self._is_unreached and not messages:
-            self._is_unreached = False
-            refusal = self._explain()
-            if refusal is not None:
-                raise refusal
+        if not messages:
+            self._access.require()
         found = []
         for message in messages:
             trouble = message.error()
@@ -205,9 +203,6 @@ class _ConfluentConsumer:
     def ended(self) -> Collection[TopicPartition]:
         return frozenset(self._ended)
 
-    def _on_error(self, error: Any) -> None:
-        self._is_unreached = self._is_unreached or error.code() in UNREACHED
-
     def close(self) -> None:
         if self._client is not None:
             self._client.close()
@@ -221,6 +216,31 @@ def _reader_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 Explain = Callable[[], ConnectRefusedError | None]
 """Says why the cluster does not take the settings, if that is so; takes some seconds."""
+
+
+class AccessWatch:
+    """Takes note of brokers that are gone, and finds out if they refuse our settings.
+
+    A look takes seconds, in which nothing is read: at least `every_s` pass between two.
+    """
+
+    def __init__(self, explain_failure: Explain, every_s: float = 0.0) -> None:
+        self._explain, self._every_s = explain_failure, every_s
+        self._looked_s, self._is_unreached = -every_s, False
+
+    def note(self, error: Any) -> None:
+        """The `error_cb` of a client."""
+        self._is_unreached = self._is_unreached or error.code() in UNREACHED
+
+    def require(self) -> None:
+        """Raise `ConnectRefusedError` if brokers are gone because they refuse our settings."""
+        if not self._is_unreached or time.monotonic() - self._looked_s < self._every_s:
+            return
+        self._is_unreached = False
+        refusal = self._explain()
+        self._looked_s = time.monotonic()
+        if refusal is not None:
+            raise refusal
 
 
 def _metadata(client: Any, timeout_s: float, explain_failure: Explain) -> Any:

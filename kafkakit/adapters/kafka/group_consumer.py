@@ -6,13 +6,12 @@ CONFIGURATION.md.
 
 import logging
 import threading
-import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from kafkakit.adapters.kafka.data import Explain, reason, unanswered
-from kafkakit.adapters.kafka.listener_probe import UNREACHED, explain
+from kafkakit.adapters.kafka.data import AccessWatch, Explain, reason, unanswered
+from kafkakit.adapters.kafka.listener_probe import explain
 from kafkakit.config.security import Security, to_confluent
 from kafkakit.core.cluster_facts import CommittedOffset
 from kafkakit.core.errors import OperationFailedError, TryLaterError, UsageError
@@ -54,8 +53,7 @@ class KafkaGroupConsumer:
         self._is_revoking = False
         self._fetches = fetches
         self._explain: Explain = partial(explain, bootstrap_servers, security)
-        self._explained_s = -EXPLAIN_EVERY_S
-        self._is_unreached = False
+        self._access = AccessWatch(self._explain, EXPLAIN_EVERY_S)
         logger = logging.Logger("kafkakit.librdkafka")  # not from the tree of loggers: nothing comes to stderr
         logger.addHandler(logging.NullHandler())
         settings: dict[str, Any] = {
@@ -84,7 +82,7 @@ class KafkaGroupConsumer:
             "reconnect.backoff.max.ms": 1_000,
             "topic.metadata.refresh.interval.ms": 5_000,
             "on_commit": self._on_commit,
-            "error_cb": self._on_error,
+            "error_cb": self._access.note,
             **to_confluent(security),
         }
         try:
@@ -113,20 +111,8 @@ class KafkaGroupConsumer:
             raise unanswered("cannot read as a member of the group", error, self._explain) from None
         if self._broken is not None:
             raise TryLaterError(self._broken)
-        self._require_access()
+        self._access.require()
         return read_batches(messages)
-
-    def _require_access(self) -> None:
-        """Raise `ConnectRefusedError` if brokers are gone because they refuse our settings; looked at now and then."""
-        if self._is_unreached and time.monotonic() - self._explained_s >= EXPLAIN_EVERY_S:
-            self._is_unreached = False
-            refusal = self._explain()
-            self._explained_s = time.monotonic()
-            if refusal is not None:
-                raise refusal
-
-    def _on_error(self, error: Any) -> None:
-        self._is_unreached = self._is_unreached or error.code() in UNREACHED
 
     def pause(self, partitions: Collection[TopicPartition]) -> None:
         """See the port."""

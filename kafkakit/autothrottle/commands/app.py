@@ -25,7 +25,7 @@ from kafkakit.autothrottle.commands.options import (
     TrafficChoice,
 )
 from kafkakit.autothrottle.units import Runner
-from kafkakit.cli.command_classes import KafkaKitCommand, cli_context, given_options, kafka_kit_group
+from kafkakit.cli.command_classes import KafkaKitCommand, cli_context, given_flags, kafka_kit_group
 from kafkakit.cli.common_options import ONLY_THIS_HOST
 from kafkakit.cli.completion import BROKER_ID
 from kafkakit.cli.option_groups import option, option_words, with_option_groups
@@ -43,19 +43,20 @@ if TYPE_CHECKING:
 
 
 def law_and_place(
-    ctx: typer.Context, law: LawChoice, metrics: MetricsChoice, place: OverridePlace
+    ctx: typer.Context, law: LawChoice, traffic: TrafficChoice, place: OverridePlace
 ) -> tuple[LawChoice, OverridePlace]:
-    """The law by what was given, and where its overrides are, taken for this invocation.
+    """The law by what was given, and where its overrides are; they and kafka-kit's flags are taken for this invocation.
 
     Says why the law is kafka-kit's, and warns of each option that has no effect.
     """
-    given, cli = given_options(ctx), cli_context(ctx)
+    given, cli = given_flags(ctx), cli_context(ctx)
     chosen, signs = law.chosen(given), law.signs(given)
     if signs:
         cli.output.say(f"law: headroom, kafka-kit's, by {', '.join(signs)}; --law slo keeps clients' objectives")
-    for sentence in chosen.idle(given, metrics.kind):
+    for sentence in chosen.idle(given, traffic.metrics.kind):
         cli.output.warn(sentence)
     place.apply(cli)
+    traffic.kafka_kit.apply(cli)
     return chosen, place.of_kafka_kit(cli) if signs else place
 
 
@@ -106,8 +107,7 @@ def serve(
     if service.listen.startswith(":"):
         cli.output.warn(ONLY_THIS_HOST.format(service.listen, "--token-file"))
     token = read_token(service.token_file, service.listen, no_token=service.no_token)
-    law, place = law_and_place(ctx, law, traffic.metrics, place)
-    traffic.kafka_kit.apply(cli)
+    law, place = law_and_place(ctx, law, traffic, place)
     with ExitStack() as stack:
         session = stack.enter_context(open_session(cli, read_only=True))
         lead = open_lead(cli, session, "autothrottle run")
@@ -386,7 +386,7 @@ def simulate(
     from kafkakit.core.quantities import parse_percent
 
     cli = cli_context(ctx)
-    law = law.chosen(given_options(ctx)) if compared.compare is None else law
+    law = law.chosen(given_flags(ctx)) if compared.compare is None else law
     laws = compared.build(law)
     tick_s, window_s = compared.times_s(traffic.metrics)
     reserve = float(parse_percent(law.reserve, "--reserve"))
@@ -440,7 +440,7 @@ def print_unit(
     words = split(" ".join(word for group in groups for word in option_words(group)))
     words += ["--take-over"] if take_over else []
     of_run = split(" ".join(option_words(service)))
-    law.chosen(given_options(ctx)).build()
+    law.chosen(given_flags(ctx)).build()
     read_token(None, "none" if service.token_file else service.listen, no_token=False)
     program_words = (program, *split(cli.program)[1:])
     return finish(cli, unit_report(program_words, words, of_run, runner, every, image=image))
@@ -513,8 +513,7 @@ def once(
     from kafkakit.cli.session import finish, open_session
 
     cli = cli_context(ctx)
-    law, place = law_and_place(ctx, law, traffic.metrics, place)
-    traffic.kafka_kit.apply(cli)
+    law, place = law_and_place(ctx, law, traffic, place)
     with open_session(cli, read_only=True) as session, leading(cli, session, "autothrottle once") as lead:
         tick = open_pacer(cli, session, law, traffic, place, lead, "10s", take_over=take_over).tick()
         cluster_id = session.cluster_id
@@ -542,8 +541,7 @@ def explain(
     from kafkakit.cli.session import finish, open_session
 
     cli = cli_context(ctx)
-    law, place = law_and_place(ctx, law, traffic.metrics, place)
-    traffic.kafka_kit.apply(cli)
+    law, place = law_and_place(ctx, law, traffic, place)
     with open_session(cli, read_only=True) as session:
         tick = open_pacer(cli, session, law, traffic, place, None, take_over=take_over).preview()
         cluster_id = session.cluster_id

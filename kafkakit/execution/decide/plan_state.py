@@ -128,7 +128,7 @@ def assess(plan: Plan, live: Live, *, trail: Trail | None = None, cancelled_by_u
         key = TopicPartition(entry.topic, entry.partition)
         now = live.states.get(key)
         same = now is not None and (now.replicas == entry.replicas or key in ours)
-        if now is None or not same or _made_anew(entry.topic_id, now):
+        if now is None or not same or made_anew(entry.topic_id, now):
             changed.append(_difference(entry, now, live))
     return Assessment(statuses=statuses, differences=tuple(changed))
 
@@ -252,7 +252,7 @@ def _state(
 ) -> MoveState:
     if now is None:
         return MoveState.GONE
-    if _made_anew(move.topic_id, now):
+    if made_anew(move.topic_id, now):
         return MoveState.RECREATED
     if running is not None:
         target = running.target
@@ -278,7 +278,7 @@ def _still_adding(status: MoveStatus) -> tuple[int, ...]:
     return tuple(b for b in status.move.after if b not in status.holders)
 
 
-def _made_anew(topic_id: str | None, now: PartitionState) -> bool:
+def made_anew(topic_id: str | None, now: PartitionState) -> bool:
     """True when both topic ids are known and differ: a side that does not know it cannot contradict the other."""
     return bool(topic_id and now.topic_id and topic_id != now.topic_id)
 
@@ -295,7 +295,7 @@ def _difference(entry: ScopeEntry, now: PartitionState | None, live: Live) -> st
     key = TopicPartition(entry.topic, entry.partition)
     if now is None:
         return f"{key} is gone"
-    if _made_anew(entry.topic_id, now):
+    if made_anew(entry.topic_id, now):
         return f"{key}: the topic was deleted and created again"
     moving = " (a move is running)" if key in live.running else ""
     return f"{key} was {ids(entry.replicas)}, is {ids(now.replicas)}{moving}"

@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from kafkakit.core.cluster_facts import BrokerLogDirs, PartitionState
 from kafkakit.core.model import Reassignment, TopicPartition, TopicPartitionReplica
-from kafkakit.execution.decide.plan_state import DirWork, Goal, Live, ids, listed
+from kafkakit.execution.decide.plan_state import DirWork, Goal, Live, ids, listed, made_anew
 from kafkakit.execution.decide.schedule.work import Disk, Limits, Place, Rates, Schedule, Step, StepKind
 
 Lists = Mapping[TopicPartition, Collection[tuple[int, ...]]]
@@ -149,7 +149,7 @@ def is_deleted(round_state: RoundState, number: int, live: Live) -> bool:
     """True when the topic of a step is gone, or another one of its name is there."""
     step = round_state.schedule.steps[number]
     state, final = live.states.get(step.key), round_state.goals[step.key]
-    return state is None or bool(final.topic_id and state.topic_id and final.topic_id != state.topic_id)
+    return state is None or made_anew(final.topic_id, state)
 
 
 def obstacle(round_state: RoundState, number: int, live: Live) -> str | None:

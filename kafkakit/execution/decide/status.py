@@ -5,7 +5,7 @@ will be done, against what they promised.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
@@ -358,7 +358,7 @@ def _copy(
     rate = growth.bytes_per_s if growth is not None else None
     if state is not None and broker in state.isr:
         return CopyView(broker=broker, state=CopyState.IN_SYNC, copied_bytes=total, total_bytes=total, bytes_per_s=rate)
-    stall = stall_of(replace(_facts(move, broker, look, flow, throttled, growth), cancel=cancel))
+    stall = stall_of(_facts(move, broker, look, flow, throttled, growth, cancel))
     quiet = growth is not None and growth.quiet_s >= QUIET_S
     return CopyView(
         broker=broker,
@@ -371,7 +371,13 @@ def _copy(
 
 
 def _facts(
-    move: Reassignment, broker: int, look: StatusLook, flow: _Flow, throttled: Throttled, growth: Growth | None
+    move: Reassignment,
+    broker: int,
+    look: StatusLook,
+    flow: _Flow,
+    throttled: Throttled,
+    growth: Growth | None,
+    cancel: str,
 ) -> CopyFacts:
     key = _key(move)
     state, answer = look.live.states.get(key), look.dirs.get(broker)
@@ -396,6 +402,7 @@ def _facts(
         quiet_s=growth.quiet_s if growth is not None and growth.seconds >= QUIET_S else None,
         nearing=_is_nearing(move, key, growth, flow),
         others_grow=broker in flow.receiving,
+        cancel=cancel,
     )
 
 

@@ -12,7 +12,7 @@ from enum import StrEnum
 from kafkakit.core.cluster_facts import ConfigChange, ConfigOp, ResourceKind
 from kafkakit.core.errors import UsageError
 from kafkakit.core.model import Reassignment, TopicPartition
-from kafkakit.core.text import quote, some
+from kafkakit.core.text import option_word, quote, some
 from kafkakit.execution.decide.journal import ConfigKey
 from kafkakit.execution.decide.plan_state import Live
 from kafkakit.execution.decide.status import owner_of
@@ -79,14 +79,14 @@ def read_selection(
     if not (names or keys or everything):
         return None
     found = frozenset(_partition(name) for name in keys)
-    words = ["--all"] if everything else [_word("--topic", name) for name in sorted(set(names))]
-    words += [_word("--partition", str(key)) for key in sorted(found)]
+    words = ["--all"] if everything else [option_word("--topic", name) for name in sorted(set(names))]
+    words += [option_word("--partition", str(key)) for key in sorted(found)]
     return ForeignSelection(everything=everything, topics=frozenset(names), partitions=found, words=tuple(words))
 
 
 def partition_words(key: TopicPartition) -> str:
     """The option that names one partition."""
-    return _word("--partition", str(key))
+    return option_word("--partition", str(key))
 
 
 def map_selection(entries: Iterable[tuple[TopicPartition, Sequence[int]]], source: str) -> ForeignSelection:
@@ -117,10 +117,6 @@ def _last_split(text: str) -> tuple[str, str, str]:
     """The text cut at the last of the marks that tools write between topic and partition."""
     place = max(text.rfind(mark) for mark in "-:/")
     return (text[:place], text[place], text[place + 1 :]) if place >= 0 else (text, "", "")
-
-
-def _word(flag: str, value: str) -> str:
-    return f"{flag}={quote(value)}" if value.startswith("-") else f"{flag} {quote(value)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

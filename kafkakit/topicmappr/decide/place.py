@@ -246,10 +246,9 @@ def _present(snapshot: ClusterSnapshot, request: PlaceRequest) -> tuple[tuple[in
     topic = next((t for t in snapshot.topics if t.name == request.topic), None)
     if topic is None:
         return ()
-    rows = tuple(
-        tuple(b for b in p.replicas if b not in p.removing) for p in sorted(topic.partitions, key=lambda p: p.partition)
-    )
-    if [p.partition for p in sorted(topic.partitions, key=lambda p: p.partition)] != list(range(len(rows))):
+    partitions = sorted(topic.partitions, key=lambda p: p.partition)
+    rows = tuple(tuple(b for b in p.replicas if b not in p.removing) for p in partitions)
+    if [p.partition for p in partitions] != list(range(len(rows))):
         raise UsageError(f"partitions of topic {topic.name} are missing in the snapshot", hint="take a new snapshot")
     if request.partitions is None or request.partitions <= len(rows):
         raise UsageError(
