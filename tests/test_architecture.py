@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.architecture import density, layers, shapes, sources
+from tests.architecture import density, layers, shapes, sources, words
 from tests.architecture.package import all_modules, modules_of
 
 ROOT = Path(__file__).parent.parent / "kafkakit"
@@ -35,6 +35,7 @@ RULES: dict[str, Callable[[Path], list[str]]] = {
     "names in docstrings": sources.missing_names,
     "asserts": sources.asserts,
     "private members": sources.private_members,
+    "words": words.word_faults,
 }
 
 
@@ -319,6 +320,34 @@ VIOLATIONS: list[tuple[str, dict[str, str], list[str]]] = [
         },
         ["kit.a: uses _manager in line 4", "kit.a: uses _x in line 2", "kit.b: uses _net in line 2"],
     ),
+    (
+        "words",
+        {
+            "a.py": "def f(x):\n    raise Error(f'{x!r} is no time', hint='values are no numbers')\n",
+            "b.py": "A = option('Run even where it has a result.')\nB = 'by capacity, where disks are unlike'\n",
+            "c.py": "A = typer.Option(help='These, too.')\nB = ('give it, ' 'also')\nC = 'Tags, too, and racks.'\n",
+            "d.py": "A = ['on these brokers alone', f'{1} alone, no other']\n",
+            "e.py": "A = 'That of one broker.'\nB = f'{1} and those of tags'\nC = 'removed what is ours'\n",
+            "f.py": '@app.command(\'x\')\ndef f():\n    """The topic\'s value goes before the broker\'s."""\n',
+            "g.py": "A = f'{1} counts before it'\n",
+        },
+        [
+            "kit.a: line 2 has 'is no X', write is not an X: 'values are no numbers'",
+            "kit.a: line 2 has 'is no X', write is not an X: '{} is no time'",
+            "kit.b: line 1 has 'where', write if, when: 'Run even where it has a result.'",
+            "kit.b: line 2 has 'where', write if, when: 'by capacity, where disks are unlike'",
+            "kit.c: line 1 has ', too', write also, before what it adds: 'These, too.'",
+            "kit.c: line 2 has ', too', write also, before what it adds: 'give it, also'",
+            "kit.c: line 3 has ', too', write also, before what it adds: 'Tags, too, and racks.'",
+            "kit.d: line 1 has 'alone', write only: 'on these brokers alone'",
+            "kit.d: line 1 has 'alone', write only: '{} alone, no other'",
+            "kit.e: line 1 has 'that of', write the noun: 'That of one broker.'",
+            "kit.e: line 2 has 'that of', write the noun: '{} and those of tags'",
+            "kit.e: line 3 has 'that of', write the noun: 'removed what is ours'",
+            "kit.f: line 3 has 'goes before', write overrides: \"The topic's value goes before the broker's.\"",
+            "kit.g: line 1 has 'goes before', write overrides: '{} counts before it'",
+        ],
+    ),
     ("re-exports", {"tool/act.py": "from kit.a import x\n", "a.py": ""}, ["kit.tool.act: only re-exports"]),
     (
         "commands",
@@ -382,7 +411,8 @@ def test_what_is_allowed_passes(tmp_path: Path) -> None:
     command = "import typer\ndef f(ctx: typer.Context):\n    from kit.wiring import x\n    from kit.tool.act import y\n"
     files = {
         "core/model.py": "import dataclasses\nimport re\n",
-        "core/errors.py": "",
+        "core/errors.py": "'there is no topic, it is no longer too old, stays where it is and is left alone'\n",
+        "core/texts.py": 'def f():\n    """That of x alone."""\n    return f"--where Q, \'topics where not a\'"\n',
         "core/lines.py": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from kit.core.model import x\n",
         "tool/decide.py": "def f():\n    import numpy\n    from kit.core.model import X\n",
         "tool/act.py": "import os\nimport time\nfrom kit.tool.decide import f\nx = 1\n",
