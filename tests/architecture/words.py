@@ -97,7 +97,7 @@ def literals(module: Module) -> Iterator[tuple[int, str]]:
     passed |= set(unread(module))
     for node in module.nodes:
         if isinstance(node, ast.JoinedStr):
-            text = "".join(part.value if isinstance(part, ast.Constant) else "{}" for part in node.values)
+            text = "".join(str(part.value) if isinstance(part, ast.Constant) else "{}" for part in node.values)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in passed:
             text = node.value
         else:

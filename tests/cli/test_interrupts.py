@@ -15,6 +15,7 @@ import pytest
 
 import kafkakit
 from tests.places import ROOT
+from tests.rigs.warm_start import COMMAND, LAUNCHER, Starter, warm_starts
 
 SCRIPT = """
 import json, os, signal, sys, time
@@ -306,3 +307,41 @@ def test_the_first_ends_the_planning_of_a_drain_of_brokers(
         assert process.stderr is not None
         process.send_signal(number)
         assert (process.wait(280), process.stderr.read()) == ended
+
+
+@pytest.fixture(scope="module")
+def warm() -> Iterator[None]:
+    with warm_starts():
+        yield
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["--version"], ["no-such-command"], ["topicmappr", "check"], ["lint", "x.yaml", "-o", "json"], ["lint", "-"]],
+)
+def test_a_warm_start_is_like_a_new_interpreter(warm: None, tmp_path: Path, words: list[str]) -> None:
+    (tmp_path / "x.yaml").write_text("kafkakit: cluster\n", encoding="utf-8")
+    env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path / "state")}
+    ends = []
+    for command in (COMMAND, [sys.executable, "-u", *COMMAND[1:]]):
+        ran = subprocess.run(
+            [*command, *words], input="process.roles=nobody\n", capture_output=True, text=True, cwd=tmp_path, env=env,
+            check=False,
+        )  # fmt: skip
+        ends.append((ran.returncode, ran.stdout, ran.stderr))
+    assert ends[0] == ends[1]
+
+
+def test_a_warm_start_is_stopped_as_a_new_interpreter_is(tmp_path: Path) -> None:
+    starter = Starter(tmp_path / "s")
+    launcher = [sys.executable, "-I", "-S", "-c", LAUNCHER, starter.address()]
+    try:
+        for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
+            waits = subprocess.Popen([*launcher, "lint", "-"], stdin=subprocess.PIPE, stderr=subprocess.PIPE)
+            while waits.poll() is None:
+                waits.send_signal(number)
+                time.sleep(0.05)
+            waits.communicate()
+            assert waits.returncode in (code, -number)
+    finally:
+        starter.end()

@@ -26,6 +26,7 @@ from tests.rigs.cluster_pool import SIX, TRIO, Pool, Shape
 from tests.rigs.required import missing
 from tests.rigs.run_folder import KEY, RunFolder
 from tests.rigs.sandbox_cluster import Home, SandboxCluster, SettledAdmin, SilentReporter
+from tests.rigs.warm_start import warm_starts
 
 __all__ = ["Home", "SandboxCluster", "SettledAdmin", "SilentReporter", "StartCluster"]
 
@@ -80,6 +81,13 @@ def started(machine: Machine, store: Store, spec: SandboxSpec) -> SandboxState:
         raise
     except NodeFailedError as error:
         raise AssertionError("\n".join((error.message, *error.tail))) from error
+
+
+@pytest.fixture(scope="session", autouse=True)
+def commands_start_warm() -> Iterator[None]:
+    """Commands that are run to their end cost no imports: a test of them is what tests of brokers wait for."""
+    with warm_starts():
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -11,6 +11,7 @@ from kafkakit.sandbox.decide.workload import build_request, plan_load
 from kafkakit.sandbox.demo import load
 from tests.integration.conftest import SandboxCluster, SilentReporter
 from tests.places import ROOT
+from tests.rigs.warm_start import folder_of_program
 
 RUNBOOKS = ROOT / "docs" / "runbooks"
 BLOCK = re.compile(r"^```sh( undo)?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -26,7 +27,7 @@ def run_blocks(
 ) -> subprocess.CompletedProcess[str]:
     # A service that a failed runbook leaves would keep the pipes open, and the test waiting.
     script = "set -eu\ntrap 'kill $(jobs -p) 2> /dev/null || :' EXIT\n" + "\n".join(texts)
-    path = f"{Path(sys.executable).parent}{os.pathsep}{env['PATH']}"
+    path = os.pathsep.join(map(str, (folder_of_program(), Path(sys.executable).parent, env["PATH"])))
     return subprocess.run(
         ["bash", "-c", script],
         cwd=folder,

@@ -1,6 +1,7 @@
 """Every execution of a failover with so many deviations keeps the invariants: narrow scenarios deep, wide ones less so.
 
-`python bench/streams_explore.py --depth N` goes deeper.
+Three deviations of the largest narrow ones take eight minutes of CPU, as long as all other tests of this kind
+together: `python bench/streams_explore.py --depth 3` explores them, and greater numbers go deeper.
 """
 
 from collections.abc import Callable
@@ -11,9 +12,13 @@ from tests.rigs.stream_model.explorer import Exploration
 from tests.rigs.stream_model.scenarios import NARROW, SCENARIOS, WIDE
 from tests.rigs.stream_model.world import Scenario
 
-# Ten minutes of CPU in all, the longest scenario three of them; a busy machine takes ten times as long.
+# Three minutes of CPU in all; a busy machine takes ten times as long.
 pytestmark = pytest.mark.timeout(3600)
-DEPTHS = {**{each.name: 3 for each in NARROW}, **{each.name: 1 for each in WIDE}}
+LARGEST = ("plain", "emergency", "store")
+DEPTHS = {
+    **{each.name: 2 if each.name in LARGEST else 3 for each in NARROW},
+    **{each.name: 1 for each in WIDE},
+}
 
 
 @pytest.mark.parametrize("name", DEPTHS)
