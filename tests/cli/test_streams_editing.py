@@ -10,7 +10,7 @@ import pytest
 
 from kafkakit import wiring
 from kafkakit.cli.context import CliContext
-from kafkakit.core.cluster_facts import CommittedOffset, ItemError
+from kafkakit.core.cluster_facts import CommittedOffset, GroupType, ItemError
 from kafkakit.core.model import TopicPartition
 from kafkakit.streams.model.commit import CommitState, OffsetRanges
 from kafkakit.streams.model.dialects.registry import read_metadata
@@ -547,6 +547,119 @@ def test_a_member_that_joins_meanwhile_is_named_as_the_reason(desk: Desk, monkey
     ran = desk.run("delete", GROUP, "--topic", "orders", "--apply", "--yes")
     assert ran.code == 1
     assert "a member of the group is subscribed to the topic; stop the members first" in ran.stderr
+
+
+@pytest.mark.parametrize("kind", ["classic", "consumer", "share", "streams"])
+def test_a_group_without_commits_is_deleted(desk: Desk, kind: str) -> None:
+    desk.groups.add_group(GROUP, kind=GroupType(kind))
+    plan = desk.run("delete", GROUP, "--all")
+    assert (plan.code, desk.groups.deleted) == (0, [])
+    assert "The group is deleted." in plan.stdout
+    assert ("share group: its state for 0 partitions" in plan.stdout) == (kind == "share")
+    done = desk.run("delete", GROUP, "--all", "--apply", "--yes", "-o", "json")
+    assert (done.code, desk.groups.deleted, done.json["group_deleted"]) == (0, [GROUP], True), done.stderr
+    verify_edit_journal(Path(done.json["journal"]).read_bytes())
+    assert "no edit is on record" in desk.run("undo", "last").stderr
+    again = desk.run("delete", GROUP, "--all", "--apply", "--yes")
+    assert (again.code, "group pay does not exist" in again.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("kind", ["classic", "consumer", "share", "streams"])
+def test_a_group_that_has_members_is_not_deleted(desk: Desk, kind: str) -> None:
+    desk.groups.add_group(GROUP, kind=GroupType(kind))
+    desk.groups.join(GROUP)
+    ran = desk.run("delete", GROUP, "--all", "--apply", "--yes")
+    assert (ran.code, desk.groups.deleted) == (2, [])
+    assert "Kafka deletes only groups without members" in ran.stderr
+
+
+def test_a_group_that_cannot_be_deleted_says_why(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    desk.groups.add_group(GROUP)
+    monkeypatch.setattr(desk.groups, "delete", lambda group: ItemError(name="NonEmptyGroupError"))
+    ran = desk.run("delete", GROUP, "--all", "--apply", "--yes")
+    assert ran.code == 1
+    assert "group pay is not deleted: NonEmptyGroupError: the group has members" in ran.stderr
+
+
+OLD = TopicPartition("old", 0)
+
+
+def test_a_live_group_loses_the_commits_of_a_topic_it_left(desk: Desk) -> None:
+    desk.seed(pill())
+    desk.log.add_topic("old", 1)
+    desk.groups.seed(GROUP, OLD, 0)
+    desk.groups.join(GROUP, ORDERS)
+    desk.groups.open_transaction(GROUP, ORDERS, 70)
+    plan = desk.run("delete", GROUP, "--topic", "old")
+    assert plan.code == 0, plan.stderr
+    assert "the group is live (1 member): brokers refuse if a member is subscribed" in plan.stdout
+    done = desk.run("delete", GROUP, "--topic", "old", "--apply", "--yes", "-o", "json")
+    assert (done.code, set(stored(desk))) == (0, {ORDERS}), done.stderr
+    desk.clock.advance(1)
+    refused = desk.run("undo", "last", "--apply", "--yes")
+    assert (refused.code, "group pay is live" in refused.stderr) == (2, True)
+    desk.groups.leave(GROUP)
+    desk.groups.end_transaction(GROUP, commit=False)
+    assert desk.run("undo", "last", "--apply", "--yes").code == 0
+    assert stored(desk)[OLD] == CommittedOffset(offset=0)
+
+
+def test_a_member_that_is_subscribed_but_holds_nothing_is_told(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    desk.log.add_topic("old", 1)
+    desk.groups.seed(GROUP, OLD, 5)
+    desk.groups.join(GROUP)
+    subscribed = ItemError(name="GroupSubscribedToTopicError")
+    monkeypatch.setattr(desk.groups, "forget", lambda group, partitions: dict.fromkeys(partitions, subscribed))
+    ran = desk.run("delete", GROUP, "--topic", "old", "--apply", "--yes")
+    assert ran.code == 1
+    assert "a member of the group is subscribed to the topic; stop the members first" in ran.stderr
+    assert OLD in stored(desk)
+
+
+def test_only_deletions_by_topic_are_for_live_groups(desk: Desk) -> None:
+    desk.seed(pill())
+    desk.log.add_topic("old", 1)
+    desk.groups.seed(GROUP, OLD, 5)
+    desk.groups.join(GROUP, ORDERS)
+    for words in (("reset", "--to", "0"), ("skip", "--offsets", "0"), ("translate", "--to", "plain")):
+        ran = desk.run(words[0], GROUP, "--topic", "old", *words[1:], "--apply", "--yes")
+        assert (ran.code, "group pay is live" in ran.stderr) == (2, True), words
+
+
+def test_commits_of_a_deleted_topic_go_with_the_group(desk: Desk) -> None:
+    desk.seed(pill())
+    desk.groups.seed(GROUP, OLD, 5)
+    desk.groups.seed(GROUP, TopicPartition("orders", 7), 9)
+    one = desk.run("delete", GROUP, "--topic", "old", "--apply", "--yes")
+    assert one.code == 2
+    assert "topic old does not exist any more, and brokers delete single commits only" in one.stderr
+    assert "commits delete pay --all" in one.stderr
+    one = desk.run("delete", GROUP, "--topic", "orders", "--apply", "--yes")
+    assert (one.code, ORDERS in stored(desk), len(stored(desk))) == (0, False, 2), one.stderr
+    one = desk.run("delete", GROUP, "--topic", "orders", "--apply", "--yes")
+    assert (one.code, "orders-7 does not exist any more" in one.stderr) == (2, True), one.stderr
+    desk.clock.advance(1)
+    done = desk.run("delete", GROUP, "--all", "--apply", "--yes", "-o", "json")
+    assert (done.code, desk.groups.deleted, stored(desk)) == (0, [GROUP], {}), done.stderr
+
+
+def test_commits_of_a_share_group_are_not_deleted_by_topic(desk: Desk) -> None:
+    desk.groups.add_group(GROUP, kind=GroupType.SHARE)
+    ran = desk.run("delete", GROUP, "--topic", "orders", "--apply", "--yes")
+    assert ran.code == 2
+    assert "group pay is a share group" in ran.stderr
+    assert "kafka-share-groups.sh --delete-offsets" in ran.stderr
+
+
+def test_last_of_the_empty_name_is_not_last_of_any_group(desk: Desk) -> None:
+    desk.groups.seed("", OLD._replace(topic="orders"), 4)
+    desk.seed(pill())
+    assert desk.run("reset", "", "--topic", "orders", "--partition", "0", "--to", "2", "--apply", "--yes").code == 0
+    desk.clock.advance(1)
+    assert desk.run("skip", GROUP, *P0, "--offsets", "60", "--apply", "--yes").code == 0
+    assert "reset of" in desk.run("undo", "last", "--group", "").stdout
+    assert "skip of" in desk.run("undo", "last").stdout
+    assert "of group ''" in desk.run("finish", "last", "--group", "").stderr
 
 
 def test_a_group_that_is_used_again_is_not_deleted(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:

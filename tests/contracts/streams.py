@@ -316,6 +316,31 @@ class GroupsContract:
         assert error_name(rig.groups.forget(rig.new_group(), [a])[a]) == "GroupIdNotFoundError"
         assert rig.groups.forget(group, []) == {}
 
+    @pytest.mark.parametrize("protocol", ["classic", "consumer"])
+    def test_a_live_group_forgets_a_topic_that_it_left(self, rig: Rig, protocol: str) -> None:
+        if protocol not in rig.protocols:
+            pytest.skip(f"no {protocol} groups here")
+        old, new, group = TP(rig.new_topic(), 0), TP(rig.new_topic(), 0), rig.new_group()
+        rig.groups.commit(group, {key: CommittedOffset(offset=0) for key in (old, new)})
+        with rig.join(group, new.topic, protocol):
+            eventually(rig, lambda: [one.partitions for one in described(rig, group).members] == [(new,)])
+            told = rig.groups.forget(group, [old, new])
+            assert (told[old], error_name(told[new])) == (None, "GroupSubscribedToTopicError")
+            assert set(rig.groups.committed(group)) == {new}
+
+    @pytest.mark.parametrize("protocol", ["classic", "consumer", "share"])
+    def test_a_group_of_any_protocol_is_deleted_without_commits(self, rig: Rig, protocol: str) -> None:
+        if protocol not in rig.protocols:
+            pytest.skip(f"no {protocol} groups here")
+        topic, group = rig.new_topic(), rig.new_group()
+        with rig.join(group, topic, protocol):
+            eventually(rig, lambda: described(rig, group).state is GroupState.STABLE)
+            assert error_name(rig.groups.delete(group)) == "NonEmptyGroupError"
+        eventually(rig, lambda: described(rig, group).state is GroupState.EMPTY)
+        assert rig.groups.committed(group) == {}
+        assert rig.groups.delete(group) is None
+        eventually(rig, lambda: described(rig, group).state is GroupState.DEAD)
+
     def test_a_group_without_members_is_deleted_with_its_commits(self, rig: Rig) -> None:
         topic, group = rig.new_topic(), rig.new_group()
         assert error_name(rig.groups.delete(group)) == "GroupIdNotFoundError"

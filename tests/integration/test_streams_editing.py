@@ -8,13 +8,14 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kafkakit.adapters.kafka.log import KafkaLog
-from kafkakit.core.cluster_facts import CommittedOffset, LogSpan
+from kafkakit.core.cluster_facts import CommittedOffset, GroupState, LogSpan
 from kafkakit.core.errors import ExitCode
 from kafkakit.core.model import TopicPartition
 from kafkakit.streams.model.commit import CommitIdentity, CommitState, OffsetRanges, ReplayWindow
@@ -22,7 +23,15 @@ from kafkakit.streams.model.dialects.registry import read_metadata
 from kafkakit.streams.model.kkm1.encode import encode_commit
 from kafkakit.streams.model.log_batches import Batch, LogRecord, batches_of, records_of
 from tests.integration.conftest import SandboxCluster
-from tests.integration.stream_clients import OffsetsTransaction, loner, member, poison_pill, produce, until_left
+from tests.integration.stream_clients import (
+    OffsetsTransaction,
+    loner,
+    member,
+    poison_pill,
+    produce,
+    share_member,
+    until_left,
+)
 from tests.integration.test_streams_contract import open_groups
 from tests.invariants.edit_journal import verify_edit_journal
 from tests.rigs.command_line import Home, Ran
@@ -298,4 +307,46 @@ def test_what_is_deleted_comes_back_as_the_bytes_that_were_stored(scene: Scene, 
     verify_edit_journal(Path(json.loads(done.stdout)["journal"]).read_bytes())
     scene.run("undo", "last", "--group", group, "--apply", "--yes")
     assert scene.stored(group) == before
+    assert scene.committed(group) == held
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer", "share"])
+def test_a_group_that_committed_nothing_is_deleted(scene: Scene, protocol: str) -> None:
+    group = f"bare-{protocol}"
+    joins = partial(member, protocol=protocol) if protocol != "share" else share_member
+    with joins(scene.cluster, group, [scene.topic]):
+        deadline = time.monotonic() + 180
+        while getattr(scene.groups.describe([group])[group], "state", None) is not GroupState.STABLE:
+            assert time.monotonic() < deadline, f"group {group} is not stable"
+            time.sleep(0.05)
+        refused = scene.run("delete", group, "--all", "--apply", "--yes", code=2)
+        assert f"group {group} is live" in refused.stderr
+    until_left(scene.groups, group)
+    assert scene.plan("delete", group, "--all")["deletes_group"] is True
+    assert group in {one.group for one in scene.groups.groups()}, "a plan deleted"
+    done = scene.run("delete", group, "--all", "--apply", "--yes", "-o", "json")
+    assert json.loads(done.stdout)["group_deleted"] is True
+    assert group not in {one.group for one in scene.groups.groups()}
+    verify_edit_journal(Path(json.loads(done.stdout)["journal"]).read_bytes())
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_live_group_loses_the_commits_of_a_topic_it_left(scene: Scene, protocol: str) -> None:
+    group, other = f"left-{protocol}", f"left-for-{protocol}"
+    with closing(scene.cluster.open_admin()) as admin:
+        assert admin.create_topic(other, {0: scene.cluster.broker_ids[:1]}, {}) is None
+    scene.span(TopicPartition(other, 0))
+    scene.stick(group)
+    held = scene.committed(group)
+    with member(scene.cluster, group, [other], protocol=protocol):
+        scene.run("delete", group, "--topic", scene.topic, "--apply", "--yes")
+        assert scene.key not in scene.groups.committed(group)
+        refused = scene.run("undo", "last", "--group", group, "--apply", "--yes", code=2)
+        assert f"group {group} is live" in refused.stderr
+    until_left(scene.groups, group)
+    scene.run("undo", "last", "--group", group, "--apply", "--yes")
+    assert scene.committed(group) == held
+    with member(scene.cluster, group, [scene.topic], protocol=protocol):
+        refused = scene.run("delete", group, "--topic", scene.topic, "--apply", "--yes", code=2)
+        assert f"reads topic {scene.topic}" in refused.stderr
     assert scene.committed(group) == held

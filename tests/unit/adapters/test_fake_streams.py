@@ -48,7 +48,9 @@ class FakeRig:
 
     @contextmanager
     def join(self, group: str, topic: str, protocol: str) -> Iterator[None]:
-        self.fake_groups.add_group(group, kind=GroupType(protocol))
+        kept = self.fake_groups.committed(group, stable=False)
+        held = self.fake_groups.add_group(group, kind=GroupType(protocol))
+        held.offsets |= {key: one for key, one in kept.items() if isinstance(one, CommittedOffset)}
         self.fake_groups.join(group, *(TP(topic, p) for p in self.fake_log.places([topic])[topic].leaders))
         yield
         self.fake_groups.leave(group)

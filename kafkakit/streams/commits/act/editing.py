@@ -27,7 +27,9 @@ from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.data import GroupAdmin, LogReader
 from kafkakit.streams.commits.act.reading import Observer, PartitionScope, read_broker_limits
 from kafkakit.streams.commits.decide.editing.decision import (
+    check_left,
     check_quiet,
+    check_removable,
     decide_edit,
     finish_plan,
     refusal_words,
@@ -37,6 +39,7 @@ from kafkakit.streams.commits.decide.editing.decision import (
     undo_plan,
 )
 from kafkakit.streams.commits.decide.editing.edit import (
+    DELETE,
     GRAMMAR,
     CommitChange,
     CommitStanding,
@@ -143,15 +146,16 @@ class EditedCluster:
         journal = self._edits.begin(plan.verb, plan.group)
         return self._carry_out(plan, journal, opening, confirm)
 
-    def journal_to_undo(self, name: str, group: str) -> tuple[EditJournal, EditRecord]:
-        """The journal by its name, or the newest one that can be undone (`last`).
+    def journal_to_undo(self, name: str, group: str | None) -> tuple[EditJournal, EditRecord]:
+        """The journal by its name, or the newest one (of the group, which may have the empty name) that can be undone
+        (`last`).
 
         Raises `RefusedError` for `last` where a newer edit or undo is incomplete or cannot be read.
         """
         if name != "last":
             return self._checked(self._edits.named(name))
-        journal = self._edits.last(group or None)
-        found = self._edits.in_doubt(journal, group or None)
+        journal = self._edits.last(group)
+        found = self._edits.in_doubt(journal, group)
         if found is None:
             return self._checked(journal)
         path, is_damaged = found
@@ -160,9 +164,9 @@ class EditedCluster:
             raise RefusedError(f"the journal of a newer edit is damaged: {path}", hint=hint)
         raise RefusedError(f"a newer edit is incomplete: {path}", hint=self.recovery_commands(path))
 
-    def journal_to_finish(self, name: str, group: str) -> tuple[EditJournal, EditRecord]:
+    def journal_to_finish(self, name: str, group: str | None) -> tuple[EditJournal, EditRecord]:
         """The journal by its name, or the newest one that is unfinished (`last`)."""
-        return self._checked(self._edits.last_unfinished(group or None) if name == "last" else self._edits.named(name))
+        return self._checked(self._edits.last_unfinished(group) if name == "last" else self._edits.named(name))
 
     def reopened(self, journal: EditJournal) -> tuple[EditJournal, EditRecord]:
         """The journal read again under the lock: until it was taken, another process may have added lines."""
@@ -175,7 +179,9 @@ class EditedCluster:
 
     def finish_plan(self, record: EditRecord) -> EditPlan:
         """The plan that writes what an interrupted edit did not."""
-        return finish_plan(record, self._observer.look_at(record.opening.group, record.changes, self._clock.now()))
+        deletes = record.opening.verb == DELETE
+        observed = self._observer.look_at(record.opening.group, record.changes, self._clock.now(), deletes=deletes)
+        return finish_plan(record, observed)
 
     def undo(
         self, journal: EditJournal, record: EditRecord, plan: EditPlan, opening: Opening, confirm: Confirm | None
@@ -199,10 +205,12 @@ class EditedCluster:
     def _carry_out(
         self, plan: EditPlan, journal: EditJournal, opening: Opening | None, confirm: Confirm | None
     ) -> EditOutcome:
-        if not plan.changes:
+        if plan.is_empty:
             return EditOutcome(plan=plan)
         if confirm is not None and not confirm(f"Write this to cluster {self.cluster_id}?"):
             return EditOutcome(plan=plan, declined=True)
+        if not plan.changes:
+            return self._editor.remove_bare_group(plan, journal, opening)
         outcome = self._editor.carry_out(plan, journal, opening)
         if plan.removes_group and not outcome.failed:
             outcome = replace(outcome, group_problem=self._editor.remove_group(plan.group))
@@ -274,6 +282,16 @@ class Editor:
                 f"it is unknown whether the edit was written: {error.message}", hint=self._ways_on(journal.name)
             ) from None
 
+    def remove_bare_group(self, plan: EditPlan, journal: EditJournal, opening: Opening | None) -> EditOutcome:
+        """Delete a group that has no commits; its journal says so, and has nothing that could be undone."""
+        check_removable(plan.group, self._groups.describe([plan.group])[plan.group])
+        if opening is not None:
+            journal.open(opening)
+        problem = self.remove_group(plan.group)
+        verdict = Verdict.NOTHING if problem else Verdict.COMPLETE
+        journal.end(verdict)
+        return EditOutcome(plan=plan, journal=journal.name, verdict=verdict, group_problem=problem)
+
     def remove_group(self, group: str) -> str:
         """Delete a group whose commits are deleted; returns why it is still there, "" when it is gone."""
         try:
@@ -290,12 +308,13 @@ class Editor:
         intent = journal.intend([_change(edit) for edit in edits])
         answers: Answers = {}
         refusal: KafkakitError | None = None
-        # Brokers refuse to delete single commits of the group with the empty name, but delete the group with them.
-        with_group = plan.removes_group and not plan.group
+        # Brokers refuse to delete single commits of the group with the empty name, and those of partitions that are
+        # gone, but delete the group with them.
+        with_group = plan.removes_group and (not plan.group or any(edit.is_gone for edit in edits))
         at_once = len(edits) if with_group else AT_ONCE
         for start in range(0, len(edits), at_once):
             part = edits[start : start + at_once]
-            reported, refusal = self._write_part(plan.group, part, with_group=with_group)
+            reported, refusal = self._write_part(plan, part, with_group=with_group)
             if reported:
                 journal.answered(intent, reported)
                 answers |= reported
@@ -320,27 +339,34 @@ class Editor:
         )
 
     def _write_part(
-        self, group: str, edits: Sequence[PartitionEdit], *, with_group: bool
+        self, plan: EditPlan, edits: Sequence[PartitionEdit], *, with_group: bool
     ) -> tuple[Answers, KafkakitError | None]:
         """Look and write; both again where the coordinator moved in between, for others may have committed there."""
         answers: Answers = {}
         left = edits
         for _ in range(ATTEMPTS):
             try:
-                self._check_as_planned(group, left, is_again=bool(answers))
+                self._check_as_planned(plan, left, is_again=bool(answers))
             except KafkakitError as error:
                 return answers, error
-            answers |= self._write(group, left, with_group=with_group)
+            answers |= self._write(plan.group, left, with_group=with_group)
             left = [edit for edit in left if _moved(answers.get(edit.partition))]
             if not left:
                 break
         return answers, None
 
-    def _check_as_planned(self, group: str, edits: Sequence[PartitionEdit], *, is_again: bool) -> None:
-        check_quiet(group, self._groups.describe([group])[group])
+    def _check_as_planned(self, plan: EditPlan, edits: Sequence[PartitionEdit], *, is_again: bool) -> None:
+        group = plan.group
+        described = self._groups.describe([group])[group]
+        if plan.allows_members:
+            check_left(group, described, {edit.partition.topic for edit in edits})
+        else:
+            check_quiet(group, described)
         places = self._log.places({edit.partition.topic for edit in edits})
         for edit in edits:
             place = places.get(edit.partition.topic)
+            if edit.is_gone and (place is None or edit.partition.partition not in place.leaders):
+                continue
             if place is None or place.topic_id != edit.topic_id:
                 raise RefusedError(f"{edit.partition}: its topic was deleted or recreated since the plan")
         now = settled(group, self._groups.committed(group, [edit.partition for edit in edits]))

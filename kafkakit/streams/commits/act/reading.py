@@ -24,6 +24,7 @@ from kafkakit.core.cluster_facts import (
     ClusterInfo,
     CommittedOffset,
     GroupDescription,
+    GroupState,
     GroupType,
     ItemError,
     LogSpan,
@@ -33,6 +34,7 @@ from kafkakit.core.errors import (
     InterruptedRunError,
     KafkakitError,
     OperationFailedError,
+    RefusedError,
     StopRequested,
     TerminatedRunError,
     TerminationRequested,
@@ -41,13 +43,13 @@ from kafkakit.core.errors import (
 )
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.quantities import epoch_ms
-from kafkakit.core.text import printable, shown_name, some
+from kafkakit.core.text import printable, quote, shown_name, some
 from kafkakit.execution.act.retrier import fetch_answers
 from kafkakit.ports.acting import Clock, Reporter, Screen
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.data import ClusterClients, GroupAdmin, LogReader
 from kafkakit.streams.commits.decide.editing.changes import Observed, SeenPartition
-from kafkakit.streams.commits.decide.editing.decision import check_quiet, settled
+from kafkakit.streams.commits.decide.editing.decision import check_left, check_quiet, check_removable, settled
 from kafkakit.streams.commits.decide.group_look import (
     ALL,
     LIMIT_KEY,
@@ -437,6 +439,7 @@ def _states(look: GroupLook) -> dict[TopicPartition, CommitFacts]:
 
 PARTITION_BYTES = 1 << 20
 FETCH_AT_ONCE = 100
+NO_TOPIC_ID = bytes(16)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -444,7 +447,8 @@ class PartitionScope:
     """Which partitions are edited: `topic` ("": every topic that the group committed for), and its `partitions`.
 
     No partitions named means: those that the group committed for, or with `uncommitted` all that there are. `single`:
-    it has to be one partition. `named`: just these, of any topic, each with the place that names it.
+    it has to be one partition. `named`: just these, of any topic, each with the place that names it. `deletes`: commits
+    are only deleted, of a group that may be live; `with_group`: with the group, which may have none.
     """
 
     topic: str = ""
@@ -452,6 +456,8 @@ class PartitionScope:
     uncommitted: bool = False
     single: bool = False
     named: Mapping[TopicPartition, str] = field(default_factory=dict)
+    deletes: bool = False
+    with_group: bool = False
 
 
 class Observer:
@@ -464,19 +470,42 @@ class Observer:
     def look(self, group: str, scope: PartitionScope, times_ms: Collection[int], now: datetime) -> Observed:
         """The group and the partitions in scope; raises `RefusedError` for a live group, `UsageError` for names that
         do not exist, and `TryLaterError` for an open transaction or an answer that did not come."""
-        description = check_quiet(group, self._groups.describe([group])[group])
-        commits = settled(group, self._groups.committed(group))
-        keys = self._keys(group, scope, commits)
+        reported = self._groups.describe([group])[group]
+        answers = self._groups.committed(group)
+        if scope.with_group:
+            description = check_removable(group, reported)
+        elif scope.deletes:
+            description = check_left(group, reported, (scope.topic,))
+            answers = {key: answer for key, answer in answers.items() if key.topic == scope.topic}
+        else:
+            description = check_quiet(group, reported)
+        commits = settled(group, answers)
+        if scope.with_group:
+            if description.state is GroupState.DEAD and not commits:
+                raise UsageError(f"group {shown_name(group)} does not exist")
+            keys = sorted(commits)
+        else:
+            keys = self._keys(group, scope, commits)
         if scope.single and len(keys) != 1:
             count = f"group {shown_name(group)} committed for {len(keys)}: {some(keys)}"
             hint = "name it: --topic NAME --partition N"
             raise UsageError(f"offsets belong to one partition, and {count}", hint=hint)
-        return self._observed(group, keys, commits, times_ms, now, description)
+        return self._observed(group, keys, commits, times_ms, now, description, scope)
 
-    def look_at(self, group: str, keys: Collection[TopicPartition], now: datetime) -> Observed:
-        """The group and just these partitions, without those of topics that are not there any more."""
-        description = check_quiet(group, self._groups.describe([group])[group])
-        commits = settled(group, self._groups.committed(group))
+    def look_at(
+        self, group: str, keys: Collection[TopicPartition], now: datetime, *, deletes: bool = False
+    ) -> Observed:
+        """The group and just these partitions, without those of topics that are not there any more.
+
+        With `deletes` their commits are only deleted, and the group may be live.
+        """
+        reported = self._groups.describe([group])[group]
+        if deletes:
+            description = check_left(group, reported, {key.topic for key in keys})
+            commits = settled(group, self._groups.committed(group, keys))
+        else:
+            description = check_quiet(group, reported)
+            commits = settled(group, self._groups.committed(group))
         there = self._log.places(sorted({key.topic for key in keys}))
         return self._observed(group, sorted(k for k in keys if k.topic in there), commits, (), now, description)
 
@@ -504,19 +533,15 @@ class Observer:
         self, group: str, scope: PartitionScope, commits: Mapping[TopicPartition, CommittedOffset]
     ) -> list[TopicPartition]:
         if scope.named:
-            there = self._log.places(sorted({key.topic for key in scope.named}))
-            for key, where in scope.named.items():
-                if key.topic not in there:
-                    raise UsageError(f"{where}: topic {printable(key.topic)} does not exist")
-                if key.partition not in there[key.topic].leaders:
-                    raise UsageError(f"{where}: topic {printable(key.topic)} has no partition {key.partition}")
-            return sorted(scope.named)
+            return self._named(scope.named)
         committed = [key for key in commits if scope.topic in ("", key.topic)]
         if not scope.topic:
             if not committed:
                 raise UsageError(f"group {shown_name(group)} committed nothing, so there is nothing to edit")
             return committed
         places = self._log.places([scope.topic]).get(scope.topic)
+        if scope.deletes:
+            self._check_deletable(group, scope.topic, places, committed)
         if places is None:
             raise UsageError(f"topic {printable(scope.topic)} does not exist")
         if unknown := sorted(set(scope.partitions) - set(places.leaders)):
@@ -527,7 +552,29 @@ class Observer:
             return [TopicPartition(scope.topic, number) for number in sorted(places.leaders)]
         if not committed:
             raise UsageError(f"group {shown_name(group)} committed nothing for topic {printable(scope.topic)}")
-        return committed
+        return [key for key in committed if not scope.deletes or places is None or key.partition in places.leaders]
+
+    def _named(self, named: Mapping[TopicPartition, str]) -> list[TopicPartition]:
+        there = self._log.places(sorted({key.topic for key in named}))
+        for key, where in named.items():
+            if key.topic not in there:
+                raise UsageError(f"{where}: topic {printable(key.topic)} does not exist")
+            if key.partition not in there[key.topic].leaders:
+                raise UsageError(f"{where}: topic {printable(key.topic)} has no partition {key.partition}")
+        return sorted(named)
+
+    def _check_deletable(
+        self, group: str, topic: str, places: TopicPlaces | None, committed: Sequence[TopicPartition]
+    ) -> None:
+        """Refuse where none of the commits is for a partition that exists: brokers delete no single ones of those."""
+        leaders = places.leaders if places is not None else {}
+        if committed and all(key.partition not in leaders for key in committed):
+            do = "does" if len(committed) == 1 else "do"
+            what = f"topic {printable(topic)} does not exist" if places is None else f"{some(committed)} {do} not exist"
+            raise RefusedError(
+                f"{what} any more, and brokers delete single commits only for partitions that exist",
+                hint=f"commits delete {quote(group)} --all deletes them with the group, which must have no members",
+            )
 
     def _observed(
         self,
@@ -537,14 +584,23 @@ class Observer:
         times_ms: Collection[int],
         now: datetime,
         description: GroupDescription,
+        scope: PartitionScope | None = None,
     ) -> Observed:
-        places = self._log.places(sorted({key.topic for key in keys}))
-        if gone := sorted({key.topic for key in keys} - set(places)):
+        places = self._log.places(sorted({key.topic for key in keys})) if keys else {}
+        with_group = scope is not None and scope.with_group
+        gone = [key for key in keys if key.topic not in places or key.partition not in places[key.topic].leaders]
+        if gone and not with_group:
             raise UsageError(
-                f"topic {printable(gone[0])} does not exist any more, though the group has commits for it",
+                f"topic {printable(gone[0].topic)} does not exist any more, though the group has commits for it",
                 hint="name the topic that is meant with --topic",
             )
-        spans = self._log.spans(keys)
+        spans = self._log.spans(keys) if keys else {}
+        for key in gone:
+            error = spans[key]
+            if isinstance(error, ItemError) and error.is_denied:
+                raise OperationFailedError(
+                    f"topic {printable(key.topic)} cannot be read: {error}", hint="it needs the right DESCRIBE on it"
+                )
         at = {ms: self._log.offsets_at(dict.fromkeys(keys, ms)) for ms in sorted(set(times_ms))}
         return Observed(
             cluster_id=self._cluster_id,
@@ -552,10 +608,32 @@ class Observer:
             group=description,
             partitions=tuple(
                 self._seen(group, key, commits.get(key), places[key.topic], spans[key], {ms: at[ms][key] for ms in at})
+                if key not in gone
+                else self._gone(group, key, commits.get(key))
                 for key in keys
             ),
             dialects=frozenset(read_metadata(held.metadata, held.offset).dialect for held in commits.values()),
             limit_chars=self._limit_chars,
+            shared=self._shared(description) if with_group else 0,
+        )
+
+    def _shared(self, described: GroupDescription) -> int:
+        if described.type is not GroupType.SHARE:
+            return 0
+        answer = self._groups.share_offsets([described.group])[described.group]
+        return 0 if isinstance(answer, ItemError) else len(answer)
+
+    def _gone(self, group: str, key: TopicPartition, commit: CommittedOffset | None) -> SeenPartition:
+        identity = CommitIdentity(
+            cluster_id=self._cluster_id, topic_id=NO_TOPIC_ID, partition=key.partition, group=group
+        )
+        return SeenPartition(
+            partition=key,
+            identity=identity,
+            span=LogSpan(start=0, stable=0, end=0),
+            committed=commit,
+            reading=None if commit is None else read_metadata(commit.metadata, commit.offset),
+            is_gone=True,
         )
 
     def _seen(

@@ -101,7 +101,7 @@ def asking(ctx: typer.Context, plan: EditPlan, consent: EditConsent) -> Callable
     from kafkakit.streams.commits.report.edits import render_plan
 
     output = cli_context(ctx).output
-    if plan.changes:
+    if not plan.is_empty:
         output.say(render_plan(plan))
     return None if consent.yes else output.ask_typed
 
@@ -327,13 +327,16 @@ def _edit_records(ctx: typer.Context, options: RecordEditOptions, verb: type[Ski
 def delete(
     ctx: typer.Context,
     *,
-    group: options.EditedGroup,
+    group: options.DeletedGroup,
     choice: options.PartitionChoice,
     everything: Annotated[bool, typer.Option("--all", help="All commits of the group, and the group itself.")] = False,
     reason: options.Reason = "",
     consent: options.EditConsent,
 ) -> None:
-    """Delete a group's commits for one topic, or the whole group. The group must have no members.
+    """Delete a group's commits for a topic that it does not read any more, or the whole group.
+
+    With --topic the group may be live, if no member is subscribed to the topic: the brokers decide (Kafka 2.4 and
+    later). With --all it must have no members; groups of every protocol are deleted, also those without commits.
 
     Prints the plan. With --apply it is carried out; the deleted commits, with their metadata, are in the journal, and
     undo commits them again, which also creates the group again. A member that starts without a commit follows its
@@ -359,7 +362,7 @@ def undo(
     ctx: typer.Context,
     *,
     journal: options.JournalName,
-    group: options.OfGroup = "",
+    group: options.OfGroup = None,
     even_if_changed: options.EvenIfChanged = False,
     outside_log: options.OutsideLog = False,
     reason: options.Reason = "",
@@ -397,7 +400,7 @@ def undo(
 
 @with_option_groups
 def finish(
-    ctx: typer.Context, journal: options.JournalName, group: options.OfGroup = "", *, consent: options.EditConsent
+    ctx: typer.Context, journal: options.JournalName, group: options.OfGroup = None, *, consent: options.EditConsent
 ) -> None:
     """Finish an edit that was interrupted: write what is missing, and verify all of it.
 

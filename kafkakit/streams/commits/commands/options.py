@@ -40,7 +40,9 @@ TopicId = Annotated[
 MetadataPartition = Annotated[
     int | None, typer.Option("--partition", metavar="N", min=0, help="The partition.", show_default=False)
 ]
-MetadataGroup = Annotated[str, typer.Option("--group", **GROUP_NAME, help="The group that committed it.")]
+MetadataGroup = Annotated[
+    str | None, typer.Option("--group", **GROUP_NAME, help="The group that committed it.", show_default=False)
+]
 Width = Annotated[
     int | None,
     typer.Option(
@@ -85,7 +87,7 @@ class IdentityOptions:
     cluster_id: ClusterId = ""
     topic_id: TopicId = ""
     partition: MetadataPartition = None
-    group: MetadataGroup = ""
+    group: MetadataGroup = None
 
     @property
     def identity(self) -> CommitIdentity | None:
@@ -93,10 +95,10 @@ class IdentityOptions:
         from kafkakit.core.errors import UsageError
         from kafkakit.streams.model.commit import CommitIdentity, topic_id_bytes
 
-        given = (bool(self.cluster_id), bool(self.topic_id), self.partition is not None, bool(self.group))
+        given = (bool(self.cluster_id), bool(self.topic_id), self.partition is not None, self.group is not None)
         if not any(given):
             return None
-        if self.partition is None or not all(given):
+        if self.partition is None or self.group is None or not all(given):
             raise UsageError(
                 "an identity has four parts",
                 hint="give --cluster-id, --topic-id, --partition and --group, or none of them",
@@ -168,6 +170,7 @@ else:
 EditedGroup = Annotated[
     str, typer.Argument(**GROUP_NAME, help="The group; it must have no members.", show_default=False)
 ]
+DeletedGroup = Annotated[str, typer.Argument(**GROUP_NAME, help="The group.", show_default=False)]
 EditedTopic = Annotated[str, typer.Option("--topic", **TOPIC_NAME, help="The topic.", show_default=False)]
 AllTopics = Annotated[bool, typer.Option("--all-topics", help="All topics that the group has commits for.")]
 Partitions = Annotated[
@@ -200,7 +203,10 @@ Reason = Annotated[
 JournalName = Annotated[
     str, typer.Argument(metavar="JOURNAL", help="The edit's journal, or `last`.", show_default=False)
 ]
-OfGroup = Annotated[str, typer.Option("--group", **GROUP_NAME, help="With `last`: the last edit of this group.")]
+OfGroup = Annotated[
+    str | None,
+    typer.Option("--group", **GROUP_NAME, help="With `last`: the last edit of this group.", show_default=False),
+]
 EvenIfChanged = Annotated[
     bool, typer.Option("--even-if-changed", help="Restore even if another process has committed since.")
 ]
@@ -228,7 +234,8 @@ class PartitionChoice:
 
     def scope_or_all(self, *, everything: bool) -> PartitionScope:
         """The topic's partitions, or with `everything` those of all topics."""
-        return _scope(self.topic, self.partition, all_topics=everything, all_flag="--all")
+        scope = _scope(self.topic, self.partition, all_topics=everything, all_flag="--all")
+        return replace(scope, deletes=True, with_group=everything)
 
 
 def _scope(

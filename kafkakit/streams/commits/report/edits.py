@@ -28,7 +28,7 @@ def render_plan(plan: EditPlan, next_command: str = "") -> str:
     if len(shown) > MOST_SHOWN:
         lines.append(f"and {counted(len(shown) - MOST_SHOWN, 'more partition')}; -o tsv lists all")
     lines += ["", *_sum_lines(plan)]
-    if plan.changes and next_command:
+    if not plan.is_empty and next_command:
         lines += ["Nothing is written yet. To apply exactly this plan:", f"  {printable(next_command)}"]
     return "\n".join(lines)
 
@@ -61,7 +61,7 @@ def plan_report(plan: EditPlan, next_command: str) -> Report:
     """A plan that is not carried out; `next_command` carries out just this one."""
     return Report(
         command=f"streams commits {plan.verb}",
-        data={**plan_data(plan), "next": next_command if plan.changes else None},
+        data={**plan_data(plan), "next": None if plan.is_empty else next_command},
         text=render_plan(plan, next_command),
         columns=COLUMNS,
         rows=rows_of(plan),
@@ -73,7 +73,7 @@ def outcome_report(outcome: EditOutcome, undo: str = "") -> Report:
     return Report(
         command=f"streams commits {outcome.plan.verb}",
         data=outcome_data(outcome),
-        text=render_outcome(outcome, undo if outcome.journal and not outcome.failed else ""),
+        text=render_outcome(outcome, undo if outcome.journal and outcome.results and not outcome.failed else ""),
         columns=COLUMNS,
         rows=rows_of(outcome.plan, outcome.results),
         failure=_failure(outcome),
@@ -84,8 +84,10 @@ def _failure(outcome: EditOutcome) -> OperationFailedError | None:
     if outcome.declined:
         return OperationFailedError("not confirmed, nothing was changed")
     if outcome.group_problem:
+        name = shown_name(outcome.plan.group)
+        are_deleted = f"the commits of group {name} are deleted, the group is not"
         return OperationFailedError(
-            f"the commits of group {shown_name(outcome.plan.group)} are deleted, the group is not: "
+            f"{are_deleted if outcome.plan.changes else f'group {name} is not deleted'}: "
             f"{printable(outcome.group_problem)}",
             hint="Kafka deletes a group without members and commits by itself",
         )
@@ -104,6 +106,7 @@ def plan_data(plan: EditPlan) -> dict[str, object]:
     return {
         **attributes(plan, "verb cluster_id group taken_at fingerprint words request_id undoes limit_chars"),
         "changes": len(plan.changes),
+        "deletes_group": plan.removes_group,
         "delivered_again": plan.reopened,
         "passed": plan.passed,
         "partitions": [_edit_data(edit) for edit in plan.edits],
@@ -171,8 +174,10 @@ def _edit_lines(edit: PartitionEdit) -> list[str]:
 
 def _sum_lines(plan: EditPlan) -> list[str]:
     changes = len(plan.changes)
-    if not changes:
+    if plan.is_empty:
         return ["Nothing changes."]
+    if not changes:
+        return ["The group is deleted.", f"Plan {plan.fingerprint}."]
     words = [f"{changes} of {counted(len(plan.edits), 'commit')} change{'s' if changes == 1 else ''}"]
     words.append(f"at most {counted(plan.reopened, 'record')} delivered again")
     words.append(f"{counted(plan.passed, 'offset')} not delivered any more")

@@ -57,7 +57,8 @@ class SeenPartition:
     """One partition: its commit as the broker stores it (None: none), what that means, and its log.
 
     `offset_at` holds the first offset at or after each time in ms that was asked for (None: no such record), and
-    `time_at` record times in ms by offset, as far as they were read.
+    `time_at` record times in ms by offset, as far as they were read. `is_gone`: the topic or the partition does not
+    exist any more; its log is empty then.
     """
 
     partition: TopicPartition
@@ -67,6 +68,7 @@ class SeenPartition:
     reading: Reading | None = None
     offset_at: Mapping[int, int | None] = field(default_factory=dict)
     time_at: Mapping[int, int] = field(default_factory=dict)
+    is_gone: bool = False
 
     @property
     def state(self) -> CommitState | None:
@@ -378,7 +380,10 @@ def _joined(marks: Iterable[Mark]) -> tuple[Mark, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observed:
-    """One group at `taken_at`. `dialects` are those of all its commits; `limit_chars` is what the brokers accept."""
+    """One group at `taken_at`. `dialects` are those of all its commits; `limit_chars` is what the brokers accept.
+
+    `shared` counts the partitions that a share group has state for.
+    """
 
     cluster_id: str
     taken_at: datetime
@@ -386,6 +391,7 @@ class Observed:
     partitions: tuple[SeenPartition, ...]
     dialects: frozenset[str]
     limit_chars: int
+    shared: int = 0
 
     def with_times(self, times: Mapping[TopicPartition, Mapping[int, int]]) -> "Observed":
         """Add the record times of more offsets."""

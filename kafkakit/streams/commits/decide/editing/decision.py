@@ -4,7 +4,7 @@ A group may be edited only while it has no members. An edit is undone, or finish
 its journal and the commits of now.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 
@@ -12,7 +12,7 @@ from kafkakit.core.cluster_facts import CommittedOffset, GroupDescription, Group
 from kafkakit.core.errors import OperationFailedError, RefusedError, TryLaterError
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.quantities import counted
-from kafkakit.core.text import printable, shown_name
+from kafkakit.core.text import printable, shown_name, some
 from kafkakit.streams.commits.decide.editing.changes import (
     Observed,
     SeenPartition,
@@ -37,6 +37,7 @@ from kafkakit.streams.commits.decide.editing.edit import (
     Reset,
     Skip,
     Translate,
+    Verb,
     Verdict,
     same_commit,
     verb_name,
@@ -76,10 +77,28 @@ def decide_edit(observed: Observed, request: EditRequest, words: Iterable[str] =
         taken_at=observed.taken_at,
         limit_chars=observed.limit_chars,
         edits=tuple(edits),
-        words=tuple(words),
+        words=(*words, *_deletion_words(request.verb, observed)),
         request_id=request.verb.request_id if isinstance(request.verb, Replay) else None,
         removes_group=isinstance(request.verb, Delete) and request.verb.whole_group,
     )
+
+
+def _deletion_words(verb: Verb, observed: Observed) -> tuple[str, ...]:
+    """What a deletion is about beside commits: a group without any, the state of a share group, a live group."""
+    if not isinstance(verb, Delete):
+        return ()
+    group = observed.group
+    if not verb.whole_group:
+        if not is_live(group):
+            return ()
+        return (
+            f"the group is live ({counted(len(group.members), 'member')}): brokers refuse if a member is subscribed to "
+            "the topic",
+        )
+    if group.type is GroupType.SHARE:
+        places = counted(observed.shared, "partition")
+        return (f"a share group: its state for {places} is deleted with it, and undo cannot restore that",)
+    return () if observed.partitions else ("the group has no commits: only the group itself is deleted",)
 
 
 def times_wanted(plan: EditPlan) -> Mapping[TopicPartition, frozenset[int]]:
@@ -153,6 +172,8 @@ def _edit(seen: SeenPartition, observed: Observed, request: EditRequest) -> Part
 def _deletion(seen: SeenPartition) -> PartitionEdit:
     if seen.committed is None:
         return replacing(seen, None, "has no commit, so there is nothing to delete")
+    if seen.is_gone:
+        return replacing(seen, None, "the partition does not exist any more: undo cannot restore its commit")
     pending = OffsetRanges.of([(seen.span.start, seen.span.end)]).minus(_done(seen.state))
     return replacing(
         seen,
@@ -383,6 +404,7 @@ def replacing(seen: SeenPartition, after: CommittedOffset | None, note: str = ""
         state_before=seen.state,
         state_after=found.state if found else None,
         notes=(note,) if note else (),
+        is_gone=seen.is_gone,
     )
     return replace(
         edit,
@@ -411,25 +433,83 @@ LIVE_ANSWERS = {
 def check_quiet(group: str, reported: GroupDescription | ItemError) -> GroupDescription:
     """The description of a group without members; raises `RefusedError` for a live one and for share groups, and
     `TryLaterError` or `OperationFailedError` where the coordinator gives no description."""
-    name = shown_name(group)
-    if isinstance(reported, ItemError):
-        words = f"group {name} cannot be described: {reported}"
-        raise TryLaterError(words) if reported.retriable else OperationFailedError(words)
-    if reported.type is GroupType.SHARE:
-        raise RefusedError(f"group {name} is a share group: brokers keep its state, not commits")
-    if reported.members or reported.state not in QUIET:
-        clients = sorted({printable(f"{member.client_id}{member.host}") for member in reported.members})
-        named = f": {', '.join(clients[:MOST_NAMED])}" if clients else ""
+    described = check_keeps_commits(group, reported)
+    if is_live(described):
         raise RefusedError(
-            f"group {name} is live ({reported.state}, {counted(len(reported.members), 'member')}{named})",
-            hint="stop its members first; a live group would write over the edit",
+            _live_words(described), hint="stop its members first; a live group would write over the edit"
         )
+    return described
+
+
+def check_removable(group: str, reported: GroupDescription | ItemError) -> GroupDescription:
+    """The description of a group, of any protocol, that Kafka deletes: one without members; raises as `check_quiet`."""
+    described = _described(group, reported)
+    if is_live(described):
+        raise RefusedError(
+            _live_words(described), hint="stop its members first; Kafka deletes only groups without members"
+        )
+    return described
+
+
+def check_left(group: str, reported: GroupDescription | ItemError, topics: Collection[str]) -> GroupDescription:
+    """The description of a group whose commits for these topics may be deleted, even while it is live (KIP-496).
+
+    Raises `RefusedError` if a member holds partitions of one of them. A member may be subscribed without holding any:
+    only the coordinator knows, and refuses then.
+    """
+    described = check_keeps_commits(group, reported)
+    for topic in sorted(topics):
+        held_by = sorted(
+            {
+                printable(f"{member.client_id}{member.host}")
+                for member in described.members
+                if any(place.topic == topic for place in member.partitions)
+            }
+        )
+        if held_by:
+            raise RefusedError(
+                f"{_live_words(described)} and reads topic {printable(topic)} (assigned to {some(held_by)})",
+                hint="stop its members first, or have them subscribe to other topics",
+            )
+    return described
+
+
+def check_keeps_commits(group: str, reported: GroupDescription | ItemError) -> GroupDescription:
+    """The description of a group that keeps commits, live or not; raises as `check_quiet` otherwise."""
+    described = _described(group, reported)
+    if described.type is GroupType.SHARE:
+        raise RefusedError(
+            f"group {shown_name(group)} is a share group: brokers keep its state, not commits",
+            hint="delete its state for one topic with Kafka's kafka-share-groups.sh --delete-offsets --topic; "
+            "commits delete --all deletes the group without members",
+        )
+    return described
+
+
+def is_live(described: GroupDescription) -> bool:
+    """The group has members, or is about to."""
+    return bool(described.members) or described.state not in QUIET
+
+
+def _described(group: str, reported: GroupDescription | ItemError) -> GroupDescription:
+    if isinstance(reported, ItemError):
+        words = f"group {shown_name(group)} cannot be described: {reported}"
+        raise TryLaterError(words) if reported.retriable else OperationFailedError(words)
     return reported
+
+
+def _live_words(described: GroupDescription) -> str:
+    clients = sorted({printable(f"{member.client_id}{member.host}") for member in described.members})
+    named = f": {', '.join(clients[:MOST_NAMED])}" if clients else ""
+    members = counted(len(described.members), "member")
+    return f"group {shown_name(described.group)} is live ({described.state}, {members}{named})"
 
 
 def refusal_words(error: ItemError) -> str:
     """A coordinator's refusal to delete, with what to do about it."""
     reason = LIVE_ANSWERS.get(error.name)
+    if error.name == "UnknownTopicOrPartitionError":
+        return f"{error}: brokers delete commits only for partitions that exist"
     return str(error) if reason is None else f"{error}: {reason}; stop the members first"
 
 

@@ -102,7 +102,7 @@ class Translate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delete:
-    """Delete commits; with `whole_group` the group itself, too."""
+    """Delete commits; with `whole_group` also the group itself."""
 
     whole_group: bool = False
 
@@ -138,6 +138,7 @@ def times_of(verb: Verb) -> tuple[int, ...]:
 
 
 FINGERPRINT_CHARS = 12
+DELETE = verb_name(Delete())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,7 +146,8 @@ class PartitionEdit:
     """One partition's change; `before` and `after` are commits as the broker stores them, None for none.
 
     `reopened` are offsets that were done and will be pending, `passed` those that were pending and will be done, both
-    as far as the log holds them. `forgotten` counts acknowledgements lost because the payload would not fit.
+    as far as the log holds them. `forgotten` counts acknowledgements lost because the payload would not fit. `is_gone`:
+    the topic or the partition does not exist any more.
     """
 
     partition: TopicPartition
@@ -161,6 +163,7 @@ class PartitionEdit:
     forgotten: int = 0
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    is_gone: bool = False
 
     @property
     def is_change(self) -> bool:
@@ -191,6 +194,16 @@ class EditPlan:
     def changes(self) -> tuple[PartitionEdit, ...]:
         """The partitions whose commit becomes another one."""
         return tuple(edit for edit in self.edits if edit.is_change)
+
+    @property
+    def is_empty(self) -> bool:
+        """Nothing is to be written, and no group to be deleted."""
+        return not self.changes and not self.removes_group
+
+    @property
+    def allows_members(self) -> bool:
+        """The group may be live: brokers delete its commits for topics that no member is subscribed to (KIP-496)."""
+        return self.verb == DELETE and not self.removes_group
 
     @property
     def fingerprint(self) -> str:
