@@ -201,16 +201,18 @@ def _report(
 TOPIC_COLUMNS = ("name", "partitions", "replication", "state")
 
 
-def created_report(request: CreateRequest, *, is_done: bool) -> Report:
-    """The new topic, or what a dry run would create."""
+def created_report(request: CreateRequest, *, is_done: bool, notes: Sequence[str] = ()) -> Report:
+    """The new topic, or what a dry run would create; `notes` are about its placement."""
     topic = dict(request.topic or {})
     state = "created" if is_done else "planned"
     parts = counted(topic["partitions"], "partition")
     words = f"{topic['name']}: {parts}, {counted(topic['replication'], 'replica')} of each"
     return Report(
         command="registry create",
-        data={"topic": topic, "state": state},
-        text=f"created topic {words}\n" if is_done else f"would create topic {words}\n",
+        data={"topic": topic, "state": state, "notes": tuple(notes)},
+        text=text_of(
+            [f"created topic {words}" if is_done else f"would create topic {words}", *(f"note: {one}" for one in notes)]
+        ),
         columns=TOPIC_COLUMNS,
         rows=((topic["name"], topic["partitions"], topic["replication"], state),),
     )

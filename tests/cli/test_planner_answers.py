@@ -172,3 +172,39 @@ def test_options_without_their_goal_are_refused(home: Home, words: tuple[str, ..
     put(home, cluster())
     ran = home.run("topicmappr", "rebalance", "--topics", "a", "--brokers", "-1", "--snapshot", "s.json", *words)
     assert (ran.code, message in ran.stderr) == (2, True)
+
+
+RACKLESS = "brokers 3, 4 have no rack, others have one: copies there may share a rack with any other; set broker.rack"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("rebalance", "--topics", "t", "--brokers", "-2"),
+        ("scale", "--topics", "t", "--brokers", "-2"),
+        ("add-brokers", "--topics", "t", "--brokers", "4", "--best-effort"),
+        ("drain", "--brokers", "1"),
+        ("repair",),
+        ("fix-racks",),
+        ("place", "new", "--partitions", "2", "--replication", "2"),
+        ("replan", "p.json"),
+    ],
+    ids=lambda words: words[0],
+)
+def test_brokers_without_a_rack_are_named_in_one_wording(tmp_path: Path, words: tuple[str, ...]) -> None:
+    home = Home(tmp_path)
+    snapshot = json.loads((CASES / "rackless.json").read_text())
+    path = tmp_path / "rackless.json"
+    path.write_text(json.dumps(snapshot))
+    if words[0] == "replan":
+        plan = str(tmp_path / "p.json")
+        done = home.run("topicmappr", "drain", "--brokers", "1", "--snapshot", str(path), "--plan", plan)
+        assert done.code == 0, done.stderr
+        words = ("replan", plan)
+    ran = home.run("topicmappr", *words, "--snapshot", str(path))
+    assert f"note: {RACKLESS}\n" in ran.stdout + ran.stderr, ran.stdout + ran.stderr
+    for broker in snapshot["brokers"]:
+        broker["rack"] = None
+    path.write_text(json.dumps(snapshot))
+    ran = home.run("topicmappr", *words, "--snapshot", str(path))
+    assert RACKLESS not in ran.stdout + ran.stderr, "no broker has a rack, so none lacks it"

@@ -49,6 +49,14 @@ def create(desk: StreamDesk, *words: str) -> None:
     desk.done("create", "orders", "--lanes", "live,dlq", "--partitions", "2", "--yes", *words)
 
 
+def test_a_stream_names_brokers_that_have_no_rack(desk: StreamDesk) -> None:
+    words = ("create", "orders", "--partitions", "3", "--dry-run")
+    assert "no rack" not in desk.done(*words).stdout
+    desk.cluster.brokers[2].rack = None
+    assert "\nnote: broker 2 has no rack, others have one: copies there may share" in desk.done(*words).stdout
+    assert len(desk.done(*words, "-o", "json").json["notes"]) == 1
+
+
 def test_a_stream_is_created_with_a_topic_for_each_lane(desk: StreamDesk) -> None:
     words = ("--partitions", "4,dlq=2", "--retention", "7d,dlq=-1", "--topics-config", "dlq:min.insync.replicas=2")
     dry = desk.done("create", "orders", *words, "--dry-run", "-o", "json")

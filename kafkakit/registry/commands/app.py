@@ -357,10 +357,10 @@ def create(
     cli = cli_context(ctx)
     request = topic.request(name)
     with registry.open(cli, read_only=consent.dry_run) as client:
-        topic.check(client, request)
+        notes = topic.check(client, request)
         if not consent.dry_run:
             client.create_topic(request)
-    return finish(cli, created_report(request, is_done=not consent.dry_run))
+    return finish(cli, created_report(request, is_done=not consent.dry_run, notes=notes))
 
 
 @with_option_groups

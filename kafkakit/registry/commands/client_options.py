@@ -334,8 +334,10 @@ class NewTopicOptions:
         read_creation(request)
         return request
 
-    def check(self, client: RegistryClient, request: CreateRequest) -> None:
-        """Raise `UsageError` where the topic exists, or where too few brokers may hold it."""
+    def check(self, client: RegistryClient, request: CreateRequest) -> tuple[str, ...]:
+        """Notes about the placement; raises `UsageError` where the topic exists, or too few brokers may hold it."""
+        from kafkakit.placement.group_rule import rackless_note
+
         name = str(request.topic and request.topic["name"])
         if name in client.topic_names():
             raise UsageError(f"topic {name} exists already")
@@ -345,6 +347,8 @@ class NewTopicOptions:
             raise UsageError(f"not alive, or without the tags: broker {', '.join(map(str, wrong))}")
         if len(fit) < self.replication:
             raise UsageError(f"{len(fit)} brokers may hold the topic: too few for {self.replication} replicas")
+        every = client.brokers() if request.target_broker_tags else brokers
+        return rackless_note(fit, {broker.id: broker.rack for broker in every.values()})
 
 
 def existing_topic(client: RegistryClient, name: str) -> TopicEntry:

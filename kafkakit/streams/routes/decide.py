@@ -20,6 +20,7 @@ from kafkakit.core.lease import VALUE_LIMIT_BYTES
 from kafkakit.core.model import ClusterSnapshot, Partition, Topic, TopicPartition
 from kafkakit.core.quantities import counted, parse_duration, parse_rate
 from kafkakit.core.selection import BrokerList
+from kafkakit.placement.group_rule import rackless_note
 from kafkakit.streams.model.route import Lane, Route, Segment, partitions_of, problem_of, topic_name
 from kafkakit.topicmappr.api import NO_CONSTRAINTS, PlaceRequest, TagConstraints, answered, decide_place
 
@@ -49,12 +50,16 @@ class PlacementScope:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedTopic:
-    """The topic of a new lane; `lists` are its replica lists, empty where an empty topic like it is there already."""
+    """The topic of a new lane; `lists` are its replica lists, empty where an empty topic like it is there already.
+
+    `notes` are about the placement.
+    """
 
     shape: LaneShape
     topic: str
     replication: int
     lists: tuple[tuple[int, ...], ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def is_there(self) -> bool:
@@ -159,7 +164,8 @@ def plan_topics(
             min_rack_ids=racks if racks < replication else 0,
         )
         lists = decide_place(snapshot, answered(request, snapshot)).lists
-        planned.append(replace(wanted, lists=lists))
+        notes = rackless_note({b for row in lists for b in row}, {b.id: b.rack for b in snapshot.brokers})
+        planned.append(replace(wanted, lists=lists, notes=notes))
         partitions = tuple(Partition(partition=n, replicas=row) for n, row in enumerate(lists))
         snapshot = replace(snapshot, topics=(*snapshot.topics, Topic(name=name, partitions=partitions)))
     return tuple(planned)

@@ -160,9 +160,14 @@ DELETED_COLUMNS = ("topic", "cluster", "result")
 def plan_lines(planned: Sequence[PlannedTopic], leftovers: Sequence[str] = ()) -> list[str]:
     """The topics that are created or adopted, as lines."""
     lines = text_table(COLUMNS, map(_row, planned)).splitlines()
+    lines += [f"note: {note}" for note in _notes(planned)]
     if leftovers:
         lines.append(f"not part of the stream, maybe left by an earlier run: {', '.join(leftovers)}")
     return lines
+
+
+def _notes(planned: Sequence[PlannedTopic]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(note for each in planned for note in each.notes))
 
 
 def created_report(
@@ -188,6 +193,7 @@ def created_report(
                 dict(record, replicas=each.lists) for record, each in zip(records(COLUMNS, rows), planned, strict=True)
             ],
             "leftovers": tuple(leftovers),
+            "notes": _notes(planned),
             "route": None if route is None else plain_value(route),
         },
         text=text_of([f"stream {stream} on cluster {cluster_id}", said, "", *plan_lines(planned, leftovers)]),

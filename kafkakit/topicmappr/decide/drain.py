@@ -18,7 +18,14 @@ from kafkakit.core.selection import BrokerList
 from kafkakit.core.text import some
 from kafkakit.placement.by_size.layout import Disks
 from kafkakit.placement.group_rooms import Grouping
-from kafkakit.placement.group_rule import NONE_CLOSED, ClosedBrokers, GroupRule, racks_to_spread, refuse_both_rules
+from kafkakit.placement.group_rule import (
+    NONE_CLOSED,
+    ClosedBrokers,
+    GroupRule,
+    rackless_note,
+    racks_to_spread,
+    refuse_both_rules,
+)
 from kafkakit.placement.log_dirs_balance import HomelessCopy
 from kafkakit.placement.openings import Alike, BrokerPool, fill_openings, group_openings, pool_of, replace_replicas
 from kafkakit.placement.problem import PlaceBy, PlacementProblem, PlannedPartition, set_stranded_apart, stranded_warning
@@ -45,7 +52,6 @@ from kafkakit.topicmappr.decide.scope import (
     TagConstraints,
     TopicScope,
     pinned_indices,
-    rackless_note,
     scope_of,
 )
 from kafkakit.topicmappr.decide.storage import Sizes, storage_of

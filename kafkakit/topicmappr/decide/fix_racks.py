@@ -15,7 +15,14 @@ from kafkakit.core.selection import BrokerList
 from kafkakit.core.text import some
 from kafkakit.placement.group_repairs import Need, NoRepair, Repair, Repairs, TagRepair, tag_repair
 from kafkakit.placement.group_rooms import Grouping, Room, TagSteps
-from kafkakit.placement.group_rule import NONE_CLOSED, ClosedBrokers, GroupRule, TagRules, refuse_both_rules
+from kafkakit.placement.group_rule import (
+    NONE_CLOSED,
+    ClosedBrokers,
+    GroupRule,
+    TagRules,
+    rackless_note,
+    refuse_both_rules,
+)
 from kafkakit.placement.log_dirs_balance import HomelessCopy
 from kafkakit.placement.openings import (
     LEVEL_PRICE,
@@ -239,8 +246,7 @@ def _notes(problem: RackProblem) -> tuple[str, ...]:
     alone = len(problem.standing) == 1
     fate = "breaks the rule and stays as it is" if alone else "break the rule and stay as they are"
     notes = [*budgets.pinned_note(problem.standing, fate)]
-    if loose := problem.grouping.receivers.get(None):
-        notes.append(f"brokers {some(loose)} have no rack: they conflict with no other broker and count as no rack")
+    notes += rackless_note(problem.grouping.receivers.get(None, ()), problem.pool.racks)
     if problem.pool.closed:
         closed = some(sorted(problem.pool.closed))
         notes.append(f"brokers {closed} take no new copies: all their log dirs are cordoned or broken")

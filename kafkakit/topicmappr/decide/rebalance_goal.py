@@ -47,7 +47,14 @@ from kafkakit.placement.by_size.tightening import (
     tightest_relaxed,
     why_not,
 )
-from kafkakit.placement.group_rule import NONE_CLOSED, ClosedBrokers, GroupRule, TagRules, racks_to_spread
+from kafkakit.placement.group_rule import (
+    NONE_CLOSED,
+    ClosedBrokers,
+    GroupRule,
+    TagRules,
+    rackless_note,
+    racks_to_spread,
+)
 from kafkakit.placement.leaders import NO_LEADER, LeaderLimits, leaders_within
 from kafkakit.placement.openings import pool_of
 from kafkakit.placement.problem import (
@@ -374,10 +381,12 @@ class BalanceInputs:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Of brokers that the goal leaves out."""
+        """Of brokers that the goal leaves out, and of brokers without a rack that may take copies."""
+        bare = rackless_note([b for b in self.change.targets if b not in self.out.receivers], self.racks)
         if not self.left_out:
-            return ()
-        return (f"left out of the goal, since they cannot come nearer to it: brokers {some(sorted(self.left_out))}",)
+            return bare
+        left = some(sorted(self.left_out))
+        return (*bare, f"left out of the goal, since they cannot come nearer to it: brokers {left}")
 
     @property
     def warnings(self) -> tuple[str, ...]:

@@ -42,7 +42,7 @@ from kafkakit.placement.by_size.proof import argument_of, proof_of
 from kafkakit.placement.by_size.slots import SlotTable
 from kafkakit.placement.by_size.tightening import at_deviation, tightest_relaxed, why_not
 from kafkakit.placement.group_rooms import Grouping
-from kafkakit.placement.group_rule import ClosedBrokers
+from kafkakit.placement.group_rule import ClosedBrokers, rackless_note
 from kafkakit.placement.log_dirs_balance import HomelessCopy
 from kafkakit.placement.minimal import substitute
 from kafkakit.placement.openings import fill_openings, group_openings, pool_of
@@ -227,6 +227,7 @@ def _assembled(
     stranded = [_planned(places.rows[i], places.rows[i].live) for i in sorted(places.stranded)]
     foreign = len(situation.rows) - len(ours)
     notes = [f"replanned from {identity_of(plan)}", *solved.notes]
+    notes += rackless_note(places.receivers, places.racks)
     if situation.arrived:
         others = ", ".join(map(str, situation.arrived[:8])) + (" and more" if len(situation.arrived) > 8 else "")
         notes.append(f"live broker(s) {others} have no part in this plan; a new plan could use them")

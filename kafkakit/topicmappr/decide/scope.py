@@ -155,18 +155,6 @@ def _planned(
     )
 
 
-def rackless_note(receivers: Collection[int], racks: Mapping[int, str | None]) -> tuple[str, ...]:
-    """Names the brokers that may take copies and have no rack, if others of the cluster have one."""
-    bare = sorted(b for b in receivers if not racks.get(b))
-    if not bare or not any(racks.values()):
-        return ()
-    one = len(bare) == 1
-    return (
-        f"{'broker' if one else 'brokers'} {some(bare)} {'has' if one else 'have'} no rack, others have one: "
-        f"copies there may share a rack with any other; set broker.rack",
-    )
-
-
 def _refuse_moving(snapshot: ClusterSnapshot, listed: Sequence[tuple[TopicPartition, Partition]]) -> None:
     running = {TopicPartition(r.topic, r.partition) for r in snapshot.reassignments}
     moving = sorted(key for key, p in listed if key in running or p.adding or p.removing)
