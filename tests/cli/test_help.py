@@ -154,3 +154,69 @@ def walk(root: Any) -> Iterator[tuple[str, Any]]:
             yield words, command
         else:
             waiting += [(f"{words} {name}", child) for name, child in children.items()]
+
+
+CHANGES = """
+reassign: abort apply cleanup resume rollback
+config: abort apply resume rollback
+broker: decommission drain rejoin replace
+registry: apply create delete import-labels tag untag
+streams: balance create delete evacuate link move repartition
+streams bombs: quarantine
+streams commits: delete finish reject replay reset skip translate unack undo
+streams dlq: purge replay
+streams failover: abort back reclaim rehearse run
+streams lane: add pause quota remove resume rules
+"""
+ASK_NOTHING = """
+reassign: close continue pause throttle
+autothrottle: once remove run set
+metricsfetcher: fetch
+registry: cleanup migrate serve
+streams assigner: drain run
+streams dlq: copy
+streams failover: certify resume retire
+"""  # services and what timers run; requests to a run that was confirmed when it began; records of kafkakit's own
+READ_CLUSTERS = """
+topicmappr: add-brokers audit check drain explain fix-racks frontier leaders place rebalance rebalance-dirs rebuild
+topicmappr: repair replan scale set-replication
+reassign: list simulate status verify
+config: diff history plan watch
+autothrottle: explain show simulate unit
+metricsfetcher: show unit
+registry: brokers history mappings topics translate-offsets unmapped
+streams: history list pathway reconcile resolve show topology verify-drain
+streams assigner: explain show simulate
+streams bombs: scan watch
+streams commits: decode diff encode explain limits show verify watch
+streams dlq: list show
+streams failover: history plan status
+streams lag: check once serve share-groups watch
+streams lane: list route
+streams records: show
+audit: all bombs cancel capacity diff drift fetch fixes hotspots lag list logs metrics mirror report retention segments
+audit: status unit
+fleet: collect segments synth
+profile: check list show use
+"""
+SANDBOXES_AND_SELF = "sandbox: demo down env exec kill load restart status up\nstreams: demo\n"
+ALONE = {"lint", "snapshot", "doctor", "version", "completion"}
+
+
+def _listed(text: str) -> set[str]:
+    lines = (line.split(": ") for line in text.split("\n") if line)
+    return {f"{group} {name}" for group, names in lines for name in names.split()}
+
+
+def test_every_command_that_changes_a_cluster_has_one_grammar_of_consent(home: Home) -> None:
+    """It shows what it would do and asks; --yes answers, --dry-run only shows."""
+    every = {one["words"]: one for one in home.run("--help-json", "-o", "json").json["commands"]}
+    changes = _listed(CHANGES)
+    others = _listed(ASK_NOTHING) | _listed(READ_CLUSTERS) | _listed(SANDBOXES_AND_SELF) | ALONE
+    assert changes | others == set(every), "a new command belongs into one of the lists"
+    assert changes & others == set()
+    for words, one in every.items():
+        names = {name for option in one["options"] for name in option["names"]}
+        assert {"--yes", "--dry-run"} <= names or words not in changes, words
+        assert "--yes" not in names or words in changes, f"{words} has --yes: it asks"
+        assert "--apply" not in names or words == "registry import-labels", f"{words}: an old style that shows"

@@ -201,7 +201,7 @@ def test_a_plain_group_passes_the_batch(desk: BombDesk) -> None:
     ran = desk.run("quarantine", "orders", *P0, "--offsets", "200", "--group", "pay", "--yes")
     assert ran.code == 0, ran.stderr
     assert (desk.commit().offset, desk.commit().metadata) == (300, "")
-    assert "undo last --group pay --apply" in ran.stdout
+    assert "streams commits undo last --group pay\n" in ran.stdout
     assert len(desk.files()) == 2
     undone = desk.home.run("--profile", "p", "streams", "commits", "undo", "last", "--group", "pay", "--apply", "--yes")
     assert undone.code == 0, undone.stderr

@@ -48,7 +48,7 @@ def journals(desk: Desk) -> list[Path]:
 
 def test_a_plan_shows_what_becomes_of_each_record_and_the_command_that_applies_it(desk: Desk) -> None:
     desk.seed(pill())
-    ran = desk.run("skip", GROUP, *P0, "--offsets", "60")
+    ran = desk.run("skip", GROUP, *P0, "--offsets", "60", "--dry-run")
     assert (ran.code, ran.stderr) == (0, "")
     plan = re.search(r"--expect ([0-9a-f]{12})\n", ran.stdout)
     assert plan is not None
@@ -64,7 +64,7 @@ def test_a_plan_shows_what_becomes_of_each_record_and_the_command_that_applies_i
         "Together: 1 of 1 commit changes, at most 0 records delivered again, 1 offset not delivered any more.\n"
         f"Plan {plan[1]}.\n"
         "Nothing is written yet. To apply exactly this plan:\n"
-        "  kafkakit --profile p streams commits skip pay --offsets 60 --topic orders --partition 0 --apply "
+        "  kafkakit --profile p streams commits skip pay --offsets 60 --topic orders --partition 0 "
         f"--expect {plan[1]}\n"
     )
 
@@ -80,33 +80,39 @@ def test_a_plan_alone_leaves_no_file_and_cannot_write(desk: Desk) -> None:
         ("replay", GROUP, *P0, "--offsets", "10-20"),
         ("translate", GROUP, "--all-topics", "--to", "plain"),
     ):
-        ran = desk.run(*words)
-        assert (ran.code, ran.stderr) == (0, ""), words
-        assert "Nothing is written yet" in ran.stdout
+        for more in ((), ("--apply",), ("--yes",)):  # a dry run is one, whatever else is given
+            ran = desk.run(*words, "--dry-run", *more)
+            assert (ran.code, ran.stderr) == (0, ""), words
+            assert "Nothing is written yet" in ran.stdout
     assert dict(stored(desk)) == before
     assert not desk.home.state.exists()
 
 
-def test_apply_needs_somebody_to_ask_or_yes(desk: Desk) -> None:
+@pytest.mark.parametrize("old", [(), ("--apply",)])
+def test_an_edit_needs_somebody_to_ask_or_yes(desk: Desk, old: tuple[str, ...]) -> None:
     desk.seed(pill())
-    ran = desk.run("skip", GROUP, *P0, "--offsets", "60", "--apply")
+    words = ("skip", GROUP, *P0, "--offsets", "60", *old)
+    ran = desk.run(*words)
     assert (ran.code, ran.stdout) == (2, "")
-    assert "pass --yes" in ran.stderr
-    assert desk.run("skip", GROUP, *P0, "--offsets", "60", "--yes").code == 2
-    assert desk.groups.commits == []
+    assert "not delivered any more: 60" in ran.stderr, "the plan comes before the question"
+    assert "pass --yes to do it, or --dry-run to see what would be done" in ran.stderr
+    assert (desk.groups.commits, journals(desk)) == ([], [])
+    assert "above the highest" in desk.run("skip", GROUP, *P0, "--offsets", "9" * 19, *old).stderr
+    assert desk.run(*words, "--yes").code == 0
+    assert state(desk).base == 160
 
 
 def test_a_person_is_shown_the_plan_and_asked(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(CliContext, "input_allowed", True)
     desk.seed(pill())
-    no = desk.home.run("--profile", "p", "streams", "commits", "skip", GROUP, *P0, "--offsets", "60", "--apply",
+    no = desk.home.run("--profile", "p", "streams", "commits", "skip", GROUP, *P0, "--offsets", "60",
                        stdin="no\n")  # fmt: skip
     assert no.code == 1
     assert "not delivered any more: 60" in no.stderr
     assert "Write this to cluster fake-cluster?" in no.stderr
     assert no.stdout == "cluster fake-cluster (profile p)\nskip for group pay: not confirmed, nothing was changed\n"
     assert desk.groups.commits == []
-    yes = desk.home.run("--profile", "p", "streams", "commits", "skip", GROUP, *P0, "--offsets", "60", "--apply",
+    yes = desk.home.run("--profile", "p", "streams", "commits", "skip", GROUP, *P0, "--offsets", "60",
                         stdin="yes\n")  # fmt: skip
     assert yes.code == 0
     assert state(desk).base == 160
@@ -122,24 +128,24 @@ def test_skip_then_undo_restores_every_character(desk: Desk) -> None:
     assert done.code == 0
     (journal,) = journals(desk)
     assert f"Journal: {journal}\n" in done.stdout
-    assert "undo last --group pay --apply" in done.stdout
+    assert "To undo it:\n  kafkakit --profile p streams commits undo last --group pay\n" in done.stdout
     lines = verify_edit_journal(journal.read_bytes())
     assert lines[0]["data"]["reason"] == "ticket 4711"
     desk.clock.advance(1)
-    plan = desk.run("undo", "last")
+    plan = desk.run("undo", "last", "--dry-run")
     assert "now    offset 160" in plan.stdout
     assert "after  offset 60, kkm1, 34 characters" in plan.stdout
     back = desk.run("undo", "last", "--group", GROUP, "--apply", "--yes")
     assert back.code == 0, back.stderr
     assert dict(stored(desk)) == before
-    again = desk.run("undo", "last")
+    again = desk.run("undo", "last", "--dry-run")
     assert (again.code, again.stdout) == (2, "")
     assert "no edit is on record" in again.stderr
 
 
 def test_another_plan_than_expected_is_refused(desk: Desk) -> None:
     desk.seed(pill())
-    plan = desk.run("skip", GROUP, *P0, "--offsets", "60", "-o", "json").json["fingerprint"]
+    plan = desk.run("skip", GROUP, *P0, "--offsets", "60", "-o", "json", "--dry-run").json["fingerprint"]
     desk.seed(pill(base=61))
     ran = desk.run("skip", GROUP, *P0, "--offsets", "61", "--apply", "--yes", "--expect", plan)
     assert ran.code == 2
@@ -149,14 +155,14 @@ def test_another_plan_than_expected_is_refused(desk: Desk) -> None:
 
 def test_the_plan_as_data(desk: Desk) -> None:
     desk.seed(pill())
-    data = desk.run("replay", GROUP, *P0, "--offsets", "10-19", "-o", "json").json
+    data = desk.run("replay", GROUP, *P0, "--offsets", "10-19", "-o", "json", "--dry-run").json
     assert data["kafkakit"] == {"command": "streams commits replay", "schema": 1}
     assert (data["delivered_again"], data["passed"], data["changes"]) == (10, 0, 1)
     (partition,) = data["partitions"]
     assert partition["after"]["replay"] == [10, 20, data["request_id"]]
     assert partition["after"]["done"] == [[20, 60], [61, 160]]
     assert partition["delivered_again"] == [[10, 20]]
-    rows = desk.run("replay", GROUP, *P0, "--offsets", "10-19", "-o", "tsv").stdout
+    rows = desk.run("replay", GROUP, *P0, "--offsets", "10-19", "-o", "tsv", "--dry-run").stdout
     assert rows == "orders\t0\t60\t10\tkkm1\tkkm1\t10\t0\t0\tyes\t-\t-\n"
 
 
@@ -172,7 +178,7 @@ def test_a_live_group_is_refused(desk: Desk) -> None:
 def test_an_open_transaction_is_for_later(desk: Desk) -> None:
     desk.seed(pill())
     desk.groups.open_transaction(GROUP, ORDERS, 90)
-    ran = desk.run("reset", GROUP, *P0, "--to", "earliest")
+    ran = desk.run("reset", GROUP, *P0, "--to", "earliest", "--dry-run")
     assert ran.code == 75
     assert "open transaction" in ran.stderr
 
@@ -181,10 +187,12 @@ def test_replay_by_local_and_by_zoned_times_means_the_same_window(desk: Desk) ->
     desk.seed(pill())
     start = NOW - timedelta(minutes=9)
     first, last = start.astimezone(), (start + timedelta(seconds=30)).astimezone()
-    local = desk.run("replay", GROUP, *P0, "--from", f"{first:%H:%M:%S}", "--to", f"{last:%H:%M:%S}", "-o", "json")
+    local = desk.run(
+        "replay", GROUP, *P0, "--from", f"{first:%H:%M:%S}", "--to", f"{last:%H:%M:%S}", "-o", "json", "--dry-run"
+    )
     zoned = desk.run("replay", GROUP, *P0, "--from", start.isoformat(), "--to",
                      (start + timedelta(seconds=30)).astimezone(UTC).isoformat().replace("+00:00", "Z"),
-                     "-o", "json")  # fmt: skip
+                     "-o", "json", "--dry-run")  # fmt: skip
     assert local.code == zoned.code == 0, local.stderr + zoned.stderr
     assert local.json["fingerprint"] == zoned.json["fingerprint"]
     (partition,) = zoned.json["partitions"]
@@ -262,7 +270,7 @@ def test_offsets_are_of_the_only_partition_that_the_group_committed_for(desk: De
     assert ran.code == 0, ran.stderr
     assert state(desk).base == 160
     desk.groups.seed(GROUP, TopicPartition("orders", 1), 0)
-    several = desk.run("skip", GROUP, *words, "--offsets", "160")
+    several = desk.run("skip", GROUP, *words, "--offsets", "160", "--dry-run")
     assert several.code == 2
     assert "offsets belong to one partition, and group pay committed for 2: orders-0, orders-1" in several.stderr
 
@@ -300,11 +308,11 @@ def test_an_interrupted_edit_has_to_be_settled_first(desk: Desk, monkeypatch: py
     refused = desk.run("skip", GROUP, *P0, "--offsets", "60", "--apply", "--yes")
     assert refused.code == 2
     assert "was interrupted" in refused.stderr
-    warned = desk.run("skip", GROUP, *P0, "--offsets", "60")
+    warned = desk.run("skip", GROUP, *P0, "--offsets", "60", "--dry-run")
     assert warned.code == 0
     assert "was interrupted; finish it: " in warned.stderr
     (journal,) = journals(desk)
-    story = desk.run("finish", journal.name)
+    story = desk.run("finish", journal.name, "--dry-run")
     assert "the commits may be old or new" in story.stdout
     assert "finish" in story.stdout.splitlines()[-1]
     done = desk.run("finish", journal.name, "--apply", "--yes")
@@ -361,7 +369,7 @@ def test_undo_last_refuses_while_a_newer_edit_is_incomplete_or_cannot_be_read(
         ran = desk.run("undo", "last", *words, "--apply", "--yes")
         assert ran.code == 2
         assert f"error: a newer edit is incomplete: {third}\n" in ran.stderr
-        assert f"streams commits finish {third} --apply; or undo it: " in ran.stderr
+        assert f"streams commits finish {third}; or undo it: " in ran.stderr
     third.write_bytes(third.read_bytes().replace(b'"seq":1', b'"seq":7'))
     damaged = desk.run("undo", "last", "--group", GROUP, "--apply", "--yes")
     assert damaged.code == 2
@@ -393,9 +401,9 @@ def test_an_undo_of_an_undo_does_not_need_the_first_journal(desk: Desk, monkeypa
 def test_finish_last_finishes_an_undo_that_was_interrupted(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     desk.seed(pill())
     before = dict(stored(desk))
-    assert desk.run("finish", "last").code == 2
+    assert desk.run("finish", "last", "--dry-run").code == 2
     assert desk.run("skip", GROUP, *P0, "--offsets", "60", "--apply", "--yes").code == 0
-    assert desk.run("finish", "last").code == 2
+    assert desk.run("finish", "last", "--dry-run").code == 2
     desk.clock.advance(1)
 
     def go_away(group: str, offsets: object) -> object:
@@ -407,13 +415,13 @@ def test_finish_last_finishes_an_undo_that_was_interrupted(desk: Desk, monkeypat
     ran = desk.run("finish", "last", "--apply", "--yes")
     assert ran.code == 0, ran.stderr
     assert dict(stored(desk)) == before
-    assert desk.run("finish", "last").code == 2
+    assert desk.run("finish", "last", "--dry-run").code == 2
 
 
 def test_translate_to_plain_and_back_by_undo(desk: Desk) -> None:
     desk.seed(pill())
     before = dict(stored(desk))
-    plan = desk.run("translate", GROUP, "--all-topics", "--to", "plain")
+    plan = desk.run("translate", GROUP, "--all-topics", "--to", "plain", "--dry-run")
     assert "lost: 99 acknowledgements above 60" in plan.stdout
     assert "delivered again: 61-159 (at most 99 records)" in plan.stdout
     assert desk.run("translate", GROUP, "--all-topics", "--to", "plain", "--apply", "--yes").code == 0
@@ -426,10 +434,10 @@ def test_translate_to_plain_and_back_by_undo(desk: Desk) -> None:
 def test_names_with_odd_characters_cannot_move_the_cursor(desk: Desk) -> None:
     name = "a\x1b[2Jb"
     desk.seed(CommitState(base=60, done=OffsetRanges(((61, 70),))), group=name)
-    plan = desk.run("skip", name, *P0, "--offsets", "60")
+    plan = desk.run("skip", name, *P0, "--offsets", "60", "--dry-run")
     done = desk.run("skip", name, *P0, "--offsets", "60", "--apply", "--yes")
     desk.groups.join(name, ORDERS, client_id="evil\x1b[1A")
-    refused = desk.run("skip", name, *P0, "--offsets", "60")
+    refused = desk.run("skip", name, *P0, "--offsets", "60", "--dry-run")
     for ran, code in ((plan, 0), (done, 0), (refused, 2)):
         assert ran.code == code, ran.stderr
         assert "\x1b" not in ran.stdout + ran.stderr
@@ -439,7 +447,7 @@ def test_names_with_odd_characters_cannot_move_the_cursor(desk: Desk) -> None:
 def test_a_time_understood_is_said(desk: Desk) -> None:
     desk.seed(pill())
     at = datetime(2026, 1, 1, 11, 55, tzinfo=UTC)
-    ran = desk.run("reset", GROUP, *P0, "--to", at.isoformat())
+    ran = desk.run("reset", GROUP, *P0, "--to", at.isoformat(), "--dry-run")
     assert ran.code == 0
     assert "to the first record at or after 2026-01-01T11:55:00+00:00" in ran.stdout
 
@@ -454,7 +462,7 @@ def test_reset_takes_the_offsets_of_a_file_and_undo_brings_the_old_ones_back(des
     desk.seed(pill())
     before = dict(stored(desk))
     path = csv_file(desk, "orders,0,90\r\n")
-    plan = desk.run("reset", GROUP, "--from-csv", path)
+    plan = desk.run("reset", GROUP, "--from-csv", path, "--dry-run")
     assert plan.code == 0
     assert f"  to the offsets of {path}\n" in plan.stdout
     assert "  after  offset 90, kkm1" in plan.stdout
@@ -490,13 +498,13 @@ def test_reset_goes_to_one_place(desk: Desk) -> None:
         ("--from-csv", path, "--topic", "orders", "--partition", "0"), ("--from-csv", path, "--topic", "pay"),
         ("--from-csv", path + ".none"),
     ):  # fmt: skip
-        assert desk.run("reset", GROUP, *words).code == 2, words
+        assert desk.run("reset", GROUP, *words, "--dry-run").code == 2, words
 
 
 def test_deleted_commits_come_back_by_undo_to_the_last_character(desk: Desk) -> None:
     desk.seed(pill())
     before = dict(stored(desk))
-    plan = desk.run("delete", GROUP, "--topic", "orders")
+    plan = desk.run("delete", GROUP, "--topic", "orders", "--dry-run")
     assert plan.code == 0
     assert "  after  no commit\n" in plan.stdout
     assert "latest passes over 41 pending offsets" in plan.stdout
@@ -504,7 +512,7 @@ def test_deleted_commits_come_back_by_undo_to_the_last_character(desk: Desk) -> 
     done = desk.run("delete", GROUP, "--topic", "orders", "--apply", "--yes", "--reason", "old topic")
     assert done.code == 0, done.stderr
     assert "  orders-0: no commit any more\n" in done.stdout
-    assert "undo last --group pay --apply" in done.stdout
+    assert "To undo it:\n  kafkakit --profile p streams commits undo last --group pay\n" in done.stdout
     assert (stored(desk), desk.groups.deleted) == ({}, [])
     (journal,) = journals(desk)
     verify_edit_journal(journal.read_bytes())
@@ -552,14 +560,14 @@ def test_a_member_that_joins_meanwhile_is_named_as_the_reason(desk: Desk, monkey
 @pytest.mark.parametrize("kind", ["classic", "consumer", "share", "streams"])
 def test_a_group_without_commits_is_deleted(desk: Desk, kind: str) -> None:
     desk.groups.add_group(GROUP, kind=GroupType(kind))
-    plan = desk.run("delete", GROUP, "--all")
+    plan = desk.run("delete", GROUP, "--all", "--dry-run")
     assert (plan.code, desk.groups.deleted) == (0, [])
     assert "The group is deleted." in plan.stdout
     assert ("share group: its state for 0 partitions" in plan.stdout) == (kind == "share")
     done = desk.run("delete", GROUP, "--all", "--apply", "--yes", "-o", "json")
     assert (done.code, desk.groups.deleted, done.json["group_deleted"]) == (0, [GROUP], True), done.stderr
     verify_edit_journal(Path(done.json["journal"]).read_bytes())
-    assert "no edit is on record" in desk.run("undo", "last").stderr
+    assert "no edit is on record" in desk.run("undo", "last", "--dry-run").stderr
     again = desk.run("delete", GROUP, "--all", "--apply", "--yes")
     assert (again.code, "group pay does not exist" in again.stderr) == (2, True)
 
@@ -590,7 +598,7 @@ def test_a_live_group_loses_the_commits_of_a_topic_it_left(desk: Desk) -> None:
     desk.groups.seed(GROUP, OLD, 0)
     desk.groups.join(GROUP, ORDERS)
     desk.groups.open_transaction(GROUP, ORDERS, 70)
-    plan = desk.run("delete", GROUP, "--topic", "old")
+    plan = desk.run("delete", GROUP, "--topic", "old", "--dry-run")
     assert plan.code == 0, plan.stderr
     assert "the group is live (1 member): brokers refuse if a member is subscribed" in plan.stdout
     done = desk.run("delete", GROUP, "--topic", "old", "--apply", "--yes", "-o", "json")
@@ -657,9 +665,9 @@ def test_last_of_the_empty_name_is_not_last_of_any_group(desk: Desk) -> None:
     assert desk.run("reset", "", "--topic", "orders", "--partition", "0", "--to", "2", "--apply", "--yes").code == 0
     desk.clock.advance(1)
     assert desk.run("skip", GROUP, *P0, "--offsets", "60", "--apply", "--yes").code == 0
-    assert "reset of" in desk.run("undo", "last", "--group", "").stdout
-    assert "skip of" in desk.run("undo", "last").stdout
-    assert "of group ''" in desk.run("finish", "last", "--group", "").stderr
+    assert "reset of" in desk.run("undo", "last", "--group", "", "--dry-run").stdout
+    assert "skip of" in desk.run("undo", "last", "--dry-run").stdout
+    assert "of group ''" in desk.run("finish", "last", "--group", "", "--dry-run").stderr
 
 
 def test_a_group_that_is_used_again_is_not_deleted(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -696,9 +704,9 @@ def test_a_commit_that_came_meanwhile_keeps_the_group(desk: Desk, monkeypatch: p
 def test_what_is_deleted_has_to_be_named(desk: Desk) -> None:
     desk.seed(pill())
     for words in ((), ("--all", "--topic", "orders"), ("--all", "--partition", "0")):
-        ran = desk.run("delete", GROUP, *words)
+        ran = desk.run("delete", GROUP, *words, "--dry-run")
         assert ran.code == 2
-    ran = desk.run("delete", GROUP, "--topic", "orders", "--partition", "0-1")
+    ran = desk.run("delete", GROUP, "--topic", "orders", "--partition", "0-1", "--dry-run")
     assert "has no commit, so there is nothing to delete" in ran.stdout
 
 
@@ -722,7 +730,7 @@ def test_the_group_with_the_empty_name_is_deleted_with_its_commits(desk: Desk, m
 @pytest.mark.parametrize("group", ["-x", "--all", "--", "-", "a-b", "", " "])
 def test_the_printed_command_is_read_whatever_the_name_of_the_group(desk: Desk, group: str) -> None:
     desk.groups.seed(group, TopicPartition("orders", 0), 4)
-    plan = desk.run("delete", "--all", "-o", "json", "--", group)
+    plan = desk.run("delete", "--all", "--dry-run", "-o", "json", "--", group)
     assert plan.code == 0
     words = shlex.split(plan.json["next"])
     done = desk.run(*words[words.index("delete") :], "--yes") if not group.startswith("-") else None

@@ -116,7 +116,7 @@ class Scene:
         return ran
 
     def plan(self, *words: str) -> Any:
-        return json.loads(self.run(*words, "-o", "json").stdout)
+        return json.loads(self.run(*words, "--dry-run", "-o", "json").stdout)
 
     def place(self) -> tuple[str, ...]:
         return ("--topic", self.topic, "--partition", "0")
@@ -199,7 +199,7 @@ def test_an_open_transaction_of_the_group_is_waited_for(scene: Scene) -> None:
         transaction.begin()
         with loner(scene.cluster, "in-doubt") as owner:
             transaction.send(owner, {scene.key: (150, "")})
-        later = scene.run("skip", "in-doubt", *scene.place(), "--offsets", "100", code=ExitCode.TRY_LATER)
+        later = scene.run("skip", "in-doubt", *scene.place(), "--offsets", "100", "--dry-run", code=ExitCode.TRY_LATER)
         assert "open transaction" in later.stderr
 
 
@@ -246,7 +246,7 @@ def test_an_edit_killed_around_its_write_is_settled_by_its_journal(scene: Scene,
     refused = scene.run(*words, code=2).stderr
     assert "was interrupted" in refused
     journal = refused.partition("streams commits finish ")[2].split()[0]
-    assert "was stopped while it wrote" in scene.run(way, journal).stdout
+    assert "was stopped while it wrote" in scene.run(way, journal, "--dry-run").stdout
     scene.run(way, journal, "--apply", "--yes")
     if way == "undo":
         assert scene.committed(group) == held

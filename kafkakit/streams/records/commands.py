@@ -246,7 +246,7 @@ def _marked(
         cli.output.say(api.render_plan(plan))
     opening = api.opening_for(plan, who=opened.requester, reason="batches in quarantine")
     outcome = cluster.carry_out(plan, opening, None if consent.yes else cli.output.ask_typed)
-    return api.outcome_report(outcome, f"{cli.program} streams commits undo last --group {quote(group)} --apply")
+    return api.outcome_report(outcome, f"{cli.program} streams commits undo last --group {quote(group)}")
 
 
 MOST_PARTITIONS = 1_000_000

@@ -121,7 +121,7 @@ class EditedCluster:
     def recovery_commands(self, journal: str) -> str:
         """The commands that finish or undo an interrupted edit."""
         base = f"{self._program} streams commits"
-        return f"finish it: {base} finish {quote(journal)} --apply; or undo it: {base} undo {quote(journal)} --apply"
+        return f"finish it: {base} finish {quote(journal)}; or undo it: {base} undo {quote(journal)}"
 
     def plan(self, group: str, scope: PartitionScope, request: EditRequest, words: tuple[str, ...]) -> EditPlan:
         """Plan an edit; `words` state how the request was understood."""

@@ -42,17 +42,16 @@ def edit(
     from kafkakit.streams.commits.report.edits import outcome_report
 
     cli = cli_context(ctx)
-    consent.check(is_answerable=cli.input_allowed)
-    with session.open_session(cli, read_only=True, edits_commits=consent.apply) as opened:
+    with session.open_session(cli, read_only=True, edits_commits=not consent.dry_run) as opened:
         cluster = edited_cluster(ctx, opened)
         lock_group(ctx, opened, group, consent)
         plan = cluster.plan(group, scope, request, words)
         consent.check_expected(plan)
-        cluster.check_no_interrupted(group, applies=consent.apply)
-        if not consent.apply:
+        cluster.check_no_interrupted(group, applies=not consent.dry_run)
+        if consent.dry_run:
             return show_plan(ctx, plan, verb_name(request.verb), group)
         outcome = cluster.carry_out(plan, opening_of(plan, reason), asking(ctx, plan, consent))
-    undo = f"{cli.program} streams commits undo last --group {quote(group)} --apply"
+    undo = f"{cli.program} streams commits undo last --group {quote(group)}"
     session.finish(cli, outcome_report(outcome, undo))
     return None
 
@@ -78,7 +77,7 @@ def lock_group(ctx: typer.Context, opened: session.ClusterSession, group: str, c
     from kafkakit.core.text import shown_name
     from kafkakit.streams.commits.act.editing import edit_lock
 
-    if consent.apply:
+    if not consent.dry_run:
         path = edit_lock(cli_context(ctx).settings.state_dir, opened.cluster_id, group)
         opened.lock(path, f"commits of group {shown_name(group)}", "streams commits")
 
@@ -90,9 +89,9 @@ def show_plan(ctx: typer.Context, plan: EditPlan, verb: str, argument: str) -> N
     from kafkakit.streams.commits.report.edits import plan_report
 
     cli = cli_context(ctx)
-    words = given_words(ctx, ("apply", "expect"))
+    words = given_words(ctx, ("apply", "dry_run", "expect"))
     command = (cli.program, "streams commits", verb)
-    again = called_with(command, argument, [*words, "--apply", "--expect", plan.fingerprint])
+    again = called_with(command, argument, [*words, "--expect", plan.fingerprint])
     session.finish(cli, plan_report(plan, again))
 
 
@@ -101,8 +100,7 @@ def asking(ctx: typer.Context, plan: EditPlan, consent: EditConsent) -> Callable
     from kafkakit.streams.commits.report.edits import render_plan
 
     output = cli_context(ctx).output
-    if not plan.is_empty:
-        output.say(render_plan(plan))
+    output.say(render_plan(plan))
     return None if consent.yes else output.ask_typed
 
 
@@ -140,8 +138,8 @@ def reset(
 ) -> None:
     """Move the committed offset. A partition without a commit gets one, when its topic is named.
 
-    Prints the plan: what will be delivered again, and what never. With --apply it is carried out; the old commits,
-    with their metadata, are in the journal for undo.
+    Shows the plan first: what will be delivered again, and what never. The old commits, with their metadata, are in
+    the journal for undo.
 
     --from-csv reads what kafka-consumer-groups.sh exports and takes with --from-file: rows of topic,partition,offset,
     or of group,topic,partition,offset, of which those of GROUP count. Offsets outside of the log are refused. To
@@ -152,8 +150,8 @@ def reset(
     \b
     kafkakit --profile prod streams commits reset orders --topic payments --to 14:00
     kafkakit --profile prod streams commits reset orders --topic payments --to -2h
-    kafkakit --profile prod streams commits reset orders --topic payments --partition 3 --to -1000 --apply
-    kafkakit --profile prod streams commits reset orders --all-topics --to latest --apply --yes
+    kafkakit --profile prod streams commits reset orders --topic payments --partition 3 --to -1000
+    kafkakit --profile prod streams commits reset orders --all-topics --to latest --yes
     kafkakit --profile prod streams commits reset orders --from-csv orders.csv
     kafkakit --profile prod streams commits show orders -o tsv | cut -f1-3 | tr '\\t' , > orders.csv
     kafka-consumer-groups.sh --bootstrap-server broker1:9092 --group orders --all-topics \\
@@ -207,7 +205,7 @@ def replay(
     \b
     kafkakit --profile prod streams commits replay orders --topic payments --from 14:00 --to 14:05
     kafkakit --profile prod streams commits replay orders --topic payments \\
-      --from 2026-11-22T14:00:00Z --to 2026-11-22T14:05:00Z --apply
+      --from 2026-11-22T14:00:00Z --to 2026-11-22T14:05:00Z
     """
     from kafkakit.core.errors import UsageError
     from kafkakit.streams.commits.decide.editing.edit import Replay, parse_moment, parse_offsets
@@ -253,7 +251,7 @@ def translate(
 
     \b
     kafkakit --profile prod streams commits translate orders --to pc --all-topics
-    kafkakit --profile prod streams commits translate orders --to plain --topic payments --apply
+    kafkakit --profile prod streams commits translate orders --to plain --topic payments
     """
     from kafkakit.streams.commits.decide.editing.edit import Translate
 
@@ -272,7 +270,7 @@ def skip(ctx: typer.Context, options: RecordEditOptions) -> None:
 
     \b
     kafkakit --profile prod streams commits skip orders --topic payments --partition 3 --offsets 102
-    kafkakit --profile prod streams commits skip orders --topic payments --partition 3 --offsets 102,200-210 --apply
+    kafkakit --profile prod streams commits skip orders --topic payments --partition 3 --offsets 102,200-210
     """
     from kafkakit.streams.commits.decide.editing.edit import Skip
 
@@ -289,7 +287,7 @@ def unack(ctx: typer.Context, options: RecordEditOptions) -> None:
 
     \b
     kafkakit --profile prod streams commits unack orders --topic payments --partition 3 --offsets 90,95-99
-    kafkakit --profile prod streams commits unack orders --topic payments --partition 3 --offsets 102 --apply
+    kafkakit --profile prod streams commits unack orders --topic payments --partition 3 --offsets 102
     """
     from kafkakit.streams.commits.decide.editing.edit import Unack
 
@@ -308,7 +306,7 @@ def reject(ctx: typer.Context, options: RecordEditOptions) -> None:
     \b
     kafkakit --profile prod streams commits reject orders --topic payments --partition 3 --offsets 102
     kafkakit --profile prod streams commits reject orders --topic payments --partition 3 --offsets 102 \\
-      --reason 'broken schema, ticket 4711' --apply
+      --reason 'broken schema, ticket 4711'
     """
     from kafkakit.streams.commits.decide.editing.edit import Reject
 
@@ -338,17 +336,16 @@ def delete(
     With --topic the group may be live, if no member is subscribed to the topic: the brokers decide (Kafka 2.4 and
     later). With --all it must have no members; groups of every protocol are deleted, also those without commits.
 
-    Prints the plan. With --apply it is carried out; the deleted commits, with their metadata, are in the journal, and
-    undo commits them again, which also creates the group again. A member that starts without a commit follows its
-    auto.offset.reset.
+    Shows the plan first. The deleted commits, with their metadata, are in the journal, and undo commits them again,
+    which also creates the group again. A member that starts without a commit follows its auto.offset.reset.
 
     Examples:
 
     \b
     kafkakit --profile prod streams commits delete orders --topic payments
-    kafkakit --profile prod streams commits delete orders --topic payments --partition 3,7-9 --apply
-    kafkakit --profile prod streams commits delete orders --all --apply --yes
-    kafkakit --profile prod streams commits undo last --group orders --apply
+    kafkakit --profile prod streams commits delete orders --topic payments --partition 3,7-9
+    kafkakit --profile prod streams commits delete orders --all --yes
+    kafkakit --profile prod streams commits undo last --group orders
     """
     from kafkakit.streams.commits.decide.editing.edit import Delete, EditRequest
 
@@ -376,21 +373,20 @@ def undo(
 
     \b
     kafkakit --profile prod streams commits undo last
-    kafkakit --profile prod streams commits undo last --group orders --apply
-    kafkakit --profile prod streams commits undo 20261122T140000.123Z-skip-1f3a90c2 --apply
+    kafkakit --profile prod streams commits undo last --group orders
+    kafkakit --profile prod streams commits undo 20261122T140000.123Z-skip-1f3a90c2
     """
     from kafkakit.streams.commits.report.edits import outcome_report
 
     cli = cli_context(ctx)
-    consent.check(is_answerable=cli.input_allowed)
-    with session.open_session(cli, read_only=True, edits_commits=consent.apply) as opened:
+    with session.open_session(cli, read_only=True, edits_commits=not consent.dry_run) as opened:
         cluster = edited_cluster(ctx, opened)
         found, record = cluster.journal_to_undo(journal, group)
         lock_group(ctx, opened, record.opening.group, consent)
         found, record = cluster.reopened(found)
         plan = cluster.undo_plan(found, record, over_others=even_if_changed, outside_log=outside_log)
         consent.check_expected(plan)
-        if not consent.apply:
+        if consent.dry_run:
             return show_plan(ctx, plan, "undo", journal)
         opening = options.opening_of(plan, reason)
         outcome = cluster.undo(found, record, plan, opening, asking(ctx, plan, consent))
@@ -411,20 +407,19 @@ def finish(
 
     \b
     kafkakit --profile prod streams commits finish last
-    kafkakit --profile prod streams commits finish 20261122T140000.123Z-skip-1f3a90c2 --apply
+    kafkakit --profile prod streams commits finish 20261122T140000.123Z-skip-1f3a90c2
     """
     from kafkakit.streams.commits.report.edits import outcome_report
 
     cli = cli_context(ctx)
-    consent.check(is_answerable=cli.input_allowed)
-    with session.open_session(cli, read_only=True, edits_commits=consent.apply) as opened:
+    with session.open_session(cli, read_only=True, edits_commits=not consent.dry_run) as opened:
         cluster = edited_cluster(ctx, opened)
         found, record = cluster.journal_to_finish(journal, group)
         lock_group(ctx, opened, record.opening.group, consent)
         found, record = cluster.reopened(found)
         plan = cluster.finish_plan(record)
         consent.check_expected(plan)
-        if not consent.apply:
+        if consent.dry_run:
             return show_plan(ctx, plan, "finish", journal)
         outcome = cluster.finish(found, record, plan, asking(ctx, plan, consent))
     session.finish(cli, outcome_report(outcome))

@@ -17,6 +17,7 @@ import typer
 from kafkakit.cli.command_classes import CliContext
 from kafkakit.cli.completion import GROUP_NAME, TOPIC_NAME
 from kafkakit.cli.option_groups import option
+from kafkakit.cli.run_options import Consent
 from kafkakit.streams.model.dialects.registry import FORMS, WORDS
 
 if TYPE_CHECKING:
@@ -320,27 +321,13 @@ class TranslateAllowances:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EditConsent:
-    """Whether a plan is carried out, and which plan it must be."""
+class EditConsent(Consent):
+    """Whether a plan is carried out, whether that is confirmed, and which plan it must be."""
 
-    apply: bool = option(
-        False, "--apply", help="Carry out the plan, after confirmation. Without this option nothing changes."
-    )
-    yes: bool = option(
-        False, "--yes", "-y", help="Do not ask for confirmation; needed with --apply where no input is possible."
-    )
+    apply: bool = option(False, "--apply", hidden=True, help="Accepted for earlier versions; has no effect.")
     expect: str = option(
         "", "--expect", metavar="PLAN", help="Refuse unless the plan has this fingerprint (printed with the plan)."
     )
-
-    def check(self, *, is_answerable: bool) -> None:
-        """Refuse at once where a question would have to be asked and there is no terminal to answer it."""
-        from kafkakit.core.errors import RefusedError, UsageError
-
-        if self.apply and not self.yes and not is_answerable:
-            raise RefusedError("confirmation needed, but no input is possible here", hint="pass --yes")
-        if not self.apply and self.yes:
-            raise UsageError("--yes does nothing without --apply", hint="add --apply to carry the plan out")
 
     def check_expected(self, plan: EditPlan) -> None:
         """Refuse a plan that is not the one that was shown."""
@@ -349,7 +336,7 @@ class EditConsent:
         if self.expect and self.expect != plan.fingerprint:
             raise RefusedError(
                 f"the plan is {plan.fingerprint} now, not {self.expect}: the group's commits or the logs changed",
-                hint="look at the plan again, without --apply",
+                hint="look at the plan again, with --dry-run",
             )
 
 
