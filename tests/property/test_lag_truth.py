@@ -19,6 +19,9 @@ from kafkakit.streams.lag.decide.measure.table import LagTable, MeasureRules, ke
 from kafkakit.streams.lag.decide.measure.time_lag import Evidence, TimeLag
 from kafkakit.streams.model.commit import NO_TOPIC_ID
 from kafkakit.streams.model.offsets_log.commits import CommitColumns, CommitRow, KeyTable
+from kafkakit.streams.model.offsets_log.feed import OffsetsFeed
+from tests.clusters import streams_batches
+from tests.clusters.streams_batches import batch, marker, tombstone
 from tests.invariants.lag_truth import CLUSTER, GROUP, PARTITION, TOPIC, Setup, World
 
 RUNS = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -336,3 +339,74 @@ def test_a_source_made_too_sure_is_caught(name: str, monkeypatch: pytest.MonkeyP
 def test_clocks_that_differ_by_more_than_allowed_are_caught() -> None:
     setup = Setup(is_log_append=True, style="plain", broker_ms=3_000)
     assert any(first_fault(setup, Random(seed), 40) for seed in range(100))
+
+
+STEP_MS = 10_000
+Written = tuple[int, int | None, int, bool]
+"""Which of three keys, its offset (None: a tombstone), how long after the one before, and whether in a transaction."""
+written = st.tuples(
+    st.integers(0, 2),
+    st.one_of(st.integers(0, 50), st.integers(0, 50), st.integers(0, 50), st.none()),
+    st.one_of(st.integers(0, 3_000), st.integers(-5_000, 40_000)),
+    st.booleans(),
+)
+
+
+def defined_window(history: list[tuple[int | None, int]]) -> list[tuple[int, int]]:
+    """Time and offset of the samples of all commits of a key, one after the other: the definition."""
+    samples: list[tuple[int, int]] = []
+    for offset, at_ms in history:
+        if offset is None:
+            samples = []
+        elif samples and at_ms // STEP_MS <= samples[-1][0] // STEP_MS:
+            samples[-1] = (samples[-1][0], offset)
+        else:
+            samples.append((at_ms, offset))
+    return samples[-10:]
+
+
+@RUNS
+@given(
+    history=st.lists(written, min_size=1, max_size=120),
+    cuts=st.sets(st.integers(1, 119)),
+    restarts=st.sets(st.integers(1, 119)),
+)
+def test_a_window_is_that_of_all_commits_however_they_were_read(
+    history: list[Written], cuts: set[int], restarts: set[int]
+) -> None:
+    at_ms, log, expected = 1_758_335_260_726, b"", {n: list[tuple[int | None, int]]() for n in range(3)}
+    chunks: list[bytes] = []
+    next_offset = 0
+    for number, (key, offset, later_ms, is_transactional) in enumerate(history):
+        at_ms += later_ms
+        expected[key].append((offset, at_ms))
+        made = (
+            tombstone("g", "t", key)
+            if offset is None
+            else streams_batches.commit("g", "t", key, offset, committed_ms=at_ms)
+        )
+        if is_transactional and offset is not None:
+            producer = (number + 1, 0)
+            log += batch(next_offset, [made], base_ms=at_ms, transactional=True, producer=producer)
+            log += marker(next_offset + 1, producer, commits=True, base_ms=at_ms)
+            next_offset += 2
+        else:
+            log += batch(next_offset, [made], base_ms=at_ms)
+            next_offset += 1
+        if number + 1 in cuts:
+            chunks.append(log)
+            log = b""
+    book, keys = LagBook(KeyTable(), EndSamples(), CLUSTER), KeyTable()
+    book.keys = keys
+    feed = OffsetsFeed(0, keys, sample_ms=STEP_MS)
+    for number, chunk in enumerate([*chunks, log]):
+        if number in restarts:
+            feed = OffsetsFeed(0, keys, sample_ms=STEP_MS, next_offset=feed.next_offset, known_to=feed.next_offset)
+        columns, _ = feed.feed(chunk)
+        keys.release(book.apply(columns, at_ms))
+    found = {}
+    for row in book.rows().tolist():
+        offsets, times, _, count = book.window.ordered(np.array([row]))
+        have = slice(10 - int(count[0]), 10)
+        found[keys.key_of(row).partition] = list(zip(times[0, have].tolist(), offsets[0, have].tolist(), strict=True))
+    assert found == {key: window for key, of in expected.items() if (window := defined_window(of))}

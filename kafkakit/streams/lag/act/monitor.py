@@ -114,7 +114,15 @@ class ClusterMonitor:
         self._keys = KeyTable()
         self.ends = EndSamples()
         self.book = LagBook(self._keys, self.ends, cluster_id)
-        self._tail = OffsetsTail(reader, self._keys, self._apply, topic=topic, only=only, guard=self._guard)
+        self._tail = OffsetsTail(
+            reader,
+            self._keys,
+            self._apply,
+            topic=topic,
+            only=only,
+            guard=self._guard,
+            sample_ms=self.book.window.step_ms,
+        )
         self._sampler = EndSampler(reader, self.book, self._now_ms, self._guard)
         self._records = RecordReader(reader, self.book, self._now_ms, self._guard, ttl_ms=self._rules.record_ttl_ms)
         self._phase, self._reason, self._since_ms = MonitorPhase.CONNECTING, "", self._now_ms()

@@ -61,7 +61,8 @@ class OffsetsTail:
 
     `apply` gets each chunk's columns and answers with the numbers that tombstones freed, which are then released.
     `only` chooses partitions (all by default): processes may split a topic. `guard` is entered while shared state
-    changes. With `every` the columns hold all commits, not the newest of each key alone.
+    changes. With `every` the columns hold all commits, not the newest of each key alone. `sample_ms` is as for
+    `OffsetsFeed`.
     """
 
     def __init__(
@@ -74,11 +75,12 @@ class OffsetsTail:
         only: Callable[[int], bool] | None = None,
         guard: AbstractContextManager[object] | None = None,
         every: bool = False,
+        sample_ms: int = 0,
     ) -> None:
         self._guard: AbstractContextManager[object] = guard if guard is not None else nullcontext()
         self._reader, self._keys, self._apply, self._topic = reader, keys, apply, topic
         self._only = only if only is not None else lambda _: True
-        self._every = every
+        self._every, self._sample_ms = every, sample_ms
         self.topic_id = b""
         self.cursors: dict[int, LogCursor] = {}
         self.totals = ReadTotals()
@@ -107,8 +109,10 @@ class OffsetsTail:
             self.topic_id = place.topic_id
             for partition in sorted(place.leaders):
                 if partition not in self.cursors and self._only(partition):
-                    feed = OffsetsFeed(partition, self._keys, every=self._every)
-                    self.cursors[partition] = LogCursor(partition=partition, feed=feed, every=self._every)
+                    feed = OffsetsFeed(partition, self._keys, every=self._every, sample_ms=self._sample_ms)
+                    self.cursors[partition] = LogCursor(
+                        partition=partition, feed=feed, every=self._every, sample_ms=self._sample_ms
+                    )
         self._find_ends([c for c in self.cursors.values() if c.next is None])
 
     def poll(self, wait_ms: int, now_ms: int) -> int:

@@ -78,6 +78,7 @@ class LogCursor:
     open_transaction_count: int = 0
     held_back: int = 0
     every: bool = False
+    sample_ms: int = 0
 
     @property
     def is_behind(self) -> bool:
@@ -89,7 +90,9 @@ class LogCursor:
         is_warm = span.start <= point.at <= point.known_to <= span.end and not self.began
         self.next = self.first = point.at if is_warm else span.start
         known_to = point.known_to if is_warm else 0
-        self.feed = OffsetsFeed(self.partition, keys, next_offset=self.next, known_to=known_to, every=self.every)
+        self.feed = OffsetsFeed(
+            self.partition, keys, next_offset=self.next, known_to=known_to, every=self.every, sample_ms=self.sample_ms
+        )
         self.as_of_ms = point.as_of_ms if is_warm else -1
         self.target = self.end = span.end
         self.began += not is_warm
@@ -99,7 +102,7 @@ class LogCursor:
     def start_over(self, keys: KeyTable) -> None:
         """Forget what was read; the log's ends are to be found again."""
         self.next, self.target, self.as_of_ms, self.asked_ms = None, -1, -1, -1
-        self.feed = OffsetsFeed(self.partition, keys, every=self.every)
+        self.feed = OffsetsFeed(self.partition, keys, every=self.every, sample_ms=self.sample_ms)
         self.is_whole = False
         self.open_transactions = ()
         self.open_transaction_count = self.held_back = 0

@@ -49,7 +49,10 @@ TRANSACTIONAL, CONTROL = 16, 32
 class OffsetsFeed:
     """Decodes one partition of `__consumer_offsets`, fetched raw and in order, uncommitted data included.
 
-    With `every` all visible commits come out, not the newest of each key alone: for history.
+    With `every` all visible commits come out, not the newest of each key alone: for history. With `sample_ms`
+    come, besides the newest of each key, the first and the last one of each such stretch of time, of its last
+    `MOST_SAMPLES` ones, and tombstones: what a window of samples is made from, however the log was cut into
+    chunks.
 
     `keys` is shared by the partitions of a cluster. Start at the beginning of the log (`next_offset` 0), or, after a
     restart, at the `resume_offset` of the feed before with its `next_offset` as `known_to`: what was visible below
@@ -62,10 +65,17 @@ class OffsetsFeed:
     """
 
     def __init__(
-        self, partition: int, keys: KeyTable, *, next_offset: int = 0, known_to: int = 0, every: bool = False
+        self,
+        partition: int,
+        keys: KeyTable,
+        *,
+        next_offset: int = 0,
+        known_to: int = 0,
+        every: bool = False,
+        sample_ms: int = 0,
     ) -> None:
         self.partition = partition
-        self._every = every
+        self._every, self._sample_ms = every, sample_ms
         self.keys = keys
         self.next_offset = next_offset
         self._known_to = known_to
@@ -92,7 +102,7 @@ class OffsetsFeed:
         tally.batches = len(heads)
         parts = [self._piece(piece, heads, floor_of, tally) for piece in pieces_of(buffer, heads)]
         self.next_offset = max(int(floor[-1]), heads.passed)
-        return joined(parts, self.keys.capacity, every=self._every), self._facts(tally, heads)
+        return joined(parts, self.keys.capacity, every=self._every or self._sample_ms > 0), self._facts(tally, heads)
 
     def _facts(self, tally: FeedCounts, heads: Heads) -> FeedFacts:
         tally.by_type = dict(sorted(tally.by_type.items()))
@@ -158,7 +168,7 @@ class OffsetsFeed:
             shown = fates > DROPPED
             commits, fates = commits.taken(shown), fates[shown]
             visible_at = np.where(fates >= 0, fates, commits.at)
-        newest = Newest(views, commits, visible_at, held, self.keys, tally, self._every)
+        newest = Newest(views, commits, visible_at, held, self.keys, tally, self._every, self._sample_ms)
         columns, latest = newest.columns(self._known_to, with_latest=len(self._transactions) > 0)
         if latest and not self._every:
             self._transactions.overtake(latest)
@@ -243,6 +253,7 @@ class Newest:
     keys: KeyTable
     tally: FeedCounts
     every: bool = False
+    sample_ms: int = 0
     gone: dict[bytes, int] = field(default_factory=dict)
 
     def columns(self, known_to: int, *, with_latest: bool) -> tuple[CommitColumns, dict[bytes, int]]:
@@ -255,11 +266,13 @@ class Newest:
         at, order = self._in_order()
         key = self._numbers(at, order)
         rows = np.flatnonzero(key[order] >= 0) if self.every else _last_of_each(key[order], self.keys.capacity)
-        chosen = order[rows]
+        chosen = newest = order[rows]
+        if self.sample_ms and not self.every:
+            chosen = order[_sampled(key[order], *self._moments(order), self.sample_ms)]
         latest: dict[bytes, int] = {}
         if with_latest:
             latest = self.gone
-            latest.update(zip(map(self.keys.bytes_of, key[chosen].tolist()), at[chosen].tolist(), strict=True))
+            latest.update(zip(map(self.keys.bytes_of, key[newest].tolist()), at[newest].tolist(), strict=True))
         if known_to:
             visible = np.concatenate((self.visible_at, np.array([h.visible_at for h in self.held], np.int64)))
             chosen = chosen[visible[chosen] >= known_to]
@@ -273,6 +286,16 @@ class Newest:
             return at, np.arange(len(at))
         at = np.concatenate((at, np.array([h.at for h in self.held], np.int64)))
         return at, np.argsort(at, kind="stable")
+
+    def _moments(self, order: "Column") -> "tuple[Column, NDArray[np.bool_]]":
+        """When each row was committed, and which of them are tombstones."""
+        import numpy as np
+
+        made, offset = self.commits.committed_ms, self.commits.offset
+        if self.held:
+            made = np.concatenate((made, np.array([h.committed_ms for h in self.held], np.int64)))
+            offset = np.concatenate((offset, np.array([h.offset for h in self.held], np.int64)))
+        return made[order], offset[order] == TOMBSTONE
 
     def _key_bytes(self, row: int) -> bytes:
         own = len(self.commits)
@@ -365,6 +388,33 @@ def _last_of_each(key: "Column", capacity: int) -> "Column":
     last = np.empty(capacity + 1, np.int64)
     last[key] = rows
     return np.flatnonzero((key >= 0) & (last[key] == rows))
+
+
+MOST_SAMPLES = 10
+LATEST_MS = 1 << 43
+"""A time beyond it (of the year 2248) counts as it."""
+
+
+def _sampled(key: "Column", made_ms: "Column", is_gone: "NDArray[np.bool_]", step_ms: int) -> "Column":
+    """The rows, in order, of each key's first and last commit of a stretch of `step_ms`, of its last stretches only.
+
+    Times that go back belong to the stretch before; after a tombstone a key begins again.
+    """
+    import numpy as np
+
+    rows = np.flatnonzero(key >= 0)
+    by_key = rows[np.argsort(key[rows], kind="stable")]
+    differs = np.diff(key[by_key]) != 0
+    if differs.all():
+        return rows
+    begins = np.concatenate(([True], differs | is_gone[by_key][:-1]))
+    segment = np.cumsum(begins) - 1
+    stretch = np.maximum.accumulate(np.clip(made_ms[by_key], 0, LATEST_MS - 1) // step_ms + segment * LATEST_MS)
+    edges = np.concatenate(([True], np.diff(stretch) != 0, [True]))
+    number = np.cumsum(edges[:-1])
+    newest = number[np.flatnonzero(np.concatenate((begins[1:], [True])))]
+    is_recent = number > newest[segment] - MOST_SAMPLES
+    return np.sort(by_key[(edges[:-1] | edges[1:]) & is_recent])
 
 
 def joined(parts: list[CommitColumns], capacity: int, *, every: bool = False) -> CommitColumns:

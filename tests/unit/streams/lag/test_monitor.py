@@ -1,6 +1,7 @@
 """The monitor of one cluster on a cluster in memory: the past, the present, and every fault on the way."""
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -523,3 +524,39 @@ def test_a_commit_beyond_the_end_has_a_status_and_no_lag(rig: Rig) -> None:
     rig.commit("g", 1_001)
     rig.run(3)
     assert (rig.row("g").lag, rig.row("g").status) == (4, LagStatus.OK)
+
+
+OFTEN: dict[str, Callable[[int], int | None]] = {
+    "dies": lambda second: second if second < 300 else None,
+    "dies-slow": lambda second: second if second < 300 and second % 7 == 0 else None,
+    "sticks": lambda second: min(second, 40),
+    "lives": lambda second: second + 1,
+    "goes-back": lambda second: second if second < 290 else second - 200,
+}
+
+
+def test_a_run_each_minute_a_first_run_and_a_service_agree_on_groups_that_commit_often(rig: Rig) -> None:
+    """What `lag check`, `lag once` and `lag serve` say of one history at one moment."""
+    kept: ClusterMonitor | None = None
+    wrong: list[str] = []
+    seen: set[LagStatus] = set()
+    rig.produce(1000)
+    for second in range(1, 481):
+        for group, commits in OFTEN.items():
+            if (offset := commits(second)) is not None:
+                rig.commit(group, offset)
+        rig.run(1)
+        if (second >= 120 and second % 60 == 0) or second in (395, 400):
+            service, now = rig.rows(), rig.clock.now()
+            kept = rig.next_run(kept, 0.4) if second % 60 == 0 else kept
+            first = rig.next_run(None, 0.4)
+            rows = {"service": service, "first": rig.rows(first)}
+            if kept is not None and second % 60 == 0:
+                rows["each minute"] = rig.rows(kept)
+            for group in OFTEN:
+                said = {who: found[group, "orders", 0].status for who, found in rows.items()}
+                seen |= set(said.values())
+                if len(set(said.values())) > 1 and LagStatus.WARNING not in said.values():
+                    wrong.append(f"{group} at {second} s ({now}): { {w: s.word for w, s in said.items()} }")
+    assert wrong == []
+    assert seen >= {LagStatus.OK, LagStatus.STALLED, LagStatus.STOPPED, LagStatus.REWIND}

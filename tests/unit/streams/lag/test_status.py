@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from kafkakit.streams.lag.decide.measure.book import SAMPLES, CommitWindow
+from kafkakit.streams.lag.decide.measure.commit_window import SAMPLES, CommitWindow
 from kafkakit.streams.lag.decide.measure.table import LagStatus, Present, judge
 from kafkakit.streams.lag.decide.measure.time_lag import FigureFlag
 from kafkakit.streams.model.commit import NO_TOPIC_ID
@@ -17,7 +17,7 @@ from kafkakit.streams.model.offsets_log.commits import CommitColumns, CommitRow
 from tests.clusters.lag_rows import T0, Bench
 
 STEP_S, WINDOW = 10, 10
-"""A sample of a commit is at most one every ten seconds, and ten of them make the window."""
+"""The commits of each ten seconds (by the clock) are one sample, and ten of them make the window."""
 SAMPLED_S = 5
 OPEN_S = 60
 """The default transaction.timeout.ms; the histories have no records, so a commit tells since when a group waits."""
@@ -53,7 +53,7 @@ def oracle(life: Life, now: float) -> LagStatus:
     for at, of in life.commits:
         seen = max(int(at) // SAMPLED_S * SAMPLED_S, *(look for look in LOOKS if look <= at), 0)
         lag = max(0, life.ends[seen].stable - of)  # a commit's lag is that to the newest end that was known
-        if samples and at - samples[-1][0] < STEP_S:
+        if samples and at // STEP_S <= samples[-1][0] // STEP_S:
             samples[-1][1:] = [of, lag]
         else:
             samples.append([at, of, lag])
@@ -68,7 +68,8 @@ def oracle(life: Life, now: float) -> LagStatus:
     pairs = list(pairwise(samples))
     if any(after[1] < before[1] for before, after in pairs):
         return LagStatus.REWIND
-    if len(samples) < 2 or span < STEP_S * (WINDOW - 1) or any(a[2] < b[2] for b, a in pairs):
+    stretches = samples[-1][0] // STEP_S - samples[0][0] // STEP_S
+    if len(samples) < 2 or stretches < WINDOW - 1 or any(a[2] < b[2] for b, a in pairs):
         return LagStatus.OK
     return LagStatus.STALLED if all(a[1] == b[1] for b, a in pairs) else LagStatus.WARNING
 

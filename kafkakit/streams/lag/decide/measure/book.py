@@ -15,8 +15,9 @@ two commits, or one that is old.
 
 from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from kafkakit.streams.lag.decide.measure.commit_window import UNKNOWN_LAG, CommitWindow
 from kafkakit.streams.lag.decide.measure.ends import NONE, ColumnTypes, EndSamples, add_columns, grow_columns
 from kafkakit.streams.lag.decide.measure.time_lag import UNBOUNDED, EstimateSource, FigureFlag, Figures
 from kafkakit.streams.model.commit import CommitIdentity, CommitState, Problem, Reading
@@ -117,7 +118,8 @@ class LagBook:
 
     def apply(self, columns: CommitColumns, seen_at_ms: int) -> "Ints":
         """Take over a chunk; the answer is the numbers that tombstones freed (release them when nothing else holds
-        them). Cost: below 0.3 microseconds a row; keys beyond the limit are left out and counted."""
+        them). A key may come several times, in the order of the log: the last one counts, and those before it are
+        samples of its window. Cost: below 0.3 microseconds a row; keys beyond the limit are left out and counted."""
         import numpy as np
 
         key, offset, committed_ms = columns.key, columns.offset, columns.committed_ms
@@ -131,6 +133,12 @@ class LagBook:
         if not len(key):
             return np.empty(0, dtype=np.int64)
         self._grow(int(key.max()) + 1)
+        is_last = _is_last(key)
+        past = np.empty((3, 0), dtype=np.int64)
+        if not is_last.all():
+            past = self._past(key, offset, committed_ms, is_last)
+            key, offset, committed_ms = key[is_last], offset[is_last], committed_ms[is_last]
+            metadata, ids = metadata[is_last], ids[is_last]
         is_gone = offset == TOMBSTONE
         freed: Ints = key[is_gone]
         if len(freed):
@@ -142,17 +150,50 @@ class LagBook:
         if len(new):
             self._find_slots(new)
         slot = self.slot[key]
+        if past.size:
+            self._add_past(past[:, np.isin(past[0], key)])
         self._note_quiet(key, slot)
         self.offset[key], self.committed_ms[key], self.seen_ms[key] = offset, committed_ms, seen_at_ms
         self.id_number[key] = self._id_numbers(ids)
         self.metadata.keep(key, offset, metadata)
-        is_known = (slot >= 0) & (committed_ms - self.ends.after_ms[slot] <= OLD_END_MS)
-        end = np.where(is_known, self.ends.readable_end(slot, offset), NONE)
+        end = self._end_then(slot, offset, committed_ms)
         is_behind = end > offset
         self.calm_ms[key] = NONE
         self.behind_ms[key] = np.where(end < 0, NONE, np.where(is_behind, seen_at_ms, NOT_BEHIND))
         self.window.add(key, offset, committed_ms, np.where(end >= 0, np.maximum(0, end - offset), UNKNOWN_LAG))
         return freed
+
+    def _end_then(self, slot: "Ints", offset: "Ints", committed_ms: "Ints") -> "Ints":
+        """The end of the log at commits, by a sample that was not much older; -1 for none."""
+        import numpy as np
+
+        is_known = (slot >= 0) & (committed_ms - self.ends.after_ms[slot] <= OLD_END_MS)
+        return np.where(is_known, self.ends.readable_end(slot, offset), NONE)
+
+    def _past(self, key: "Ints", offset: "Ints", committed_ms: "Ints", is_last: "Bools") -> "Ints":
+        """Key, offset and time of the commits that are not the last of their key, from its last tombstone on.
+
+        Keys that had one among them begin again.
+        """
+        import numpy as np
+
+        is_tombstone = ~is_last & (offset == TOMBSTONE)
+        if not is_tombstone.any():
+            return np.stack((key, offset, committed_ms))[:, ~is_last]
+        at = np.arange(len(key))
+        begins = np.full(int(key.max()) + 1, NONE, dtype=np.int64)
+        begins[key[is_tombstone]] = at[is_tombstone]  # of equal keys the last one stays
+        self._clear(np.unique(key[is_tombstone]))
+        return np.stack((key, offset, committed_ms))[:, ~is_last & (at > begins[key])]
+
+    def _add_past(self, past: "Ints") -> None:
+        """Add samples of commits that came in one chunk with later ones."""
+        import numpy as np
+
+        key, offset, committed_ms = past
+        end = self._end_then(self.slot[key], offset, committed_ms)
+        lag = np.where(end >= 0, np.maximum(0, end - offset), UNKNOWN_LAG)
+        self.window.add_all(key, offset, committed_ms, lag)
 
     def note_round(self) -> None:
         """Take into account that all ends were sampled anew: which commits are behind now that were not. O(rows)."""
@@ -553,6 +594,17 @@ class KeptFigures:
         return found
 
 
+def _is_last(key: "Ints") -> "Bools":
+    """True for the last row of each key."""
+    import numpy as np
+
+    places = np.arange(len(key))
+    last = np.empty(int(key.max()) + 1, dtype=np.int64)
+    last[key] = places  # of equal keys the last one stays
+    found: Bools = last[key] == places
+    return found
+
+
 OLD_MS = 600_000
 
 
@@ -571,84 +623,3 @@ def set_past_lags(book: "LagBook", now_ms: int) -> int:
     unknown = lags == UNKNOWN_LAG
     window.lag[rows] = np.where(unknown, np.maximum(0, end[:, None] - offsets), lags)
     return int(np.count_nonzero(unknown))
-
-
-SAMPLES = 10
-UNKNOWN_LAG = -1
-WINDOW_RING_COLUMNS: ColumnTypes = {"offset": ("i8", None), "at_ms": ("i8", None), "lag": ("i8", None)}
-WINDOW_COLUMNS: ColumnTypes = {"count": ("i1", 0), "head": ("i1", 0)}
-
-
-class CommitWindow:
-    """Ten samples a row of (offset, commit time, lag), at most one a `step_ms`; 241 bytes a row.
-
-    A commit that comes sooner than a step after its predecessor replaces that one's offset and lag and keeps its
-    time, else a group that commits often would never fill its window (Burrow's `min-distance`).
-    """
-
-    offset: "Ints"
-    at_ms: "Ints"
-    lag: "Ints"
-    count: "NDArray[np.int8]"
-    head: "NDArray[np.int8]"
-
-    def __init__(self, step_ms: int) -> None:
-        self.step_ms = step_ms
-        add_columns(self, WINDOW_RING_COLUMNS, SAMPLES)
-        add_columns(self, WINDOW_COLUMNS)
-
-    def grow(self, rows: int) -> None:
-        """Make space for rows below this number."""
-        grow_columns(self, WINDOW_RING_COLUMNS, rows)
-        grow_columns(self, WINDOW_COLUMNS, rows)
-
-    def add(self, rows: "Ints", offset: "Ints", at_ms: "Ints", lag: "Ints") -> None:
-        """Take one commit of each row (each row once); `lag` is UNKNOWN_LAG where no end was known."""
-        import numpy as np
-
-        head, count = self.head[rows], self.count[rows]
-        is_soon = (count > 0) & (at_ms - self.at_ms[rows, head] < self.step_ms)
-        head = np.where(is_soon | (count == 0), head, (head + 1) % SAMPLES)
-        self.at_ms[rows, head] = np.where(is_soon, self.at_ms[rows, head], at_ms)
-        self.offset[rows, head] = offset
-        self.lag[rows, head] = lag
-        self.head[rows] = head
-        self.count[rows] = np.where(is_soon, count, np.minimum(count + 1, SAMPLES))
-
-    def clear(self, rows: "Ints") -> None:
-        """Forget what these rows held."""
-        self.count[rows] = 0
-        self.head[rows] = 0
-
-    def saved(self, rows: "Ints") -> "dict[str, NDArray[Any]]":
-        """Copies of all columns of these rows by name; places without a sample hold 0."""
-        import numpy as np
-
-        age = (self.head[rows, None] - np.arange(SAMPLES)) % SAMPLES
-        is_sample = age < self.count[rows, None]
-        found = {name: np.where(is_sample, getattr(self, name)[rows], 0) for name in WINDOW_RING_COLUMNS}
-        return {**found, "count": self.count[rows], "head": self.head[rows]}
-
-    def length_ms(self, rows: "Ints") -> "Ints":
-        """How long the window of each row is: from its first commit to its last one, and nine steps at least."""
-        import numpy as np
-
-        first = (self.head[rows].astype(np.int64) + 1 - self.count[rows]) % SAMPLES
-        span: Ints = self.at_ms[rows, self.head[rows]] - self.at_ms[rows, first]
-        return np.maximum(np.where(self.count[rows] > 0, span, 0), self.step_ms * (SAMPLES - 1))
-
-    def ordered(self, rows: "Ints") -> "tuple[Ints, Ints, Ints, Ints]":
-        """Offsets, commit times and lags of the rows with the oldest first, and how many samples each row has.
-
-        Shape (rows, 10); the valid samples of a row stand at its end.
-        """
-        import numpy as np
-
-        columns = (self.head[rows, None].astype(np.int64) + 1 + np.arange(SAMPLES)) % SAMPLES
-        pick = rows[:, None]
-        return (
-            self.offset[pick, columns],
-            self.at_ms[pick, columns],
-            self.lag[pick, columns],
-            self.count[rows].astype(np.int64),
-        )

@@ -23,13 +23,13 @@ after it: a group that was caught up and then died had no lag in its window. So 
 STOPPED, 1, REWIND, STALLED, WARNING. Silence counts from when there surely was something to do: many clients commit
 nothing while nothing comes. A lag of no more than the markers of transactions at the log's end is none.
 
-Two or three commits in a row prove little: a window that is shorter than nine steps counts as that long in rule 4, and
-is not judged by rules 2 and 3. Added are LOST (records were deleted before the group did them), AHEAD (the commit lies
-beyond the end of the log, so that the lag is not known and consumers will start over as `auto.offset.reset` says),
-HELD_BACK (a transaction that is open for longer than the default `transaction.timeout.ms` keeps readers of committed
-data waiting, so that no lag is not "nothing to do"), NO_COMMIT (a member owns the partition and the group never
-committed for it; see `owned.py`), and UNKNOWN (no end of the log, or figures too old to judge by,
-which comes before LOST), which never passes for OK.
+Two or three commits in a row prove little: a window that is shorter than nine steps counts as that long in rule 4,
+and one over fewer than ten steps is not judged by rules 2 and 3. Added are LOST (records were deleted before the
+group did them), AHEAD (the commit lies beyond the end of the log, so that the lag is not known and consumers will
+start over as `auto.offset.reset` says), HELD_BACK (a transaction that is open for longer than the default
+`transaction.timeout.ms` keeps readers of committed data waiting, so that no lag is not "nothing to do"), NO_COMMIT (a
+member owns the partition and the group never committed for it; see `owned.py`), and UNKNOWN (no end of the log, or
+figures too old to judge by, which comes before LOST), which never passes for OK.
 
 The forecast says how fast a partition is produced and consumed, when the group will have caught up, and when it will
 lose records. Rates are measured: consumption over the commits of Burrow's window, production over end samples of about
@@ -48,7 +48,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from kafkakit.core.columns import Columns
-from kafkakit.streams.lag.decide.measure.book import SAMPLES, UNKNOWN_LAG
+from kafkakit.streams.lag.decide.measure.commit_window import SAMPLES, UNKNOWN_LAG
 from kafkakit.streams.lag.decide.measure.ends import NONE
 from kafkakit.streams.lag.decide.measure.time_lag import (
     UNBOUNDED,
@@ -65,7 +65,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from kafkakit.streams.lag.decide.measure.book import CommitWindow, LagBook
+    from kafkakit.streams.lag.decide.measure.book import LagBook
+    from kafkakit.streams.lag.decide.measure.commit_window import CommitWindow
     from kafkakit.streams.model.offsets_log.commits import Names
 
     Ints = NDArray[np.int64]
@@ -433,7 +434,7 @@ def judge(window: "CommitWindow", rows: "Ints", present: Present, *, now_ms: int
     """The `LagStatus` of each row. O(rows)."""
     import numpy as np
 
-    offset, at_ms, lags, count = window.ordered(rows)
+    offset, _, lags, count = window.ordered(rows)
     first = SAMPLES - count
     pairs = np.arange(1, SAMPLES) > first[:, None]
     is_sample = np.arange(SAMPLES) >= first[:, None]
@@ -443,9 +444,7 @@ def judge(window: "CommitWindow", rows: "Ints", present: Present, *, now_ms: int
     rewound = (pairs & (step < 0)).any(axis=1)
     is_fixed = ~(pairs & (step != 0)).any(axis=1)
     is_known = (lags[:, 1:] != UNKNOWN_LAG) & (lags[:, :-1] != UNKNOWN_LAG)
-    span_ms = at_ms[:, -1] - at_ms[np.arange(len(rows)), np.minimum(first, SAMPLES - 1)]
-    never_less = (count > 1) & (span_ms >= window.step_ms * (SAMPLES - 1))
-    never_less &= ~(pairs & ((growth < 0) | ~is_known)).any(axis=1)
+    never_less = window.is_full(rows) & ~(pairs & ((growth < 0) | ~is_known)).any(axis=1)
 
     def has(flags: FigureFlag) -> "Bools":
         found: Bools = (present.flags & int(flags)) != 0
