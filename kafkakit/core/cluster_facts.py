@@ -182,13 +182,17 @@ class GroupMember:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupDescription:
-    """A group and its members, whichever protocol it speaks; a group that does not exist is DEAD."""
+    """A group and its members, whichever protocol it speaks; a group that does not exist is DEAD.
+
+    `had_members`: it has members now or had some. The clients of one that never had any assign partitions themselves.
+    """
 
     group: str
     type: GroupType
     state: GroupState
     members: tuple[GroupMember, ...] = ()
     coordinator: int | None = None
+    had_members: bool = False
 
 
 def holders_of(members: Iterable[GroupMember]) -> dict[TopicPartition, GroupMember]:

@@ -23,7 +23,6 @@ from kafkakit.core.errors import UsageError
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.plan import TagConstraint
 from kafkakit.core.quantities import format_bytes
-from kafkakit.core.text import some
 
 if TYPE_CHECKING:
     from kafkakit.placement.arrays import Bools, Ints
@@ -399,18 +398,6 @@ class SlotTags:
     def kinds(self) -> tuple[list[int], list[list[bool]]]:
         """A kind for each partition, and for each kind the brokers that are open to it."""
         return self._kind, self._open
-
-
-def rackless_note(receivers: Collection[int], racks: Mapping[int, str | None]) -> tuple[str, ...]:
-    """Names the brokers that may take copies and have no rack, if others of the cluster have one."""
-    bare = sorted(b for b in receivers if not racks.get(b))
-    if not bare or not any(racks.values()):
-        return ()
-    one = len(bare) == 1
-    return (
-        f"{'broker' if one else 'brokers'} {some(bare)} {'has' if one else 'have'} no rack, others have one: "
-        f"copies there may share a rack with any other; set broker.rack",
-    )
 
 
 def binding_notes(

@@ -5,12 +5,13 @@ to the set of brokers: who leaves, who is new, who is missing (kafka-kit's summa
 drain evens out.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.plan import Proof
+from kafkakit.core.text import some
 from kafkakit.placement.group_rooms import Grouping
 from kafkakit.placement.group_rule import GroupRule
 
@@ -229,6 +230,18 @@ def classify(holding: Iterable[int], listed: Iterable[int], live: Mapping[int, s
         old_missing=tuple(sorted(held - wanted - present)),
         previous_missing=tuple(sorted(held - present)),
         rack_missing=tuple(sorted(b for b in present if not live[b])),
+    )
+
+
+def rackless_note(receivers: Collection[int], racks: Mapping[int, str | None]) -> tuple[str, ...]:
+    """Names the brokers that may take copies and have no rack, if others of the cluster have one."""
+    bare = sorted(b for b in receivers if not racks.get(b))
+    if not bare or not any(racks.values()):
+        return ()
+    one = len(bare) == 1
+    return (
+        f"{'broker' if one else 'brokers'} {some(bare)} {'has' if one else 'have'} no rack, others have one: "
+        "copies there may share a rack with any other; set broker.rack",
     )
 
 

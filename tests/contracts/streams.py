@@ -222,8 +222,11 @@ class GroupsContract:
             told = rig.groups.forget(group, keys)
             assert [error_name(told[key]) for key in keys] == ["GroupSubscribedToTopicError"] * 2
         eventually(rig, lambda: described(rig, group).state is GroupState.EMPTY)
-        assert described(rig, group).members == ()
+        assert (described(rig, group).members, described(rig, group).had_members) == ((), True)
         assert rig.groups.commit(group, commits) == dict.fromkeys(keys)
+        loner = rig.new_group()
+        assert rig.groups.commit(loner, commits) == dict.fromkeys(keys)
+        assert not described(rig, loner).had_members
 
     def test_a_share_group_keeps_no_offsets_and_is_not_dead(self, rig: Rig) -> None:
         if "share" not in rig.protocols:

@@ -45,6 +45,7 @@ class FakeGroup:
     offsets: dict[TopicPartition, CommittedOffset] = field(default_factory=dict)
     pending: dict[TopicPartition, CommittedOffset] = field(default_factory=dict)
     shares: tuple[ShareOffset, ...] = ()
+    had_members: bool = False
 
     @property
     def live(self) -> bool:
@@ -102,7 +103,7 @@ class FakeGroups:
         member = GroupMember(
             member_id=name, client_id=client_id, host="/127.0.0.1", partitions=tuple(sorted(partitions))
         )
-        held.members = (*held.members, member)
+        held.members, held.had_members = (*held.members, member), True
         if held.type is GroupType.SHARE:
             held.shares = tuple(ShareOffset(place=place, start=0, lag=0) for place in member.partitions)
         held.state = GroupState.STABLE
@@ -244,8 +245,9 @@ class FakeGroups:
         if held is None:
             return GroupDescription(group=group, type=GroupType.UNKNOWN, state=GroupState.DEAD)
         return GroupDescription(
-            group=group, type=held.type, state=held.state, members=held.members, coordinator=COORDINATOR
-        )
+            group=group, type=held.type, state=held.state, members=held.members, coordinator=COORDINATOR,
+            had_members=held.had_members or held.live,
+        )  # fmt: skip
 
     def _judged(self, group: str, held: FakeGroup, key: TopicPartition, offset: CommittedOffset) -> ItemResult:
         if group in self.lost:

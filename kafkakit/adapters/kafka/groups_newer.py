@@ -67,6 +67,7 @@ class ConsumerGroupDescriber:
             state=_STATES.get(found.state.name, GroupState.UNKNOWN),
             members=tuple(sorted((_member(m) for m in found.members), key=lambda m: m.member_id)),
             coordinator=found.coordinator.id if found.coordinator is not None else None,
+            had_members=True,
         )
 
 

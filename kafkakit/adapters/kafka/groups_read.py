@@ -74,6 +74,7 @@ def description_of(found: Any, coordinator: int) -> GroupDescription | ItemError
         state=state,
         members=tuple(sorted((_member(m) for m in found.members), key=lambda m: m.member_id)),
         coordinator=None if state is GroupState.DEAD else coordinator,
+        had_members=bool(found.members or found.protocol_type),
     )
 
 

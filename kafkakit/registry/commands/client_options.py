@@ -336,7 +336,7 @@ class NewTopicOptions:
 
     def check(self, client: RegistryClient, request: CreateRequest) -> tuple[str, ...]:
         """Notes about the placement; raises `UsageError` where the topic exists, or too few brokers may hold it."""
-        from kafkakit.placement.group_rule import rackless_note
+        from kafkakit.placement.problem import rackless_note
 
         name = str(request.topic and request.topic["name"])
         if name in client.topic_names():

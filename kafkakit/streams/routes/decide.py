@@ -20,7 +20,7 @@ from kafkakit.core.lease import VALUE_LIMIT_BYTES
 from kafkakit.core.model import ClusterSnapshot, Partition, Topic, TopicPartition
 from kafkakit.core.quantities import counted, parse_duration, parse_rate
 from kafkakit.core.selection import BrokerList
-from kafkakit.placement.group_rule import rackless_note
+from kafkakit.placement.problem import rackless_note
 from kafkakit.streams.model.route import Lane, Route, Segment, partitions_of, problem_of, topic_name
 from kafkakit.topicmappr.api import NO_CONSTRAINTS, PlaceRequest, TagConstraints, answered, decide_place
 

@@ -18,17 +18,17 @@ from kafkakit.core.selection import BrokerList
 from kafkakit.core.text import some
 from kafkakit.placement.by_size.layout import Disks
 from kafkakit.placement.group_rooms import Grouping
-from kafkakit.placement.group_rule import (
-    NONE_CLOSED,
-    ClosedBrokers,
-    GroupRule,
-    rackless_note,
-    racks_to_spread,
-    refuse_both_rules,
-)
+from kafkakit.placement.group_rule import NONE_CLOSED, ClosedBrokers, GroupRule, racks_to_spread, refuse_both_rules
 from kafkakit.placement.log_dirs_balance import HomelessCopy
 from kafkakit.placement.openings import Alike, BrokerPool, fill_openings, group_openings, pool_of, replace_replicas
-from kafkakit.placement.problem import PlaceBy, PlacementProblem, PlannedPartition, set_stranded_apart, stranded_warning
+from kafkakit.placement.problem import (
+    PlaceBy,
+    PlacementProblem,
+    PlannedPartition,
+    rackless_note,
+    set_stranded_apart,
+    stranded_warning,
+)
 from kafkakit.placement.rebuild_task import Task, explain_shortage, with_openings
 from kafkakit.placement.watch import UNWATCHED, Watch
 from kafkakit.topicmappr.decide.assembly import Decision, PlannedChange, assemble

@@ -20,7 +20,6 @@ from kafkakit.placement.group_rule import (
     ClosedBrokers,
     GroupRule,
     TagRules,
-    rackless_note,
     refuse_both_rules,
 )
 from kafkakit.placement.log_dirs_balance import HomelessCopy
@@ -35,7 +34,7 @@ from kafkakit.placement.openings import (
     pool_of,
     replace_replicas,
 )
-from kafkakit.placement.problem import Minimize, PlannedPartition, set_stranded_apart, stranded_warning
+from kafkakit.placement.problem import Minimize, PlannedPartition, rackless_note, set_stranded_apart, stranded_warning
 from kafkakit.topicmappr.decide import requests as budgets
 from kafkakit.topicmappr.decide.assembly import Decision, PlannedChange, assemble
 from kafkakit.topicmappr.decide.dirs import fit_dirs, with_destinations

@@ -11,10 +11,10 @@ from kafkakit.core.quantities import counted
 from kafkakit.core.selection import BrokerList, select_topics
 from kafkakit.core.text import some
 from kafkakit.placement.group_rooms import Grouping
-from kafkakit.placement.group_rule import ClosedBrokers, GroupRule, rackless_note
+from kafkakit.placement.group_rule import ClosedBrokers, GroupRule
 from kafkakit.placement.log_dirs_balance import HomelessCopy
 from kafkakit.placement.openings import BrokerPool, group_openings, place_new_topic, pool_of
-from kafkakit.placement.problem import PlacementProblem, PlannedPartition
+from kafkakit.placement.problem import PlacementProblem, PlannedPartition, rackless_note
 from kafkakit.topicmappr.decide.dirs import fit_dirs, homeless_of
 from kafkakit.topicmappr.decide.rebalance_goal import RECEIVERS, named_brokers
 from kafkakit.topicmappr.decide.requests import MAX_REPLICATION

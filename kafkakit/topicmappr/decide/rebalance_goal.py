@@ -47,14 +47,7 @@ from kafkakit.placement.by_size.tightening import (
     tightest_relaxed,
     why_not,
 )
-from kafkakit.placement.group_rule import (
-    NONE_CLOSED,
-    ClosedBrokers,
-    GroupRule,
-    TagRules,
-    rackless_note,
-    racks_to_spread,
-)
+from kafkakit.placement.group_rule import NONE_CLOSED, ClosedBrokers, GroupRule, TagRules, racks_to_spread
 from kafkakit.placement.leaders import NO_LEADER, LeaderLimits, leaders_within
 from kafkakit.placement.openings import pool_of
 from kafkakit.placement.problem import (
@@ -62,6 +55,7 @@ from kafkakit.placement.problem import (
     Minimize,
     PlannedPartition,
     classify,
+    rackless_note,
     set_stranded_apart,
     stranded_warning,
 )

@@ -42,11 +42,11 @@ from kafkakit.placement.by_size.proof import argument_of, proof_of
 from kafkakit.placement.by_size.slots import SlotTable
 from kafkakit.placement.by_size.tightening import at_deviation, tightest_relaxed, why_not
 from kafkakit.placement.group_rooms import Grouping
-from kafkakit.placement.group_rule import ClosedBrokers, rackless_note
+from kafkakit.placement.group_rule import ClosedBrokers
 from kafkakit.placement.log_dirs_balance import HomelessCopy
 from kafkakit.placement.minimal import substitute
 from kafkakit.placement.openings import fill_openings, group_openings, pool_of
-from kafkakit.placement.problem import PlannedPartition, stranded_warning
+from kafkakit.placement.problem import PlannedPartition, rackless_note, stranded_warning
 from kafkakit.topicmappr.decide.assembly import Decision, assemble
 from kafkakit.topicmappr.decide.dirs import fit_dirs, with_destinations
 from kafkakit.topicmappr.decide.replan_situation import (

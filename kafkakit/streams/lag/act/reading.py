@@ -32,7 +32,7 @@ from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.data import GroupAdmin, LogReader
 from kafkakit.streams.lag.decide.measure.book import LagBook, ReadRecord
 from kafkakit.streams.lag.decide.measure.ends import BROKER_KEYS, TopicFacts, facts_of
-from kafkakit.streams.lag.decide.measure.owned import GroupKey, OwnedPartitions, owned_by
+from kafkakit.streams.lag.decide.measure.owned import GroupKey, OwnedPartitions, left_by_all, owned_by
 from kafkakit.streams.lag.decide.measure.table import positions
 from kafkakit.streams.lag.decide.saved_state import NO_RESUME, CommitOrigins, LogCursor, ReadTotals, Resume, ResumePoint
 from kafkakit.streams.model.commit import NO_TOPIC_ID
@@ -328,7 +328,9 @@ def read_owned(
     refused = [(name, answer) for name, answer in sorted(described.items()) if isinstance(answer, ItemError)]
     if refused:
         problems.append(f"members of {some(name for name, _ in refused)}: {refused[0][1]}")
-    return OwnedPartitions(as_of_ms=now_ms, keys=keys, spans=spans, problem="; ".join(problems))
+    return OwnedPartitions(
+        as_of_ms=now_ms, keys=keys, spans=spans, problem="; ".join(problems), left=left_by_all(described.values())
+    )
 
 
 class EndSampler:

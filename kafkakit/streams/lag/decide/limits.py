@@ -296,6 +296,9 @@ def _status_text(line: ViewLine) -> str:
         return "status ahead: the commit is beyond the end of the log"
     if line.status is LagStatus.NO_COMMIT:
         return f"status no_commit: a member owns it, and {line.unread:,} records lie in it"
+    if line.status is LagStatus.STOPPED and line.held_ms is not None:
+        since = utc_text(line.held_ms)
+        return f"status stopped: the group has no members, and stands at a transaction open since {since}"
     if line.status is LagStatus.HELD_BACK and line.held_ms is not None:
         return f"status held_back: readers of committed data wait for a transaction open since {utc_text(line.held_ms)}"
     return f"status {line.status.word}, judged over {format_duration(line.window_ms / 1000)}"

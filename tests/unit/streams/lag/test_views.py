@@ -1,12 +1,14 @@
 """Limits by rule from a file, owners, and what moves of our own silence."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from kafkakit.core.cluster_facts import GroupDescription, GroupMember, GroupState, GroupType, ItemError
 from kafkakit.core.errors import InputError, UsageError
 from kafkakit.core.model import TopicPartition, TopicPartitionReplica
 from kafkakit.execution.decide.journal import Layers, RunState
@@ -24,6 +26,7 @@ from kafkakit.streams.lag.decide.limits import (
     parse_thresholds,
 )
 from kafkakit.streams.lag.decide.measure.ends import TopicFacts
+from kafkakit.streams.lag.decide.measure.owned import OwnedPartitions, left_by_all, with_owned
 from kafkakit.streams.lag.decide.measure.table import (
     SEVERITY,
     LagStatus,
@@ -36,7 +39,7 @@ from kafkakit.streams.lag.decide.monitors import moved_topics, read_limit_rules
 from kafkakit.streams.lag.decide.views import GroupPartition, ViewLevel, stream_of, view
 from kafkakit.streams.lag.report import line_data, view_text
 from kafkakit.streams.lag.service_report import datagrams, exposition, families
-from tests.clusters.lag_rows import Bench
+from tests.clusters.lag_rows import T0, Bench
 from tests.invariants.exposition import parse
 
 
@@ -429,6 +432,30 @@ def test_a_group_that_is_held_back_is_not_ok() -> None:
     assert (
         check_lag([held_back()], LimitRules(default=Thresholds(critical=LagLimits(max_lag=51)))).verdict is Verdict.OK
     )
+
+
+def test_a_group_that_all_members_left_at_a_transaction_is_stopped() -> None:
+    described = GroupDescription(group="g", type=GroupType.CLASSIC, state=GroupState.EMPTY, had_members=True)
+    bare, owned = held_back(), OwnedPartitions(as_of_ms=T0 + 102_000, left=left_by_all([described]))
+    rules = LimitRules(default=Thresholds(critical=LagLimits(statuses=frozenset({LagStatus.STOPPED}))))
+    found = check_lag([with_owned(bare, owned, stale_after_ms=90_000)], rules)
+    assert (found.verdict, found.summary) == (
+        Verdict.CRITICAL,
+        "LAG CRITICAL - c1 g t/0: status stopped: the group has no members, and stands at a transaction open since "
+        "2023-11-14 22:13:21Z",
+    )
+    (line,) = view([with_owned(bare, owned, stale_after_ms=90_000)], ViewLevel.GROUP_TOPIC).lines
+    assert (line_data(line)["status"], line_data(line)["held_back_since_ms"]) == ("stopped", 1_700_000_001_000)
+    waiting = [
+        replace(described, had_members=False),
+        replace(described, state=GroupState.STABLE, members=(GroupMember(member_id="m", client_id="c", host="h"),)),
+        ItemError(name="GroupAuthorizationFailedError"),
+    ]
+    for one in waiting:
+        same = with_owned(bare, replace(owned, left=left_by_all([one])), stale_after_ms=90_000)
+        assert LagStatus(int(same.status[0])) is LagStatus.HELD_BACK
+    old = with_owned(bare, replace(owned, as_of_ms=T0), stale_after_ms=90_000)
+    assert LagStatus(int(old.status[0])) is LagStatus.HELD_BACK, "who was a member then may be one again"
 
 
 def test_what_holds_a_group_back_is_in_text_json_and_metrics() -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from kafkakit.core.cluster_facts import GroupDescription, GroupType, ItemError, LogSpan, holders_of
+from kafkakit.core.cluster_facts import GroupDescription, GroupState, GroupType, ItemError, LogSpan, holders_of
 from kafkakit.core.model import TopicPartition
 from kafkakit.streams.lag.decide.measure.ends import NONE
 from kafkakit.streams.lag.decide.measure.table import Forecast, LagStatus, LagTable
@@ -34,12 +34,47 @@ LISTED = (GroupType.CLASSIC, GroupType.CONSUMER)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnedPartitions:
-    """What members owned without a commit at `as_of_ms`, with the ends of those logs; `problem` is what is missing."""
+    """What members owned without a commit at `as_of_ms`, with the ends of those logs; `problem` is what is missing.
+
+    `left` are the groups that all members have left, sorted.
+    """
 
     as_of_ms: int
     keys: tuple[GroupKey, ...] = ()
     spans: Mapping[TopicPartition, LogSpan | ItemError] = field(default_factory=dict)
     problem: str = ""
+    left: tuple[str, ...] = ()
+
+
+def left_by_all(described: Iterable[GroupDescription | ItemError]) -> tuple[str, ...]:
+    """The groups that had members and have none, sorted."""
+    return tuple(
+        sorted(
+            one.group
+            for one in described
+            if isinstance(one, GroupDescription)
+            and one.type in LISTED
+            and one.had_members
+            and one.state is GroupState.EMPTY
+        )
+    )
+
+
+def with_dead(table: LagTable, owned: OwnedPartitions) -> LagTable:
+    """The table with groups STOPPED that are held back, and that all members left.
+
+    A group that waits for an open transaction commits nothing, so its silence proves nothing; that nobody waits does.
+    """
+    import numpy as np
+
+    is_held = table.status == int(LagStatus.HELD_BACK)
+    if not owned.left or not is_held.any():
+        return table
+    left = {*owned.left}
+    is_left = np.array([name in left for name in table.groups], dtype=bool)
+    since_ms = np.maximum(table.committed_ms, table.held_ms)
+    is_dead = is_held & is_left[table.group] & (table.at_ms - since_ms > table.window_ms)
+    return replace(table, status=np.where(is_dead, int(LagStatus.STOPPED), table.status))
 
 
 def owned_by(described: Iterable[GroupDescription | ItemError]) -> tuple[GroupKey, ...]:
@@ -82,9 +117,11 @@ class CommittedKeys:
 
 
 def with_owned(table: LagTable, owned: OwnedPartitions, *, stale_after_ms: int) -> LagTable:
-    """The table with a row for each partition that is owned and has no commit yet, in order."""
+    """The table with a row for each partition that is owned and has no commit yet, in order; see also `with_dead`."""
     import numpy as np
 
+    if table.at_ms - owned.as_of_ms <= stale_after_ms:
+        table = with_dead(table, owned)
     held = CommittedKeys(
         groups=table.groups, topics=table.topics, group=table.group, topic=table.topic, partition=table.partition
     )
