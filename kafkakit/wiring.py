@@ -499,7 +499,7 @@ def _address(settings: Settings) -> str:
             hint="pass --bootstrap-server HOST:PORT, --profile NAME (kafkakit profile list names them), "
             "--command-config FILE with bootstrap.servers or -X bootstrap_server=HOST:PORT; or set "
             "KAFKAKIT_BOOTSTRAP_SERVER, KAFKAKIT_PROFILE, TOPICMAPPR_KAFKA_ADDR (topicmappr, as --kafka-addr), or a "
-            "default with kafkakit profile use NAME; --zk-addr names ZooKeeper alone, not a Kafka cluster",
+            "default with kafkakit profile use NAME; --zk-addr names only ZooKeeper, not a Kafka cluster",
         )
     return settings.bootstrap_servers
 

@@ -130,7 +130,7 @@ class ParquetStore:
     """Implements `ports.TableStore`; safe for several threads that write different clusters."""
 
     def __init__(self, location: str) -> None:
-        self._files, self._base = open_place(location, "is no place for a store")
+        self._files, self._base = open_place(location, "is not a place for a store")
 
     def begin(self, snapshot_date: str, cluster: str, source: str = "") -> None:
         """One listing for each kind, one request for each file."""

@@ -34,7 +34,7 @@ def read_keys(data: bytes, source: str) -> Keys:
     try:
         items = json.loads(data)["keys"][:MAX_KEYS]
     except (ValueError, LookupError, TypeError, RecursionError):
-        raise InputError(source, "is no JWK set") from None
+        raise InputError(source, "is not a JWK set") from None
     found: dict[tuple[str, str], Any] = {}
     for item in items:
         algorithm = _algorithm(item)
@@ -45,7 +45,7 @@ def read_keys(data: bytes, source: str) -> Keys:
         except (jwt.PyJWTError, ValueError, TypeError):
             continue
         if hasattr(key, "private_numbers"):
-            raise InputError(source, "holds a private key", hint="publish the public keys alone")
+            raise InputError(source, "holds a private key", hint="publish only the public keys")
         if algorithm == "ES256" or key.key_size >= MIN_RSA_BITS:
             found[algorithm, str(item.get("kid", ""))] = key
     if not found:
@@ -83,7 +83,7 @@ class JwtVerifier:
         try:
             header = jwt.get_unverified_header(token)
         except (jwt.PyJWTError, ValueError, RecursionError):
-            raise _refused("is no JWT") from None
+            raise _refused("is not a JWT") from None
         algorithm, kid = header.get("alg"), header.get("kid", "")
         if algorithm not in ("RS256", "ES256") or "crit" in header or not isinstance(kid, str):
             raise _refused("is not signed with RS256 or ES256")

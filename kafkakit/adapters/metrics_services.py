@@ -191,7 +191,7 @@ class PrometheusApi:
             moment, number = decode_json(bytes(answer.data.result), tuple[float, str], self.source)
             return (self._sample({}, moment, number),)
         if kind != "vector":
-            raise InputError(f"{expression!r:.200}", f"gives a {kind:.40} where one value a series is needed")
+            raise InputError(f"{expression!r:.200}", f"gives a {kind:.40}, not one value for each series")
         series = decode_json(bytes(answer.data.result), list[_Series], self.source)
         return tuple(self._sample(one.metric, *one.value) for one in series)
 
@@ -199,7 +199,7 @@ class PrometheusApi:
         try:
             return Sample(labels, float(number), datetime.fromtimestamp(moment, UTC))
         except (ValueError, OverflowError, OSError):
-            raise InputError(self.source, f"{number!r:.40} at {moment:g} s is no value at a time") from None
+            raise InputError(self.source, f"{number!r:.40} at {moment:g} s is not a number with a time") from None
 
 
 def _checked(url: str, sends_secret: bool) -> str:
@@ -209,7 +209,7 @@ def _checked(url: str, sends_secret: bool) -> str:
     except ValueError:
         host = None
     if host is None or parts.scheme not in ("http", "https") or not (url.isascii() and url.isprintable()) or " " in url:
-        raise UsageError(f"{printable(url):.80} is no address of Prometheus", hint="write http://HOST:9090, say")
+        raise UsageError(f"{printable(url):.80} is not an address of Prometheus", hint="write http://HOST:9090, say")
     if "@" in parts.netloc:
         raise UsageError("the address of Prometheus holds credentials", hint="name a file that has them instead")
     if parts.query or parts.fragment or "?" in url or "#" in url:
@@ -343,7 +343,7 @@ class DatadogQueries:
         try:
             return Sample(labels, value, at if moment is None else datetime.fromtimestamp(moment / 1000, UTC))
         except (ValueError, OverflowError, OSError):
-            raise InputError(self.source, f"{moment!r:.40} is no time in milliseconds") from None
+            raise InputError(self.source, f"{moment!r:.40} is not a time in milliseconds") from None
 
 
 def _base(site: str) -> str:
@@ -354,7 +354,7 @@ def _base(site: str) -> str:
         return f"https://{parts.netloc}"
     if _SITE.fullmatch(site):
         return f"https://api.{site}"
-    raise UsageError(f"{site[:60]!r} is no site of Datadog", hint=f"write {DEFAULT_SITE} or datadoghq.eu, say")
+    raise UsageError(f"{site[:60]!r} is not a Datadog site", hint=f"write {DEFAULT_SITE} or datadoghq.eu, say")
 
 
 AGENT_ATTEMPTS = 3

@@ -36,7 +36,7 @@ class PlacementOptions:
     """Where replicas of a broker may go, and whether an interrupted operation is planned again."""
 
     placement: PlaceBy | None = option(
-        None, help="What to balance: free bytes, or counts; storage where all sizes are known, if not given."
+        None, help="What to balance: free bytes, or counts. Default: storage if all sizes are known, else counts."
     )
     min_rack_ids: int = option(
         0,

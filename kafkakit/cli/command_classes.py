@@ -294,7 +294,7 @@ def _shared_options(
         ),
     ] = None,
     no_input: Annotated[
-        bool, typer.Option("--no-input", envvar="KAFKAKIT_NO_INPUT", help="Never prompt; fail where input is needed.")
+        bool, typer.Option("--no-input", envvar="KAFKAKIT_NO_INPUT", help="Never prompt; fail if input is needed.")
     ] = False,
     profile: Annotated[
         str | None,

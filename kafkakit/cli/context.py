@@ -78,7 +78,7 @@ class CliContext:
             return
         if given.profile is None or (given.profile_origin == "env" and named[1].startswith("flag")):
             raise UsageError(
-                f"ZooKeeper {named[0]} is named ({named[1]}), but the Kafka cluster would be that of profile "
+                f"ZooKeeper {named[0]} is named ({named[1]}), but the Kafka cluster would come from profile "
                 f"{settings.profile} (from {settings.choice.origin})",
                 hint=f"pass --bootstrap-server HOST:PORT or --profile NAME (--profile {settings.profile} to keep it)",
             )

@@ -89,7 +89,7 @@ def use(
     ] = None,
     none: Annotated[bool, typer.Option("--none", help="Clear the default profile.")] = False,
 ) -> int:
-    """Make this the default profile, where neither --profile nor a project's file names another."""
+    """Make this the default profile: it is used unless --profile or a project's file names another."""
     cli = cli_context(ctx)
     if (name is None) == (not none):
         raise UsageError("name one profile, or pass --none", hint="kafkakit profile list names the profiles")

@@ -46,7 +46,7 @@ WithoutLease = Annotated[
     bool,
     typer.Option(
         "--without-lease",
-        help="Carry on where the control store does not answer, to repair what it depends on; only processes of "
+        help="Continue if the control store does not answer, to repair what it depends on; only processes of "
         "this host are kept away then. A lease that another process holds is respected.",
     ),
 ]
@@ -56,7 +56,7 @@ WithoutLease = Annotated[
 class Consent:
     """Whether anything is done, and whether it is confirmed beforehand."""
 
-    yes: bool = option(False, "--yes", "-y", help="Do not ask for confirmation; needed where no input is possible.")
+    yes: bool = option(False, "--yes", "-y", help="Do not ask for confirmation; required if no input is possible.")
     dry_run: bool = option(
         False, "--dry-run", help="Run every check and show the changes, with a client that cannot write."
     )

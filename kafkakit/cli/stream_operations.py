@@ -28,7 +28,7 @@ class MoveLimits:
     fence: FenceChoice = option(
         FenceChoice.AUTO,
         "--fence",
-        help="What keeps late writers from the old topics: auto (an ACL where one can be used), acl, config "
+        help="What keeps late writers from the old topics: auto (an ACL if one can be used), acl, config "
         "(a size limit), quota (which only delays), none.",
     )
     require_group: list[str] | None = option(
@@ -52,7 +52,7 @@ class MoveLimits:
         "--max-duplicates",
         min=0,
         metavar="N",
-        help="Refuse where more records may come a second time.",
+        help="Refuse if more records than this may be delivered twice.",
     )
     replication: int | None = option(
         None,
@@ -67,7 +67,7 @@ class MoveLimits:
         help="State allow.everyone.if.no.acl.found of the old clusters, which brokers do not tell: an ACL on a topic "
         "that has none needs it.",
     )
-    allow_compacted: bool = option(False, "--allow-compacted", help="Move compacted topics, too.")
+    allow_compacted: bool = option(False, "--allow-compacted", help="Also move compacted topics.")
     allow_transactions: bool = option(
         False, "--allow-transactions", help="Move although groups commit in transactions."
     )

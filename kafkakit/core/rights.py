@@ -113,7 +113,7 @@ LAG = Duty(
     commands=("streams lag once", "streams lag check", "streams lag watch", "streams lag serve"),
     rights=_rights(topics="describe", offsets="read"),
     note="DESCRIBE on groups gives their members, READ on topics the time of the next record, DESCRIBE_CONFIGS on "
-    "topics how soon retention deletes it; share-groups needs DESCRIBE on groups and topics alone",
+    "topics how soon retention deletes it; share-groups needs only DESCRIBE on groups and topics",
 )
 STREAMS = Duty(
     name="streams and their readers",
@@ -136,7 +136,7 @@ FAILOVER = Duty(
         "streams balance",
     ),
     rights=_rights(cluster="describe", topics="describe_configs read create delete", groups="read"),
-    note="CREATE and READ of groups are for the target, DELETE for the old topics (reclaim) and those of an abort; an "
+    note="CREATE and READ of groups are for the target, DELETE for the old topics (reclaim) and the new topics of an abort; an "
     "ACL as fence needs ALTER on the cluster, a size limit ALTER_CONFIGS on the old topics, both DESCRIBE on "
     "transactional ids; an emergency needs nothing of the old cluster until it is reached again; plan, status, history "
     "and verify-drain change nothing; rehearse needs on topics that begin with kafkakit-rehearsal. of both clusters "
@@ -148,7 +148,7 @@ REGISTRY = Duty(
     rights=_rights(cluster="describe", topics="describe describe_configs"),
     note="so do untag, import-labels --apply, mappings, unmapped and cleanup; DESCRIBE_CONFIGS on the cluster gives "
     "the versions of brokers; serve also needs what it creates, deletes and translates for its callers; history and "
-    "migrate need the store of tags alone, translate-offsets READ on the topic ALIAS.checkpoints.internal; with "
+    "migrate need only the store of tags, translate-offsets READ on the topic ALIAS.checkpoints.internal; with "
     "--server no right on the cluster is needed",
 )
 REGISTRY_TOPICS = Duty(

@@ -530,7 +530,7 @@ def forced_bound(
     unit = "bytes" if problem.minimize is Minimize.BYTES else "copies"
     argument = (
         f"with these counts, racks and brokers no placement needs fewer than {bound} {unit}: at the proof's broker "
-        f"prices no replica sets cost less in sum (counting room alone shows {lack} copies)"
+        f"prices no replica sets cost less in sum (counting free places shows only {lack} copies)"
     )
     return bound, argument, proof
 
@@ -554,7 +554,7 @@ def bound_by_sets(
     lacking = np.array(new_copies_by_spread(problem, placed), dtype=np.int64)
     bound = exact_sum(np.maximum(alone, lacking * a.weight))
     unit = "bytes" if problem.minimize is Minimize.BYTES else "copies"
-    beside = f"where brokers without a rack stand beside --min-rack-ids {problem.rule.most_spanned}"
+    beside = f"with brokers without a rack and --min-rack-ids {problem.rule.most_spanned}"
     why = f"with {', '.join(c.text for c in spreads)}" if spreads else beside
     argument = (
         f"each partition for itself needs {bound} {unit} in sum; {why} other counts may be as even, and nothing is "

@@ -21,7 +21,7 @@ def snapshot(
     ] = True,
     tags: Annotated[
         bool,
-        typer.Option("--tags", help="Read the tags of brokers and topics, too, so that queries work on the file."),
+        typer.Option("--tags", help="Also read the tags of brokers and topics, so that queries work on the file."),
     ] = False,
 ) -> None:
     """Read brokers, topics, replicas, sizes, configurations and running moves into one JSON document.

@@ -230,7 +230,7 @@ def test_a_controller_is_not_safe_to_stop(desk: Desk) -> None:
     ran = desk.run("decommission", "1", "--yes")
     assert ran.code == 1
     assert ran.stdout.startswith("cluster fake-cluster (profile p)\nnot safe to stop: decommission of broker 1\n")
-    assert "error: not safe to stop: broker 1 is a controller, too" in ran.stderr
+    assert "error: not safe to stop: broker 1 is also a controller" in ran.stderr
     assert all(1 not in replicas for replicas in desk.lists().values())
 
 

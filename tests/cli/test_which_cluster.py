@@ -71,7 +71,7 @@ def test_zookeeper_s_address_never_ends_at_a_default_profile(
     ran = home.run("topicmappr", *words, env=env)
     assert (ran.code, ran.stdout, clusters.asked) == (2, "", [])
     origin = "env TOPICMAPPR_ZK_ADDR" if is_variable else "flag --zk-addr"
-    assert f"ZooKeeper zk:2181 is named ({origin}), but the Kafka cluster would be that of profile wrong (from " in (
+    assert f"ZooKeeper zk:2181 is named ({origin}), but the Kafka cluster would come from profile wrong (from " in (
         ran.stderr
     )
     assert "pass --bootstrap-server HOST:PORT or --profile NAME (--profile wrong to keep it)" in ran.stderr

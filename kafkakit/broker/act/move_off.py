@@ -227,7 +227,7 @@ class MoveOff:
             voters = voters_among(self._settings(snapshot), self._brokers)
             if voters:
                 self._reporter.warn(
-                    f"broker {some(voters)} is a controller, too: it will be empty, but not safe to stop"
+                    f"broker {some(voters)} is also a controller: it will be empty, but not safe to stop"
                 )
 
     def _carry(self, record: Operation) -> BrokerOutcome:

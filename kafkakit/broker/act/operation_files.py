@@ -84,7 +84,7 @@ class Records:
         if not found:
             raise UsageError(
                 f"no operation on broker {some(sorted(brokers))} is on record here",
-                hint=f"name its file; those of this host are in {self._folder}",
+                hint=f"name its file; the records of this host are in {self._folder}",
             )
         return max(found, key=lambda o: (o.updated_at, o.number, o.name))
 

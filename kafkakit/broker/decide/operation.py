@@ -346,7 +346,7 @@ def judge_safety(
     if voters:
         them = "it" if len(voters) == 1 else "them"
         problems.append(
-            f"broker {some(voters)} is a controller, too: stopping {them} takes a vote out of the quorum; "
+            f"broker {some(voters)} is also a controller: stopping {them} takes a vote out of the quorum; "
             "let other nodes be controllers first"
         )
     return Safety(

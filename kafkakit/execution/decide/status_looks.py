@@ -491,4 +491,4 @@ def _unknown(facts: CopyFacts, quiet_s: float) -> Stall:
 
 
 def _raise(limit: Limit) -> str:
-    return "raise it: kafkakit reassign throttle RATE, or the broker's own setting where no run of ours set it"
+    return "raise it: kafkakit reassign throttle RATE, or the broker's own setting if no kafkakit run set it"

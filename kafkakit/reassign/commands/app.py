@@ -106,8 +106,7 @@ def rollback(ctx: typer.Context, chosen: RunChoice, options: ExecutionOptions) -
     """Undo a plan: cancel its running moves, put every replica list back as it was, in its old order.
 
     Works while a destination broker is dead. A partition whose old list needs a copy on a dead broker is left as it
-    is and named. The moves are scheduled like those of an apply: no log dir is filled. Throttles of an apply are
-    removed.
+    is and named. The moves are scheduled as in an apply: no log dir is filled. Throttles of an apply are removed.
 
     Examples:
 

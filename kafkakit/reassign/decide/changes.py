@@ -226,7 +226,7 @@ def rates_for(request: RateRequest, present: Rates | None) -> Rates:
     if present is None and not request.given:
         raise RefusedError(
             "which rates the running executor keeps is not known on this host",
-            hint="name a rate for all brokers, too, such as 20MB",
+            hint="also give a rate for all brokers, such as 20MB",
         )
     return request.over(present or Rates())
 

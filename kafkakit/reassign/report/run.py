@@ -460,9 +460,9 @@ def plan_words(
         words = [f"  {_key_words(i.key)}: {_value_words(i.key, i.value)}, {i.fate}" for i in found.others]
         lines += capped(words, str, SHOWN, "  and {} more")
         if any(i.fate is ForeignFate.RUNNING for i in found.others):
-            lines.append("  --unthrottle-running removes those of running moves anyway")
+            lines.append("  --unthrottle-running also removes the throttles of running moves")
     if others is not None and others.everything and any(r.earlier for run in found.work for r in run.rates):
-        lines.append("  rates that come back where ours go are removed then")
+        lines.append("  earlier rates that would come back when ours are removed are also removed")
     return lines
 
 
@@ -476,7 +476,7 @@ def render_cleanup(cleaned: Cleaned, program: str, *, unthrottle_running: bool) 
     else:
         lines += plan_words(found, others, unthrottle_running=unthrottle_running, ours=cleaned.ours)
     if cleaned.verdict in ("cleaned", "incomplete"):
-        what = "removed what is ours" if others is None else "removed them"
+        what = "removed all throttles of kafkakit" if others is None else "removed them"
         lines.append(what if cleaned.ok else "removed what could be removed")
     elif cleaned.verdict in ("planned", "declined"):
         lines.append("nothing was changed")

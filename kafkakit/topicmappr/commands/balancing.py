@@ -74,7 +74,7 @@ class BalanceGoal:
         recorded=lambda value: "" if value is BalanceWithin.CLUSTER else str(value),
     )
     best_effort: bool = option(
-        False, "--best-effort", help="Go as near to a goal as can be found where it cannot be reached.", recorded=True
+        False, "--best-effort", help="If the goal cannot be met, use the closest plan found.", recorded=True
     )
 
 

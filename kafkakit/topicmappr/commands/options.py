@@ -169,7 +169,7 @@ class ConstraintOptions(TagSource):
     affinity: list[str] | None = option(
         None,
         metavar="RULE",
-        help="Put copies of topics on matching brokers alone: 'topics where tier = hot: brokers where disk = nvme'. "
+        help="Put copies of topics only on matching brokers: 'topics where tier = hot: brokers where disk = nvme'. "
         "Repeatable.",
         recorded=_joined,
     )
@@ -180,13 +180,13 @@ class ConstraintOptions(TagSource):
     broker_set: list[str] | None = option(
         None,
         metavar="TOPICS: BROKERS",
-        help="Put copies of these topics on these brokers alone, and of no other topic. Repeatable.",
+        help="Put copies of these topics only on these brokers, and no other topic there. Repeatable.",
         recorded=_joined,
     )
     broker_sets_by: str = option(
         "",
         metavar="KEY",
-        help="The same for each value of a tag that brokers and topics have.",
+        help="A --broker-set for each value of a tag that brokers and topics have.",
         recorded=True,
     )
 

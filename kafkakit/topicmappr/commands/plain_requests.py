@@ -150,7 +150,7 @@ class RepairOptions:
     brokers: str = option(
         "",
         **BROKER_CHOICE,
-        help="Replace only offline replicas of these brokers; those of all brokers if not given.",
+        help="Replace only offline replicas of these brokers. Default: offline replicas of all brokers.",
         recorded=True,
     )
     exclude_receivers: shared.ExcludeReceivers = field(default="", metadata=RECORDED)
@@ -403,7 +403,7 @@ class NewTopicOptions:
     topics_like: str = option(
         "",
         **TOPIC_CHOICE,
-        help="Take partitions, replication and size, where not given, from these topics.",
+        help="Take partitions, replication and size from these topics unless they are given.",
     )
     partition_bytes: str = option(
         "", metavar="SIZE", help="Expected size of a partition (5GiB): balance brokers by bytes, not by counts."

@@ -175,7 +175,7 @@ def _sizes(snapshot: ClusterSnapshot, case: AuditCase, facts: StorageFacts | Non
     try:
         sizes = storage_of(snapshot, facts, brokers=judged, partitions=moved)
     except (UsageError, TryLaterError, InputError) as error:
-        return None, [f"judged by counts alone: {error}"]
+        return None, [f"judged only by counts: {error}"]
     return sizes, [*sizes.notes, *sizes.warnings]
 
 

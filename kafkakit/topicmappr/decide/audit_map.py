@@ -229,7 +229,7 @@ RULES = (
          "one rack that fails takes more copies with it than it must",
          "plan with kafkakit topicmappr rebalance, or repair with kafkakit topicmappr fix-racks"),
     Rule("constraint-broken", _E, "get a copy that a constraint by tags forbids",
-         "the copy lies where its topic should not, or beside one of the same power, room or kind",
+         "the copy is on a broker that its topic may not use, or shares power, room or kind with another copy",
          "plan with the same constraints: kafkakit topicmappr rebalance"),
     Rule("disk-full", _E, "", "the disk runs full and its log dir goes offline, with every copy in it",
          "make the map in parts, or choose other brokers: kafkakit topicmappr rebalance --max-disk-use"),
@@ -256,7 +256,7 @@ RULES = (
          "leave the new brokers out if this is not meant"),
     Rule("leader-moves", _N, "get another preferred leader",
          "leadership follows when preferred leaders are elected; clients reconnect",
-         "keep the first broker of a list first where it is to stay leader"),
+         "keep the first broker of the list first if it is to stay leader"),
 )  # fmt: skip
 AUDIT_RULES = {rule.name: rule for rule in RULES}
 

@@ -67,7 +67,7 @@ RULES = (
     Rule("cordoned-dir", _W, "no cordoned log dir holds replicas"),
     Rule("leader-share", _W, "every broker is first replica equally often, within --leader-band"),
     Rule("unknown-size", _W, "the size of every replica and every disk is known"),
-    Rule("preferred-leader", _N, "the first replica leads where it is alive and in sync"),
+    Rule("preferred-leader", _N, "the first replica leads if it is alive and in sync"),
     Rule("moving", _N, "no reassignment is running"),
 )
 CHECK_RULES = {rule.name: rule for rule in RULES}

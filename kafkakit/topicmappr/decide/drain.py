@@ -302,7 +302,7 @@ def _certify(problem: DrainProblem, moved: Collection[int], served: Served) -> C
     elif served.later:
         words = f"the budget takes none of {counted(served.left.partitions, 'partition')}: nothing is copied"
     else:
-        others = " but those of pinned partitions" if problem.standing else ""
+        others = " except of pinned partitions" if problem.standing else ""
         words = f"no replica{others} has to leave {problem.nothing}"
     return certificate("replicas", copies, copies, words, Proof(kind=ProofKind.COUNTING))
 
@@ -409,7 +409,7 @@ def drain_problem(
     dead = Counter(b for p in scope.partitions for b in p.current if b not in pool.live and b not in leaving)
     also = (
         f"brokers {some(sorted(dead))} are not alive either and keep {sum(dead.values())} replica(s); "
-        "name them in --brokers to drain them too"
+        "name them in --brokers to drain them as well"
     )
     keys = [p.key for p in scope.partitions]
     return DrainProblem(

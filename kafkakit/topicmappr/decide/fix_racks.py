@@ -208,7 +208,7 @@ def _certify(
     weight = sum(len(set(lists[i]).difference(partitions[i].current)) * one[i] for i in problem.repairs)
     least = sum(problem.least(i) * one[i] for i in problem.repairs)
     copies = sum(map(problem.least, problem.repairs))
-    tags = "or where constraints forbid them " if problem.by_tags else ""
+    tags = "or on brokers that constraints forbid " if problem.by_tags else ""
     if problem.repairs:
         words = budgets.budget_argument(
             f"{counted(len(problem.repairs), 'partition')} hold {counted(copies, 'replica')} more in their racks {tags}"

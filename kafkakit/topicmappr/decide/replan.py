@@ -600,7 +600,7 @@ def _certify_counts(plan: Plan, goal: PlanGoal, places: Places, lists: Lists) ->
         if found is not None:
             return found
     needed = sum(cost(row, max(0, len(new) - len(places.keepable(row)))) for row, new in moved if not row.under_way)
-    words = "replicas that are on no broker where they may stay need a copy, whatever the plan"
+    words = "replicas on brokers that they may not stay on need a copy in any plan"
     if forced:
         words += "; copies that are being made now count on both sides"
     return certificate(unit, objective, needed + forced, words, Proof(kind=ProofKind.COUNTING, load=unit))

@@ -72,7 +72,7 @@ _WORDS = (
     ("lower bound", "the least that any plan can cost within the same limits; it is proven, not estimated"),
     ("gap", "by how much the plan costs more than the lower bound, in percent of its own cost"),
     ("band", "how far a broker may be from its share of the used space, in percent of that share"),
-    ("share", "what a broker would use if all were equally full: by capacity, where disks are unlike"),
+    ("share", "what a broker would use if all were equally full: by capacity, if disk sizes differ"),
     ("preferred leader", "the first replica of a partition's list, which Kafka makes its leader"),
     ("price", "by how much the lower bound falls when the limit is relaxed by one unit"),
 )

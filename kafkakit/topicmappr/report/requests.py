@@ -209,7 +209,7 @@ def _old_file(replan: Replan, saved: SavedPlan, old_command: str | None) -> str:
     if replan.intact and old_command and replan.plan.moves and not saved.next_command:
         return f"\n{INDENT}The old file still serves:\n{old_command}\n"
     if replan.plan.moves and not saved.path:
-        return f"\n{INDENT}The old file is refused where lists have changed; --plan FILE writes the new plan.\n"
+        return f"\n{INDENT}The old file is refused for lists that have changed; --plan FILE writes the new plan.\n"
     return ""
 
 

@@ -244,7 +244,7 @@ def test_the_key_does_not_follow_to_another_host(status: int) -> None:
     "site", ["", "http://datadoghq.com", "http://127.0.0.1.evil.example", "a b.com", "x@y.com", "http://evil@h:1"]
 )
 def test_the_key_is_not_sent_in_the_clear_beyond_this_host(site: str) -> None:
-    with pytest.raises(UsageError, match="is no site of Datadog"):
+    with pytest.raises(UsageError, match="is not a Datadog site"):
         DatadogApi(Secret(KEY), site)
 
 

@@ -338,8 +338,8 @@ def test_a_controller_is_empty_but_not_safe_to_stop_until_it_is_none(bench: Benc
     bench.cluster.brokers[1].configs["process.roles"] = "broker,controller"
     outcome = bench.move(Kind.DECOMMISSION, 1)
     assert (outcome.verdict, outcome.ok) == ("not safe to stop", False)
-    assert "is a controller, too" in outcome.problems[0]
-    assert any("is a controller, too" in line for line in bench.reporter.warned), "said before anything is copied"
+    assert "is also a controller" in outcome.problems[0]
+    assert any("is also a controller" in line for line in bench.reporter.warned), "said before anything is copied"
     assert any("kafka-metadata-quorum.sh" in step for step in outcome.steps)
     calls = len(bench.cluster.calls)
     bench.cluster.brokers[1].configs["process.roles"] = "broker"

@@ -86,7 +86,7 @@ def test_a_broker_with_replicas_or_a_vote_is_not_safe_to_stop() -> None:
     assert [p.split(":")[0] for p in full.problems] == [
         "5 replicas are still on broker 1",
         "3 leaderships are still on broker 1",
-        "broker 1 is a controller, too",
+        "broker 1 is also a controller",
     ]
     assert "bin/kafka-metadata-quorum.sh --bootstrap-server h:1,h:2 describe --status" in full.steps
     empty = safety_of(make_cluster(), {4: {"process.roles": "broker"}}, 4)

@@ -367,7 +367,7 @@ def test_the_command_takes_a_file_of_rules(tmp_path: Path) -> None:
     assert "keys.json" in home.run(*options).stderr
     (tmp_path / "keys.json").write_text("{}")
     refused = home.run(*options)
-    assert (refused.code, "is no JWK set" in refused.stderr) == (2, True)
+    assert (refused.code, "is not a JWK set" in refused.stderr) == (2, True)
     (tmp_path / "keys.json").write_bytes(SET)
     assert "--jwt-file and --no-token exclude" in home.run(*options, "--no-token").stderr
 

@@ -209,7 +209,7 @@ def test_a_pinned_partition_stays_on_a_drained_broker_and_is_told() -> None:
     assert change.plan.notes[0] == "1 pinned partition stays on 1, which will not be empty: t-1"
     every = decide_drain(snapshot, drain(pins=("t",)))
     assert moved(every, snapshot) == []
-    assert every.plan.certificate.argument == "no replica but those of pinned partitions has to leave these brokers"
+    assert every.plan.certificate.argument == "no replica except of pinned partitions has to leave these brokers"
     with pytest.raises(UsageError, match="--pin: there is no partition t/9"):
         decide_drain(snapshot, drain(pins=("t/9",)))
 
