@@ -41,7 +41,7 @@ class PlacementOptions:
     min_rack_ids: int = option(
         0,
         min=0,
-        help="Let racks repeat in a replica set once it spans this many; 0: every replica needs a rack of its own.",
+        help="Minimum number of racks per partition before two replicas may share one; 0 means never share.",
     )
     replan: bool = option(
         False,
@@ -98,7 +98,7 @@ class DrainOptions(PlacementOptions):
     to: str = option("", **BROKER_IDS, help="Brokers that may take the replicas; all other live ones if not given.")
     exclude_receivers: str = option("", **BROKER_IDS, help="Brokers that get no copies.")
     spread: bool = option(
-        False, "--spread", help="Keep a partition's replicas per rack within one of each other instead."
+        False, "--spread", help="Instead, let the replicas of a partition per rack differ by at most one."
     )
     ignore_warns: bool = option(False, "--ignore-warns", help="Move the other replicas although some cannot be moved.")
 

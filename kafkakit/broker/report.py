@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from kafkakit.broker.decide.operation import BrokerFacts
+from kafkakit.broker.decide.operation import BrokerFacts, Kind
 from kafkakit.core.errors import OperationFailedError
 from kafkakit.core.quantities import counted, format_bytes, format_rough_time
 from kafkakit.core.text import some
@@ -83,16 +83,17 @@ def outcome_report(outcome: BrokerOutcome) -> Report:
 
 def render_outcome(outcome: BrokerOutcome) -> str:
     """The result for people; commands to paste stand on lines of their own."""
-    lines = [f"{outcome.verdict}: {outcome.command} of broker {some(b.broker for b in outcome.brokers)}"]
+    lines = [_headline(outcome)]
     for facts in outcome.brokers:
         late = f", {facts.out_of_sync} not in sync" if facts.out_of_sync else ""
         held = f"{counted(facts.replicas, 'replica')}, {counted(facts.leaders, 'leadership')}"
         lines.append(f"broker {facts.broker}: {facts.state}, {held}{late}")
     if outcome.planned is not None:
         plan = outcome.planned
+        first = counted(plan.leaders_first, "leader") if plan.leaders_first else "no leaders"
         lines.append(
             f"planned: {counted(plan.partitions, 'partition')}, {counted(plan.copies, 'copy', 'copies')} "
-            f"({format_bytes(plan.bytes)}), {counted(plan.leaders_first, 'leadership')} first"
+            f"({format_bytes(plan.bytes)}); {first} to move first"
         )
     if outcome.moves_sent or outcome.copied_bytes:
         sent = counted(outcome.moves_sent, "request")
@@ -113,6 +114,17 @@ def render_outcome(outcome: BrokerOutcome) -> str:
     if outcome.next_commands:
         lines += ["next:", *outcome.next_commands]
     return "\n".join(lines) + "\n"
+
+
+def _headline(outcome: BrokerOutcome) -> str:
+    brokers = some(b.broker for b in outcome.brokers)
+    if outcome.verdict == "planned":
+        return f"plan: {outcome.command} broker {brokers}"
+    if outcome.verdict == "done":
+        several = len(outcome.brokers) > 1
+        what = "rejoined" if outcome.command == "rejoin" else f"been {Kind(outcome.command).participle}"
+        return f"{'brokers' if several else 'broker'} {brokers} {'have' if several else 'has'} {what}"
+    return f"{outcome.verdict}: {outcome.command} broker {brokers}"
 
 
 def outcome_data(outcome: BrokerOutcome) -> dict[str, object]:

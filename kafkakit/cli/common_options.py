@@ -151,7 +151,7 @@ class TagSource:
     zk_tags_prefix: str = option(
         "",
         envvar="REGISTRY_ZK_TAGS_PREFIX",
-        help="Read tags from kafka-kit's znodes below this path, and not from the profile's control store.",
+        help="Read tags from kafka-kit's znodes below this path instead of the profile's control store.",
     )
 
     def read(self, session: TagPlaces) -> TagSet:

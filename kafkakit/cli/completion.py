@@ -77,7 +77,7 @@ def complete_group_names(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def complete_names(ctx: typer.Context, what: str, incomplete: str, read: ReadNames) -> list[str]:
-    """Those of the names of a kind that begin with what is typed; in a list with commas, with its last part.
+    """The names of a kind that begin with what is typed; in a list with commas, with its last part.
 
     `read` gives them all, from the configured cluster; they are kept for a minute under `what`.
     """
@@ -176,7 +176,7 @@ def _limit(seconds: float) -> Iterator[None]:
 TOPICS_METAVAR, BROKERS = "TOPICS", "BROKERS"
 GRAMMAR: Mapping[str, str] = {
     TOPICS_METAVAR: "names or regular expressions (RE2, as in Go), comma separated, or 'where QUERY'",
-    BROKERS: "ids, comma separated, -1 (brokers in use), -2 (all brokers), or 'where QUERY'",
+    BROKERS: "ids, comma separated, in-use or -1 (brokers in use), all or -2 (all brokers), or 'where QUERY'",
 }
 """What help prints below the options of a command that takes them."""
 

@@ -438,9 +438,7 @@ def _report_usage(cli: CliContext, arguments: list[str], error: Any) -> int:
     message = " ".join(error.format_message().split()).rstrip(".")
     for validator, plain in _PLAIN:
         message = message.replace(validator, plain)
-    return _report_failure(
-        cli, arguments, message[:1].lower() + message[1:], f"{path} --help lists what can be given", ExitCode.USAGE
-    )
+    return _report_failure(cli, arguments, message[:1].lower() + message[1:], f"see {path} --help", ExitCode.USAGE)
 
 
 def _report_unexpected(cli: CliContext, arguments: list[str], error: Exception) -> int:
@@ -450,7 +448,7 @@ def _report_unexpected(cli: CliContext, arguments: list[str], error: Exception) 
     summary, path = write_crash_report(error, secrets)
     where = f"the traceback is in {path}" if path else "the traceback could not be written"
     return _report_failure(
-        cli, arguments, f"unexpected {summary}", f"this is a fault of kafkakit; {where}", ExitCode.FAILED
+        cli, arguments, f"unexpected {summary}", f"this is a bug in kafkakit; {where}", ExitCode.FAILED
     )
 
 

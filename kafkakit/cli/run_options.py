@@ -150,7 +150,7 @@ class ScheduleOptions:
         "95%",
         "--max-disk-use",
         metavar="PERCENT",
-        help="Never fill a log dir above this share of its size (95%), not even during the moves.",
+        help="Never fill a log dir above this share of its size (95%), even during the moves.",
     )
     disk_headroom: str = option(
         "0", "--disk-headroom", metavar="SIZE", help="Always leave this much free in each log dir."
@@ -184,21 +184,21 @@ class RunOptions:
     wait_for_others: bool = option(
         False,
         "--wait-for-others/--refuse-others",
-        help="Wait while moves that are not of this run are in flight, or refuse; a move of another process is "
+        help="Wait while moves not started by this run are in flight, or refuse; a move of another process is "
         "never overwritten.",
     )
     join: bool = option(
         False,
         "--join",
-        help="Carry on although moves or replication rates that are not of this run are in flight; the rates are "
+        help="Continue even if other moves are in flight or other replication throttles are set; those rates are "
         "put back as they were.",
     )
     without_lease: WithoutLease = False
     allow_drift: bool = option(
-        False, "--allow-drift", help="Continue although other partitions or racks changed since the plan."
+        False, "--allow-drift", help="Continue even if other partitions or racks changed since the plan."
     )
     stall_timeout: str = option(
-        "5m", "--stall-timeout", metavar="DURATION", help="Stop when no byte was copied for this long."
+        "5m", "--stall-timeout", metavar="DURATION", help="Stop if no byte was copied for this long."
     )
 
 

@@ -45,7 +45,7 @@ class MoveLimits:
         "or more; below 120s a record may come after the seal.",
     )
     accept_loss: int = option(
-        0, "--accept-loss", min=0, metavar="N", help="Continue although up to N offsets were deleted unread."
+        0, "--accept-loss", min=0, metavar="N", help="Continue even if up to N offsets were deleted unread."
     )
     max_duplicates: int | None = option(
         None,
@@ -68,9 +68,7 @@ class MoveLimits:
         "that has none needs it.",
     )
     allow_compacted: bool = option(False, "--allow-compacted", help="Also move compacted topics.")
-    allow_transactions: bool = option(
-        False, "--allow-transactions", help="Move although groups commit in transactions."
-    )
+    allow_transactions: bool = option(False, "--allow-transactions", help="Move even if groups commit in transactions.")
     order: ReadOrder = option(
         ReadOrder.RELAXED,
         "--order",

@@ -78,11 +78,14 @@ class LeaseRecord:
     holder: Holder | None = None
 
     def __str__(self) -> str:
-        times = f"since {_minute(self.taken_at)}, last renewed at {_minute(self.renewed_at)} by its own clock"
-        return "no process" if self.holder is None else f"{self.holder}, {times}"
+        if self.holder is None:
+            return "no process"
+        taken, renewed = _second(self.taken_at), _second(self.renewed_at)
+        day, _, time = renewed.partition(" ")
+        return f"{self.holder}, since {taken}, last renewed {time if taken.startswith(day) else renewed}"
 
 
-def _minute(time: datetime) -> str:
+def _second(time: datetime) -> str:
     return f"{time.astimezone(UTC):%Y-%m-%d %H:%M:%S}Z"
 
 

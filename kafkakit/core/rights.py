@@ -136,8 +136,8 @@ FAILOVER = Duty(
         "streams balance",
     ),
     rights=_rights(cluster="describe", topics="describe_configs read create delete", groups="read"),
-    note="CREATE and READ of groups are for the target, DELETE for the old topics (reclaim) and the new topics of an abort; an "
-    "ACL as fence needs ALTER on the cluster, a size limit ALTER_CONFIGS on the old topics, both DESCRIBE on "
+    note="CREATE and READ of groups are for the target, DELETE for the old topics (reclaim) and the new topics of an "
+    "abort; an ACL as fence needs ALTER on the cluster, a size limit ALTER_CONFIGS on the old topics, both DESCRIBE on "
     "transactional ids; an emergency needs nothing of the old cluster until it is reached again; plan, status, history "
     "and verify-drain change nothing; rehearse needs on topics that begin with kafkakit-rehearsal. of both clusters "
     "what run needs, WRITE and DELETE, and READ and DELETE on the group of that name",

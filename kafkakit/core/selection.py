@@ -198,9 +198,13 @@ class BrokerList:
         return tuple(sorted(chosen))
 
 
-def parse_broker_list(text: str, flag: str = "--brokers") -> BrokerList:
-    """Parse `1001,1002,-1` or `where QUERY`; spaces around ids are trimmed, duplicates dropped and remembered.
+_WORDS = {"in-use": str(EXISTING), "all": str(ALL)}
 
+
+def parse_broker_list(text: str, flag: str = "--brokers") -> BrokerList:
+    """Parse `1001,1002,in-use` (or `-1`, as kafka-kit has it) or `where QUERY`.
+
+    Spaces around ids are trimmed, duplicates dropped and remembered.
     Raises `UsageError` naming the flag and the entry that is no broker id.
     """
     if (query := query_of(text)) is not None:
@@ -209,10 +213,11 @@ def parse_broker_list(text: str, flag: str = "--brokers") -> BrokerList:
     duplicates: list[int] = []
     for raw in text.split(","):
         entry = raw.strip()
+        entry = _WORDS.get(entry.lower(), entry)
         if not re.fullmatch(r"[+-]?[0-9]{1,10}", entry, re.ASCII) or not ALL <= int(entry) <= MAX_BROKER_ID:
             raise UsageError(
                 f"{flag}: {entry[:40]!r} is not a broker id",
-                hint="give ids separated by commas; -1 means brokers in use, -2 all brokers",
+                hint="give ids separated by commas; in-use (or -1) means brokers in use, all (or -2) all brokers",
             )
         number = int(entry)
         (duplicates if number in ids else ids).append(number)

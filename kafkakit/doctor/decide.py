@@ -171,8 +171,10 @@ def _cluster(facts: DoctorFacts) -> Iterator[Check]:
     yield from _answers(facts.brokers, frozenset(away))
     yield _rights(facts, info.operations)
     if facts.idle_throttles:
-        hint = "kafkakit reassign cleanup --all shows and removes them; without --all only throttles of runs on this host"
-        yield Check(name="throttles", status=Status.WARN, detail=f"without moves: {facts.idle_throttles}", hint=hint)
+        hint = (
+            "kafkakit reassign cleanup --all shows and removes them; without --all only throttles of runs on this host"
+        )
+        yield Check(name="throttles", status=Status.WARN, detail=f"left over: {facts.idle_throttles}", hint=hint)
 
 
 def _answers(brokers: Mapping[int, Listener], away: frozenset[int]) -> Iterator[Check]:

@@ -524,7 +524,7 @@ def forced_bound(
     if problem.minimize is Minimize.MOVES and bound == lack:
         argument = (
             f"the most even counts leave room for {stay} of the {held} replicas now on target brokers "
-            f"({held - stay} lie above their broker's even share); {lack} replicas need a new copy, whatever the plan"
+            f"({held - stay} lie above their broker's even share); any plan has to copy {lack} replicas"
         )
         return bound, argument, proof
     unit = "bytes" if problem.minimize is Minimize.BYTES else "copies"

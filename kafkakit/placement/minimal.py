@@ -113,7 +113,7 @@ def movement_bound(problem: PlacementProblem, unplaced: Sequence[int]) -> tuple[
         parts.append(f"{lost} replicas must leave brokers that are not usable targets{closed} ({named})")
     if copies > lost:
         parts.append(f"{copies - lost} replicas are added by the replication factor")
-    argument = " and ".join(parts) + "; each needs one new copy, whatever the plan"
+    argument = " and ".join(parts) + "; any plan has to copy each of them once"
     return (weight if problem.minimize is Minimize.BYTES else copies), argument
 
 

@@ -161,7 +161,7 @@ class BrokerChange:
         return [
             *(f"Previous broker {b} missing" for b in self.previous_missing),
             *(f"Broker {b} marked for removal" for b in self.replace),
-            *(f"Broker {b} not found in ZooKeeper" for b in self.missing if b not in self.previous_missing),
+            *(f"Broker {b} is not in the cluster" for b in self.missing if b not in self.previous_missing),
             *(f"New broker {b}" for b in self.new),
             *(f"Broker {b} does not have a rack.id defined" for b in self.rack_missing),
         ]
@@ -198,7 +198,7 @@ class BrokerChange:
         """The overridable warnings this change raises."""
         lines = []
         if self.missing:
-            lines.append(f"{len(self.missing)} provided brokers not found in ZooKeeper")
+            lines.append(f"{len(self.missing)} provided brokers are not in the cluster")
         if self.rack_missing:
             lines.append(f"{len(self.rack_missing)} provided broker(s) do(es) not have a rack.id defined")
         return lines

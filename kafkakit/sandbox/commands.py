@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 app = new_group("Run a real local Kafka cluster to try things on.")
 
 DEFAULT_NAME = "sandbox"
-Name = Annotated[str, typer.Option("--name", metavar="NAME", help="The sandbox, and the profile that it writes.")]
+Name = Annotated[str, typer.Option("--name", metavar="NAME", help="Sandbox to use; also the name of its profile.")]
 BrokerId = Annotated[int, typer.Argument(metavar="BROKER", help="Broker id, such as 1001.")]
 ModeOption = Annotated[Mode, typer.Option("--mode", help="Where the cluster's metadata is kept.")]
 SecureOption = Annotated[
@@ -103,7 +103,7 @@ def up(
 
 @app.command("down", cls=CliCommand)
 def down(ctx: typer.Context, name: Name = DEFAULT_NAME) -> None:
-    """Stop the cluster's processes and delete its data, its secrets and its profile, and `profile use` of that."""
+    """Stop the cluster's processes and delete its data, its secrets and its profile (also as the default)."""
     from kafkakit.config.read.settings import open_profiles
 
     cli = cli_context(ctx)
@@ -238,7 +238,7 @@ def execute(
 ) -> None:
     """Run one of Kafka's own tools on the cluster, with its address and login filled in.
 
-    The tool's output and exit code are those of the command. Its jars are downloaded once.
+    Output and exit code come from the tool. Its jars are downloaded once.
 
     Examples:
 

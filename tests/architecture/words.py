@@ -27,7 +27,7 @@ HABITS: dict[str, tuple[str, re.Pattern[str]]] = {
         re.compile(
             r"(?<![-'|])\bwhere (?:no|not|none|one|all|some|more|several|nothing|ours)\b"
             r"|(?<![-'|])\bwhere (?:[^\s.,;:]+ ){1,4}?(?:not|cannot|can|could|may|fails?|failed|exceeds?|forbids?|has|"
-            r"have|tells?|names?|several|alive|unlike|known|needed|found|came|stays?|stand beside|to stay|from there)\b"
+            r"have|tells?|names?|several|alive|unlike|known|needed|found|stays?|stand beside|to stay|from there)\b"
             r"|\b(?:[01]|even|default|usual|refuse|fail|only) where\b",
             re.IGNORECASE,
         ),
@@ -89,6 +89,7 @@ def literals(module: Module) -> Iterator[tuple[int, str]]:
             text = node.value
         else:
             continue
+        text = " ".join(text.split())
         if " " in text:
             yield node.lineno, text
 
@@ -103,11 +104,16 @@ def unread(module: Module) -> Iterator[int]:
 
 
 def is_command(node: ast.AST) -> bool:
-    return isinstance(node, ast.FunctionDef) and any(
+    """True for what an app registers, and for public functions that take a context: groups load those by name."""
+    if not isinstance(node, ast.FunctionDef):
+        return False
+    registered = any(
         isinstance(call, ast.Call) and getattr(call.func, "attr", "") in ("command", "callback")
         for call in node.decorator_list
     )
+    takes = [ast.unparse(each.annotation) for each in node.args.args if each.annotation is not None]
+    return registered or (not node.name.startswith("_") and "typer.Context" in takes)
 
 
 def extract(text: str, match: re.Match[str]) -> str:
-    return " ".join(text[max(0, match.start() - 30) : match.end() + 30].split())
+    return text[max(0, match.start() - 30) : match.end() + 30].strip()

@@ -84,8 +84,8 @@ def test_drain_empties_a_broker_and_names_the_way_back(desk: Desk) -> None:
     undo = f"kafkakit --profile p broker rejoin 1 --restore {record} --throttle 5MB --ingest-sample 0 --yes"
     lines = ran.stdout.splitlines()
     assert lines.pop(0) == "cluster fake-cluster (profile p)"
-    assert lines[:2] == ["done: drain of broker 1", "broker 1: alive, 0 replicas, 0 leaderships"]
-    assert lines[2] == "planned: 4 partitions, 4 copies (76.3 MiB), 2 leaderships first"
+    assert lines[:2] == ["broker 1 has been drained", "broker 1: alive, 0 replicas, 0 leaderships"]
+    assert lines[2] == "planned: 4 partitions, 4 copies (76.3 MiB); 2 leaders to move first"
     assert lines[4:] == [f"record: {record}", "to move everything back:", undo]
     assert "Drain brokers 1\n" in ran.stderr
     assert "first 2 leaderships pass to replicas in sync\n" in ran.stderr
@@ -160,7 +160,7 @@ def test_a_person_sees_the_time_before_the_question_and_types_yes(desk: Desk, mo
     assert desk.run("rejoin", "1", "--restore", "last", stdin="yes\n").code == 0
     assert desk.lists()[0] == (1, 2, 3)
     again = desk.run("rejoin", "1", "--restore", "last", "--yes")
-    assert (again.code, again.stdout.splitlines()[1]) == (0, "nothing to do: rejoin of broker 1")
+    assert (again.code, again.stdout.splitlines()[1]) == (0, "nothing to do: rejoin broker 1")
     never = desk.run("rejoin", "2", "--restore", "last", "--yes")
     assert never.code == 2
     assert "no operation on broker 2 is on record here" in never.stderr
@@ -175,7 +175,7 @@ def test_a_person_sees_the_time_before_the_question_and_types_yes(desk: Desk, mo
         (("drain", "2147483648"), "is not a broker id"),
         (("drain", "1,-2"), "name the brokers"),
         (("drain", "9"), "broker 9 is not in this cluster"),
-        (("drain", "1", "--to", "1,4"), "broker 1 is named by both"),
+        (("drain", "1", "--to", "1,4"), "broker 1 cannot be drained and receive (--to) at once"),
         (("drain", "1", "--to", "9"), "broker 9 is not in this cluster"),
         (("drain", "1", "--to", "y"), "--to: 'y' is not a broker id"),
         (("drain", "1", "--throttle", "fast"), "'fast' is not a rate"),
@@ -220,7 +220,7 @@ def test_replace_and_decommission(desk: Desk) -> None:
     assert desk.leaders() == [4, 2, 3, 4]
     gone = desk.run("decommission", "1", "--yes")
     assert gone.code == 0
-    assert gone.stdout.startswith("cluster fake-cluster (profile p)\nnothing to do: decommission of broker 1\n")
+    assert gone.stdout.startswith("cluster fake-cluster (profile p)\nnothing to do: decommission broker 1\n")
     assert "bin/kafka-cluster.sh unregister --bootstrap-server fake:1 --id 1\n" in gone.stdout
     assert "bin/kafka-metadata-quorum.sh --bootstrap-server fake:1 describe --status\n" in gone.stdout
 
@@ -229,7 +229,7 @@ def test_a_controller_is_not_safe_to_stop(desk: Desk) -> None:
     desk.cluster.brokers[1].configs["process.roles"] = "broker,controller"
     ran = desk.run("decommission", "1", "--yes")
     assert ran.code == 1
-    assert ran.stdout.startswith("cluster fake-cluster (profile p)\nnot safe to stop: decommission of broker 1\n")
+    assert ran.stdout.startswith("cluster fake-cluster (profile p)\nnot safe to stop: decommission broker 1\n")
     assert "error: not safe to stop: broker 1 is also a controller" in ran.stderr
     assert all(1 not in replicas for replicas in desk.lists().values())
 
@@ -374,7 +374,7 @@ def test_planning_leaves_out_a_broker_that_leaves_until_it_rejoins(desk: Desk) -
     place = ("place", "new", "--partitions", "12", "--replication", "2", "-o", "tsv")
     rebuild = ("rebuild", "--topics", "t", "--brokers", "-2", "--force-rebuild", "-o", "tsv")
     rebalance = ("rebalance", "--topics", "t", "--brokers", "-2", "-o", "tsv")
-    told = "warning: broker 4 is left out unless it is named: drain of 2026-01-01 00:"
+    told = "warning: broker 4 is excluded from plans since it was drained on 2026-01-01 00:"
     for words in (place, rebuild, rebalance):
         ran = plan(desk, *words)
         assert told in ran.stderr, ran.stderr
@@ -393,7 +393,7 @@ def test_a_drain_of_another_broker_does_not_fill_the_one_that_leaves(desk: Desk)
     assert desk.run("decommission", "4", "--yes").code == 0
     ran = desk.run("drain", "1", "--yes", "--min-rack-ids", "2")
     assert ran.code == 0, ran.stderr
-    assert "broker 4 is left out unless it is named" in ran.stderr
+    assert "broker 4 is excluded from plans" in ran.stderr
     assert all(4 not in replicas for replicas in desk.lists().values())
 
 
@@ -415,7 +415,7 @@ def test_another_home_on_the_host_does_not_run_beside(desk: Desk, tmp_path: Path
     assert ran.code == 0, ran.stderr
     assert refused[0].code == 75
     assert "another kafkakit process is running: process " in refused[0].stderr
-    assert "lease: not held in this control store, but a process of this host changes the cluster: " in shown[0].stdout
+    assert "lock: not held in this control store, but a process of this host changes the cluster: " in shown[0].stdout
 
 
 class SilentStore:

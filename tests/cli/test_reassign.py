@@ -85,7 +85,7 @@ def test_apply_verify_and_apply_again(desk: Desk) -> None:
     assert ran.stdout.splitlines() == [
         "applied: 1 of 1 planned partitions are in place and in sync",
         ran.stdout.splitlines()[1],
-        "throttles: none of ours is left",
+        "throttles: all removed",
     ]
     assert "t-0: [1,2] -> [3,2]" in ran.stderr
     assert "throttle: 5 MB/s per broker" in ran.stderr

@@ -84,9 +84,9 @@ def test_nothing_of_ours_is_nothing_to_do_and_strangers_are_shown(desk: Desk) ->
     assert (ran.code, desk.cluster.calls) == (0, [])
     assert ran.stdout == (
         "cluster fake-cluster (profile p): no throttle of a run on this host is set\n"
-        "not removed, set by another tool or host; to remove them: kafkakit --profile p reassign cleanup --all\n"
-        "  broker 1 rate for sending: 777 B/s\n"
-        "  topic t list of destinations: 1 entry\n"
+        "not removed: set by another tool or another host; remove them: kafkakit --profile p reassign cleanup --all\n"
+        "  broker 1 leader.replication.throttled.rate: 777 B/s\n"
+        "  topic t follower.replication.throttled.replicas: 1 entry\n"
     )
 
 
@@ -97,8 +97,8 @@ def test_it_shows_first_and_cleans_with_yes_also_without_the_plan(desk: Desk) ->
     calls = len(desk.cluster.calls)
     shown = desk.run("cleanup")
     assert shown.code == 1
-    assert "broker 1 rate for sending: 5 MB/s, back to 777 B/s" in shown.stdout
-    assert "topic t list of destinations: 1 entry of ours, entries go" in shown.stdout
+    assert "broker 1 leader.replication.throttled.rate: 5 MB/s, back to 777 B/s" in shown.stdout
+    assert "topic t follower.replication.throttled.replicas: 1 entry of ours, entries go" in shown.stdout
     assert "hint: kafkakit --profile p reassign cleanup --yes" in shown.stderr
     dry = desk.run("cleanup", "--dry-run", "--yes", "-o", "json")
     assert (dry.code, dry.json["verdict"], dry.json["complete"]) == (1, "planned", False)
@@ -137,8 +137,8 @@ def test_what_others_changed_since_is_left_alone_and_told(desk: Desk) -> None:
     desk.cluster.topics["t"].configs[LEADER_LIST] = "*"
     ran = desk.run("cleanup", "--yes")
     assert ran.code == 0
-    assert "broker 3 rate for taking in: changed by somebody else since, left alone" in ran.stdout
-    assert "topic t list of sources: all replicas (*)" in ran.stdout
+    assert "broker 3 follower.replication.throttled.rate: changed by another client since, not reverted" in ran.stdout
+    assert "topic t leader.replication.throttled.replicas: all replicas (*)" in ran.stdout
     assert desk.cluster.brokers[3].configs == {FOLLOWER_RATE: "123"}
     assert desk.cluster.topics["t"].configs == {FOLLOWER_LIST: "1:7", LEADER_LIST: "*"}
     assert desk.run("cleanup", "--yes").stdout.startswith("cluster fake-cluster (profile p): no throttle of a run")
@@ -565,7 +565,7 @@ def test_what_does_not_exist_is_refused_before_the_question(desk: Desk, verb: st
 def test_cleanup_all_removes_what_others_set(desk: Desk) -> None:
     shown = desk.run("cleanup", "--all")
     assert (shown.code, desk.configs(), desk.cluster.calls) == (1, desk.before, [])
-    assert "broker 1 rate for sending: 777 B/s, is removed" in shown.stdout
+    assert "broker 1 leader.replication.throttled.rate: 777 B/s, is removed" in shown.stdout
     assert "kafkakit --profile p reassign cleanup --all --yes" in shown.stderr
     done = desk.run("cleanup", "--all", "--yes", "-o", "json")
     assert (done.code, done.json["verdict"], done.json["left_alone"]) == (0, "cleaned", [])

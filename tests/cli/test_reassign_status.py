@@ -122,7 +122,7 @@ def test_our_run_is_told_with_its_promise_and_what_it_does(desk: Desk) -> None:
     assert "promised" in text
     assert "t-1: to [3,1], adding [3]" in text
     assert "(not of a run on this host)" in text
-    assert "lease: no process changes the cluster" in text
+    assert "lock: free" in text
     assert [row.split("\t")[-1] for row in desk.run("list", "-o", "tsv").stdout.splitlines()] == [
         f"apply of {desk.path}",
         "-",
@@ -200,7 +200,10 @@ def test_a_throttle_of_zero_is_named_at_once(desk: Desk) -> None:
     desk.cluster.topics["t"].configs[FOLLOWER_LIST] = "0:3"
     desk.cluster.reassign({TopicPartition("t", 0): (3, 2)})
     (found,) = desk.run("status", "--window", "0", "-o", "json").json["stalled"]
-    assert (found["reason"], found["words"]) == ("throttle of zero", "the throttle of broker 3 for receiving is 0")
+    assert (found["reason"], found["words"]) == (
+        "throttle of zero",
+        "follower.replication.throttled.rate of broker 3 is 0",
+    )
 
 
 def test_metrics_go_to_a_file_as_a_whole_or_to_stdout(desk: Desk, tmp_path: Path) -> None:

@@ -263,7 +263,7 @@ def test_an_unexpected_error_goes_to_a_private_file(home: Home, tool: dict[str, 
     error, hint = ran.stderr.splitlines()
     assert error == "error: unexpected ZeroDivisionError: it is *** really"
     (report,) = (home.state / "crashes").iterdir()
-    assert hint == f"hint: this is a fault of kafkakit; the traceback is in {report}"
+    assert hint == f"hint: this is a bug in kafkakit; the traceback is in {report}"
     assert stat.S_IMODE(report.stat().st_mode) == 0o600
     text = report.read_text()
     assert "Traceback" in text
@@ -275,8 +275,7 @@ def test_where_no_report_can_be_written_the_error_is_still_one_line(home: Home, 
     ran = home.run("tool", "act", env={"KAFKAKIT_STATE_DIR": "/proc/nowhere"})
     assert ran.code == 1
     assert ran.stderr == (
-        "error: unexpected RecursionError: deep\n"
-        "hint: this is a fault of kafkakit; the traceback could not be written\n"
+        "error: unexpected RecursionError: deep\nhint: this is a bug in kafkakit; the traceback could not be written\n"
     )
 
 

@@ -110,7 +110,7 @@ def test_drain_under_traffic_killed_twice_goes_on_and_is_taken_back(
         until(lambda: all(A not in found for found in replicas(admin, "drained").values()))
         becomes(lambda: throttles(admin, "drained"), {})
         again = kit(brokers, "drain", str(A), *QUICK)
-        assert (again.returncode, again.stdout.splitlines()[1]) == (0, f"nothing to do: drain of broker {A}")
+        assert (again.returncode, again.stdout.splitlines()[1]) == (0, f"nothing to do: drain broker {A}")
         with kit_running(brokers, "rejoin", str(A), "--restore", str(record), "--throttle", HELD, *QUICK) as process:
             until(admin.reassignments)
             process.kill()
@@ -143,7 +143,7 @@ def test_replace_a_dead_broker_and_rejoin_waits_for_it(brokers: SandboxCluster, 
         brokers.restart(B)
         out, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, err
-    assert out.splitlines()[1] == f"done: rejoin of broker {B}"
+    assert out.splitlines()[1] == f"broker {B} has rejoined"
     becomes(lambda: leaders(admin, "kept"), {0: B, 1: C})
     becomes(lambda: leaders(admin, "replaced")[1], B)
 
@@ -167,7 +167,7 @@ def test_a_stopped_broker_is_taken_off_the_list_and_left_out_of_plans_until_then
     becomes(lambda: set(replicas(admin, "leaving")[0]), {A, B})
     without = planned()
     assert str(D) not in without.stdout
-    assert f"broker {D} is left out unless it is named: decommission of " in without.stderr
+    assert f"broker {D} is excluded from plans since it was decommissioned on " in without.stderr
     brokers.kill(D)
     until(lambda: D not in alive(admin))
     gone = kit(brokers, "decommission", str(D), *QUICK, "-o", "json")

@@ -40,7 +40,7 @@ def test_a_broker_dies_and_nothing_is_lost(mode: str, secure: str, home: Home) -
     assert counted["read"] == counted["acknowledged"] + counted["repeated"]
     assert "gap 0 (optimal)" in ended.stderr
     assert "complete:" in ended.stderr
-    assert "throttles: none of ours is left" in ended.stderr
+    assert "throttles: all removed" in ended.stderr
     assert not home.store(name).root.exists()
     marker = f"{home.store(name).root}/".encode()
     assert not [path for path in Path("/proc").glob("[0-9]*/cmdline") if marker in _read(path)]

@@ -207,7 +207,7 @@ def test_apply_throttles_exactly_restores_and_a_second_apply_does_nothing(
     assert "exact-0: [1001,1002] -> [1003,1002]" in dry.stderr
     refused = kit(brokers, "apply", path, "--yes", "--throttle", "3MB")
     assert refused.returncode == 2
-    assert "not of this run: leader.replication.throttled.rate on broker 1001 is 123456789" in refused.stderr
+    assert "this run did not set: leader.replication.throttled.rate on broker 1001 is 123456789" in refused.stderr
     becomes(lambda: throttles(admin, "exact"), before)
     rate = "100000"
     during = {

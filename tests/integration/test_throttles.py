@@ -96,7 +96,7 @@ def test_rates_by_broker_and_direction_change_and_are_cleaned_up_after_a_kill(
     until(lambda: not admin.reassignments())
     shown = kit(brokers, "cleanup")
     assert shown.returncode == 1
-    assert "broker 1001 rate for sending: 200 MB/s, back to 123 MB/s" in shown.stdout
+    assert "broker 1001 leader.replication.throttled.rate: 200 MB/s, back to 123 MB/s" in shown.stdout
     done = kit(brokers, "cleanup", "--yes", "-o", "json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["verdict"] == "cleaned"

@@ -183,7 +183,7 @@ def test_no_file_reaches_the_terminal_raw(
         for name, document in (documents | planted).items():
             (home.work / name).write_text(encoded(name, document), encoding="utf-8")
         ran = run(home, words, output)
-    assert "this is a fault of kafkakit" not in ran.stderr, ran.stderr
+    assert "this is a bug in kafkakit" not in ran.stderr, ran.stderr
     assert is_safe(ran.stderr), ran.stderr
     assert is_safe(ran.stdout, "\n\t" if output == "tsv" else "\n"), ran.stdout
 

@@ -37,6 +37,11 @@ class Kind(StrEnum):
     REPLACE = "replace"
     DECOMMISSION = "decommission"
 
+    @property
+    def participle(self) -> str:
+        """What a broker is afterwards."""
+        return f"{self.value.removesuffix('e')}ed"
+
 
 class Stage(StrEnum):
     """Where an operation stands: plans are carried out, all of them ended, it is verified, or it is taken back."""
@@ -158,16 +163,19 @@ def mark_leaving(snapshot: ClusterSnapshot, emptied: Mapping[int, Operation]) ->
 def leaving_words(snapshot: ClusterSnapshot, emptied: Mapping[int, Operation], program: str) -> tuple[str, ...]:
     """Why brokers are left out of a plan, one line each."""
     return tuple(
-        f"broker {broker} is left out unless it is named: {_since(emptied.get(broker), snapshot)}; "
-        f"to take it back in: {program} broker rejoin {broker}"
+        f"broker {broker} is excluded from plans {_since(emptied.get(broker), snapshot)}; "
+        f"to include it again: {program} broker rejoin {broker}"
         for broker in sorted(snapshot.leaving)
     )
 
 
 def _since(operation: Operation | None, snapshot: ClusterSnapshot) -> str:
     if operation is None:
-        return f"{snapshot.source} has it as draining"
-    return f"{operation.kind} of {operation.created_at:%Y-%m-%d %H:%M}Z ({operation.stage})"
+        return f"since {snapshot.source} has it as draining"
+    began = f"{operation.created_at:%Y-%m-%d %H:%M}Z"
+    if operation.stage is not Stage.DONE:
+        return f"while it is being {operation.kind.participle} (begun {began}, {operation.stage})"
+    return f"since it was {operation.kind.participle} on {began}"
 
 
 def base_name(kind: Kind, brokers: tuple[int, ...], onto: int | None) -> str:

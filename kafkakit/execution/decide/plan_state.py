@@ -213,18 +213,20 @@ def require_alone(
     `rates` in words; `program` is how kafkakit is called for this cluster; `dead` as from `dead_targets`.
     """
     if moving:
-        hint = "wait for them with --wait-for-others, or carry on beside them with --join"
+        hint = "wait for them with --wait-for-others, or continue despite them with --join"
         if dead:
-            hint = f"{waits_in_vain(dead)}; carry on beside them with --join, or cancel them:\n"
+            hint = f"{waits_in_vain(dead)}; continue despite them with --join, or cancel them:\n"
             hint += abort_command(program, dead)
         raise RefusedError(
-            f"{len(moving)} moves that are not of this run are in flight: {listed([str(k) for k in moving])}", hint=hint
+            f"{counted(len(moving), 'move')} not started by this run {'is' if len(moving) == 1 else 'are'} in flight: "
+            f"{listed([str(k) for k in moving])}",
+            hint=hint,
         )
     if rates:
         raise RefusedError(
-            f"{len(rates)} replication rates are set that are not of this run: {listed(list(rates))}",
-            hint="another process may be moving replicas: wait for its end, or pass --join to set rates over these; "
-            f"if nothing moves under them, this shows and removes them:\n{program} reassign cleanup --all",
+            f"brokers already have replication throttles that this run did not set: {listed(list(rates))}",
+            hint="is another tool moving replicas? Then wait for it, or pass --join to run anyway; if not, this shows "
+            f"and removes them:\n{program} reassign cleanup --all",
         )
 
 

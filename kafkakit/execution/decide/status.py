@@ -75,6 +75,11 @@ class CopyState(StrEnum):
     WAITS = "waits"
     STALLED = "stalled"
 
+    @property
+    def words(self) -> str:
+        """What people read; programs read the value."""
+        return {CopyState.COPIES: "copying", CopyState.WAITS: "waiting"}.get(self, self.value)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyView:
@@ -636,4 +641,4 @@ def _doing(state: RunState, flights: Sequence[RunningMove], program: str, *, wor
     brokers = sorted({b for f in flights for b in f.held_up})
     if all(f.stalled for f in flights):
         return f"waits for broker {', '.join(map(str, brokers))}" if brokers else "waits: all its moves are stalled"
-    return "copies"
+    return "copying"

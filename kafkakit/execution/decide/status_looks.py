@@ -21,8 +21,10 @@ from kafkakit.execution.decide.journal import RunState
 from kafkakit.execution.decide.plan_state import Live
 from kafkakit.execution.decide.throttle import (
     FOLLOWER_LIST,
+    FOLLOWER_RATE,
     INSIDE_RATE,
     LEADER_LIST,
+    LEADER_RATE,
     LIST_KEYS,
     RATE_KEYS,
     WILDCARD,
@@ -161,18 +163,28 @@ def without_moves(throttled: Throttled, running: Iterable[Reassignment], inside:
     moving = {f"{m.topic} {m.partition}" for m in moves} | {f"{m.topic} {WILDCARD}" for m in moves}
     taking_part = {str(b) for m in moves for b in m.replicas}
     copying = {str(b) for b in inside}
-    brokers = [
-        name
+    brokers = {
+        name: idle
         for name, values in sorted(throttled.brokers.items(), key=lambda item: int(item[0]))
-        if any(name not in (copying if key == INSIDE_RATE else taking_part) for key in values)
-    ]
-    topics = [
-        name
+        if (idle := [key for key in values if name not in (copying if key == INSIDE_RATE else taking_part)])
+    }
+    topics = {
+        name: idle
         for name, values in sorted(throttled.topics.items())
-        if any(f"{name} {entry.partition(':')[0]}" not in moving for v in values.values() for entry in split_list(v))
-    ]
-    words = [f"rates of broker {some(brokers)}"] if brokers else []
-    return " and ".join([*words, f"lists of topic {some(topics)}"] if topics else words)
+        if (
+            idle := [
+                k
+                for k, v in values.items()
+                if any(f"{name} {e.partition(':')[0]}" not in moving for e in split_list(v))
+            ]
+        )
+    }
+    kinds = (("broker", brokers), ("topic", topics))
+    return " and ".join(
+        f"{kind} {some([*found])} ({', '.join(sorted({key for keys in found.values() for key in keys}))})"
+        for kind, found in kinds
+        if found
+    )
 
 
 def entries_of(throttled: Throttled, topic: str, *, led: bool) -> frozenset[str]:
@@ -352,7 +364,7 @@ class Limit:
     @property
     def words(self) -> str:
         """The limit for people."""
-        return f"the throttle of broker {self.broker} for {'receiving' if self.side == 'in' else 'sending'}"
+        return f"{FOLLOWER_RATE if self.side == 'in' else LEADER_RATE} of broker {self.broker}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -466,7 +478,8 @@ def _wildcard(facts: CopyFacts) -> Stall | None:
         return None
     return Stall(
         cause=Cause.WILDCARD,
-        words=f"the throttle list of topic {facts.key.topic} is *, so traffic in sync uses up the "
+        words=f"{FOLLOWER_LIST if limit.side == 'in' else LEADER_LIST} of topic {facts.key.topic} is *, so replication "
+        "of replicas in sync uses up the "
         f"{format_rate(limit.rate)} of broker {limit.broker}",
         advice="replace * by the copies that move, as kafkakit's own runs do",
     )

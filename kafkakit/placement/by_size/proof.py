@@ -118,7 +118,7 @@ def argument_of(table: SlotTable, window: Window) -> str:
     under = _side(table, window.prices < 0, window.floor - loads)
     parts = []
     if over:
-        parts.append(f"{over[0]} {over[1]} {format_bytes(over[2])} above the {_limit(window)}")
+        parts.append(f"{over[0]} {over[1]} {format_bytes(over[2])} more than the {_limit(window)} allows")
     if under:
         there = "it" if over else f"the {_limit(window)}"
         parts.append(f"{under[0]} {_lack(under[1])} {format_bytes(under[2])} to reach {there}")

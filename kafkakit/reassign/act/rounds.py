@@ -116,8 +116,8 @@ class RoundScheduler:
         rate = suggested_throttle(round_schedule.scene.tasks, self._request.limits, speeds)
         takes = "" if found is None else f", about {format_span(found.bytes / (rate * speeds.efficiency))}"
         self._reporter.warn(
-            "no throttle: copies take network and disks from clients; for example "
-            f"--throttle {rate_option(rate)}{takes}; --throttle none says that this is meant"
+            "no throttle: copies will compete with clients for network and disk; set one "
+            f"(--throttle {rate_option(rate)}{takes}), or pass --throttle none to silence this"
         )
 
     def rounds(self, direction: Direction, rates: Rates, skip: Collection[TopicPartition] = ()) -> None:

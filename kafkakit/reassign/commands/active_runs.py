@@ -64,10 +64,10 @@ def pause(ctx: typer.Context, chosen: RunChoice, wait: RunWait = "1m", without_l
 def continue_run(
     ctx: typer.Context, chosen: RunChoice, wait: RunWait = "1m", without_lease: WithoutLease = False
 ) -> None:
-    """Continue a paused run.
+    """Unpause a run.
 
     A running executor continues at once. If none is running, the pause mark is removed, and `reassign resume`
-    continues the run.
+    restarts the run.
 
     Examples:
 
@@ -291,7 +291,7 @@ def throttle(
         list[str],
         typer.Argument(
             metavar="[PLAN] RATE",
-            help="The rate for each broker and direction (20MB), `none` to remove the throttle, or `same` to change "
+            help="Rate for each broker and direction (20MB), `none` to remove the throttle, or `same` to change "
             "only what the options name; a plan file before it selects the run.",
         ),
     ],
@@ -356,7 +356,7 @@ class WatchOptions:
         None,
         "--window",
         metavar="DURATION",
-        help="Take rates over this long, 10s or more: throttled copies arrive in bursts. 12s for one look, 20s "
+        help="Measure rates over this long, 10s or more: throttled copies arrive in bursts. 12s for one look, 20s "
         "with --watch. 0 reads once, without rates.",
     )
     interval: str = option("5s", "--interval", metavar="DURATION", help="Time between two refreshes of --watch.")
@@ -522,7 +522,7 @@ def cleanup(
     foreign: ForeignOptions,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show what is to be done, with a client that cannot write.")
+        bool, typer.Option("--dry-run", help="Show what would be done, with a client that cannot write.")
     ] = False,
     unthrottle_running: Annotated[
         bool,

@@ -53,7 +53,7 @@ def apply(
     resumes. A second run of a finished plan does nothing. Every change is journaled before it is made.
 
     A reassignment map of any tool (Kafka's own, kafka-kit, Cruise Control) is audited first and becomes a plan: its
-    rollback leads to the replica lists of now. The plan is kept and named, for the other commands of this group.
+    rollback leads back to the present replica lists. The plan is kept and named, for the other commands of this group.
 
     Examples:
 
@@ -84,10 +84,10 @@ def apply(
     _run_named(ctx, "apply", name_plan(kept.plan, kept.path), options, kept)
 
 
-@app.command("resume", cls=CliCommand, short_help="Resume a run that was stopped or killed.")
+@app.command("resume", cls=CliCommand, short_help="Restart a run whose process was stopped or killed.")
 @with_option_groups
 def resume(ctx: typer.Context, chosen: RunChoice, options: ExecutionOptions) -> None:
-    """Resume a run that was stopped or killed, in its direction, with its throttle.
+    """Restart a run whose process was stopped or killed, in its direction, with its throttle.
 
     Refused when no run of the plan was started on this host, and when it is paused (use `reassign continue` then).
 

@@ -27,7 +27,7 @@ class Fate(StrEnum):
     RESTORE = "earlier value comes back"
     REMOVE = "entries go"
     SETTLED = "nothing of ours is there any more"
-    FOREIGN = "changed by somebody else since, left alone"
+    FOREIGN = "changed by another client since, not reverted"
     DEAD = "broker is not alive, owed"
     SILENT = "broker does not answer, owed"
 

@@ -21,14 +21,7 @@ from kafkakit.execution.decide.schedule.work import (
     rates_to_data,
     without_rates,
 )
-from kafkakit.execution.decide.throttle import (
-    FOLLOWER_LIST,
-    FOLLOWER_RATE,
-    INSIDE_RATE,
-    LEADER_LIST,
-    LEADER_RATE,
-    split_list,
-)
+from kafkakit.execution.decide.throttle import split_list
 from kafkakit.reassign.decide.changes import (
     Fate,
     ForeignAbort,
@@ -88,9 +81,9 @@ def _broker_lines(goals: Iterable[Goal], live: Live) -> list[str]:
     for broker in sorted(comes.keys() | goes.keys()):
         sizes = comes.get(broker, [])
         parts = [f"receives {counted(len(sizes), 'copy', 'copies')} ({format_bytes(sum(sizes))})"] if sizes else []
-        parts += [f"gives up {goes[broker]}"] if broker in goes else []
-        parts += [] if live.is_alive(broker) else ["not alive"]
-        lines.append(f"  broker {broker}: {', '.join(parts)}")
+        parts += [f"loses {counted(goes[broker], 'replica')}"] if broker in goes else []
+        down = "" if live.is_alive(broker) else " (broker is down)"
+        lines.append(f"  broker {broker}: {', '.join(parts)}{down}")
     return lines
 
 
@@ -135,7 +128,7 @@ def render_outcome(outcome: Outcome) -> str:
     lines += [f"problem: {p}" for p in outcome.problems]
     lines += [f"throttle left: {o}" for o in outcome.owed]
     if outcome.ok and outcome.submitted:
-        lines.append("throttles: none of ours is left")
+        lines.append("throttles: all removed")
     if outcome.next_commands:
         lines += ["next:", *outcome.next_commands]
     return "\n".join(lines) + "\n"
@@ -378,13 +371,6 @@ def foreign_report(result: ForeignAbort, program: str) -> Report:
 
 CLEANUP_COLUMNS = ("kind", "name", "key", "value", "back_to", "owner", "fate")
 SHOWN = 50
-_KEY_WORDS = {
-    LEADER_RATE: "rate for sending",
-    FOLLOWER_RATE: "rate for taking in",
-    INSIDE_RATE: "rate between log dirs",
-    LEADER_LIST: "list of sources",
-    FOLLOWER_LIST: "list of destinations",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -424,7 +410,7 @@ def cleanup_report(cleaned: Cleaned, program: str, *, unthrottle_running: bool) 
     if not cleaned.ok:
         facts = [*cleaned.left, *(f"{d}, what its runs left is not known" for d in cleaned.before.damaged)]
         message = {
-            "planned": "throttles of ours are left, nothing was changed"
+            "planned": "throttles of kafkakit are left, nothing was changed"
             if cleaned.others is None
             else "throttles are left, nothing was changed",
             "declined": "not confirmed, nothing was changed",
@@ -486,7 +472,7 @@ def render_cleanup(cleaned: Cleaned, program: str, *, unthrottle_running: bool) 
         names = ", ".join(map(str, found.silent))
         lines.append(f"not read: rates of broker {names}, which does not answer; run this again once it is back")
     if others is None and found.strangers:
-        lines.append(f"not removed, set by another tool or host; to remove them: {program} reassign cleanup --all")
+        lines.append(f"not removed: set by another tool or another host; remove them: {program} reassign cleanup --all")
         words = [f"  {_key_words(s.key)}: {_value_words(s.key, s.value)}" for s in found.strangers]
         lines += capped(words, str, SHOWN, "  and {} more")
     return "\n".join(lines) + "\n"
@@ -559,7 +545,7 @@ def _rate_words(rate: LeftRate) -> str:
 
 
 def _key_words(key: ConfigKey) -> str:
-    return f"{key.kind.value} {key.name} {_KEY_WORDS.get(key.key, key.key)}"
+    return f"{key.kind.value} {key.name} {key.key}"
 
 
 def _value_words(key: ConfigKey, value: str) -> str:

@@ -21,12 +21,10 @@ from kafkakit.execution.decide.status import (
     list_sizes,
 )
 from kafkakit.execution.decide.status_looks import Cause, Health, HeldLease
-from kafkakit.execution.decide.throttle import FOLLOWER_RATE, INSIDE_RATE, LEADER_RATE
 from kafkakit.report import MetricFamily, Report, attributes, exposition, gauge, single
 
 SHOWN = 30
 SHOWN_STALLS = 5
-_SIDES = {LEADER_RATE: "sending", FOLLOWER_RATE: "receiving", INSIDE_RATE: "between log dirs"}
 
 
 def status_report(view: StatusView, *, as_metrics: bool) -> Report:
@@ -69,7 +67,7 @@ def render_screen(view: StatusView) -> str:
     for run in view.runs:
         lines += _run_lines(run)
     rows = [_row(m, c) for m in view.moves for c in m.copies]
-    rows.sort(key=lambda row: row[-1] != CopyState.STALLED.value)
+    rows.sort(key=lambda row: row[-1] != CopyState.STALLED.words)
     if rows:
         lines.append(text_table(("partition", "to", "copied", "of", "%", "rate", "left", "state"), rows[:SHOWN]))
     if len(rows) > SHOWN:
@@ -94,7 +92,7 @@ def _row(item: MoveView, copy: CopyView) -> tuple[object, ...]:
         None if total is None or copied is None else 100 if total == 0 else 100 * copied // total,
         None if copy.bytes_per_s is None else format_rate(copy.bytes_per_s),
         None if eta is None else format_rough_time(eta),
-        copy.state.value,
+        copy.state.words,
     )
 
 
@@ -182,7 +180,7 @@ def _move_lines(item: MoveView, *, several_runs: bool) -> list[str]:
     if len(item.copies) > 1:
         waits = [c for c in item.copies if c.state is not CopyState.STALLED]
         lines += [
-            f"    broker {c.broker}: {c.state.value}, {format_bytes(c.copied_bytes)}"
+            f"    broker {c.broker}: {c.state.words}, {format_bytes(c.copied_bytes)}"
             + (f", {_rate(c.bytes_per_s)}" if c.state is CopyState.COPIES and c.bytes_per_s is not None else "")
             for c in waits
         ]
@@ -209,19 +207,20 @@ def _throttle_lines(view: StatusView) -> list[str]:
     rates, lists = view.throttled.brokers, list_sizes(view.throttled)
     lines = ["throttles:" if rates or lists else "throttles: none set"]
     for broker, values in sorted(rates.items(), key=lambda pair: int(pair[0])):
-        lines.append(f"  broker {broker}: " + ", ".join(f"{_SIDES[k]} {_told(v)}" for k, v in sorted(values.items())))
+        lines.append(f"  broker {broker}: " + ", ".join(f"{k} {_told(v)}" for k, v in sorted(values.items())))
     for topic, counts in sorted(lists.items()):
         lines.append(f"  topic {topic}: " + ", ".join(_list_words(topic, k, n, view) for k, n in counts.items()))
     if view.idle_throttles:
         lines.append(
-            f"  nothing moves under {view.idle_throttles}; to look and remove: {view.program} reassign cleanup --all"
+            f"  leftover throttle on {view.idle_throttles}, but nothing is moving there; show and remove it: "
+            f"{view.program} reassign cleanup --all"
         )
     return lines
 
 
 def _list_words(topic: str, key: str, count: int, view: StatusView) -> str:
     value = view.throttled.topics[topic][key]
-    return f"{key.split('.', maxsplit=1)[0]} list " + ("*" if value.strip() == "*" else f"of {count}")
+    return f"{key} " + ("*" if value.strip() == "*" else f"({counted(count, 'entry', 'entries')})")
 
 
 def _health_line(health: Health, view: StatusView) -> str:
@@ -239,13 +238,13 @@ def _lease_line(lease: HeldLease) -> str:
     record = lease.record
     if not lease.is_held and lease.locked_by:
         return (
-            f"lease: not held in this control store, but a process of this host changes the cluster: {lease.locked_by}"
+            f"lock: not held in this control store, but a process of this host changes the cluster: {lease.locked_by}"
         )
     if record is None or record.holder is None:
-        return "lease: no process changes the cluster"
+        return "lock: free"
     if not lease.is_held:
-        return f"lease: no process changes the cluster; {record.holder} had it and ended without giving it back"
-    return f"lease: {record}"
+        return f"lock: free; {record.holder} had it and ended without giving it back"
+    return f"lock: {record}"
 
 
 def _slowest(move: MoveView, copy: CopyView) -> str:

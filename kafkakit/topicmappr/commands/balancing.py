@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from kafkakit.topicmappr.decide.requests import RebalanceRequest
 
 
-Verbose = Annotated[bool, typer.Option("--verbose", help="Also print the goals tried, ten at most.")]
+Verbose = Annotated[bool, typer.Option("--verbose", help="Also print the goals tried, at most ten.")]
 ADD_BROKERS = "topicmappr add-brokers"
 
 
@@ -42,7 +42,7 @@ Band = Annotated[
     str,
     typer.Option(
         metavar="PERCENT",
-        help="Bring every broker within this percentage of its share of used space (5%), by capacity.",
+        help="Bring every broker within this percentage of its share of used space, by capacity.",
     ),
 ]
 
@@ -85,14 +85,14 @@ class BalanceBudget:
     max_moved_bytes: str = option(
         "",
         metavar="SIZE",
-        help="Copy no more than this; without a goal, reach the smallest range it allows.",
+        help="Copy at most this many bytes; without a goal, reach the smallest range that this allows.",
         recorded=True,
     )
     max_moves: int | None = option(
         None,
         min=0,
         metavar="N",
-        help="Copy no more replicas; without a goal, reach the smallest range it allows.",
+        help="Copy at most this many replicas; without a goal, reach the smallest range that this allows.",
         recorded=shared.word_of,
     )
     minimize: shared.MinimizeBy = field(default=Minimize.BYTES, metadata=RECORDED)

@@ -188,7 +188,7 @@ class FrontierScope:
 class FrontierGoals:
     """What is worked out."""
 
-    metric: Metric | None = option(None, help="What is tightened: the band of used space, or the range of free bytes.")
+    metric: Metric | None = option(None, help="What to tighten: the band of used space, or the range of free bytes.")
     bands: str = option("", metavar="5%,3%,...", help="Bands to compute; eight from 20% to 1% if not given.")
     free_ranges: str = option(
         "", metavar="SIZE,...", help="Ranges to compute; eight fractions of the present range if not given."
@@ -236,7 +236,7 @@ def frontier(
     cli, request = cli_context(ctx), frontier_request(scope, goals, rules, tags)
     PlanDestination(report=report).check()
     seen, request = observed_storage(ctx, cluster, request, tags)
-    with showing_phases(cli.output, "working out the points") as watch:
+    with showing_phases(cli.output, "computing a plan for each goal") as watch:
         found = decide_frontier(seen.snapshot, request, seen.facts, watch)
     following = rebalance_command(found, rebalance_words(scope, cluster.snapshot, rules, tags), cli.program)
     if report is not None:

@@ -52,7 +52,8 @@ Topics = Annotated[
 ]
 Snapshot = Annotated[Path | None, typer.Option(help="Read this cluster-snapshot file instead of a live cluster.")]
 MinRackIds = Annotated[
-    int, typer.Option(help="Racks each replica set must span before racks repeat; 0: all racks differ.")
+    int,
+    typer.Option(help="Minimum number of racks per partition before two replicas may share one; 0 means never share."),
 ]
 Spread = Annotated[
     bool, typer.Option("--spread", help="Replicas of a partition per rack differ by at most one, over all racks.")
@@ -83,7 +84,7 @@ Pin = Annotated[
     list[str] | None,
     typer.Option(metavar="TOPICS|TOPIC/PARTITION", help="Topics or partitions that must not move. Repeatable."),
 ]
-LocalityScoped = Annotated[bool, typer.Option("--locality-scoped", help="Move replicas within their rack only.")]
+LocalityScoped = Annotated[bool, typer.Option("--locality-scoped", help="Move replicas only within their rack.")]
 OutPath = Annotated[
     str,
     typer.Option(
@@ -163,7 +164,7 @@ class ConstraintOptions(TagSource):
     spread_by: list[str] | None = option(
         None,
         metavar="KEY,...",
-        help="Spread the replicas of each partition over the values of each tag, beside racks. Repeatable.",
+        help="Spread the replicas of each partition over the values of each tag, in addition to racks. Repeatable.",
         recorded=lambda keys: ",".join(keys or ()),
     )
     affinity: list[str] | None = option(
@@ -213,13 +214,21 @@ class BrokerLimits:
     exclude_receivers: ExcludeReceivers = field(default="", metadata=RECORDED)
     exclude_givers: str = option("", **BROKER_CHOICE, help="Brokers whose replicas stay.", recorded=True)
     max_replicas: int | None = option(
-        None, min=1, metavar="N", help="Replicas that a broker may end with, of all topics.", recorded=word_of
+        None, min=1, metavar="N", help="Most replicas that a broker may end with, over all topics.", recorded=word_of
     )
     max_leaders: int | None = option(
-        None, min=1, metavar="N", help="Partitions that a broker may lead in the end, of all topics.", recorded=word_of
+        None,
+        min=1,
+        metavar="N",
+        help="Most partitions that a broker may lead in the end, over all topics.",
+        recorded=word_of,
     )
     max_topic_leaders: int | None = option(
-        None, min=1, metavar="N", help="Partitions of one topic that a broker may lead in the end.", recorded=word_of
+        None,
+        min=1,
+        metavar="N",
+        help="Most partitions of one topic that a broker may lead in the end.",
+        recorded=word_of,
     )
 
     def on(self, request: "RebalanceRequest") -> "RebalanceRequest":
@@ -243,13 +252,13 @@ class RunLimits:
         None,
         min=0,
         metavar="N",
-        help="Copy no more replicas in one run; the same command continues with the rest.",
+        help="Copy at most this many replicas in one run; the same command continues with the rest.",
         recorded=word_of,
     )
     max_moved_bytes: str = option(
         "",
         metavar="SIZE",
-        help="Copy no more than this in one run; the same command continues with the rest.",
+        help="Copy at most this many bytes in one run; the same command continues with the rest.",
         recorded=word_of,
     )
 
@@ -277,7 +286,7 @@ class PlanOutput(PlanDestination):
         False,
         "--ignore-warns",
         envvar="TOPICMAPPR_IGNORE_WARNS",
-        help="Write maps and plan although there are warnings.",
+        help="Write maps and plan despite warnings.",
         recorded=True,
     )
     exit_code: bool = option(False, "--exit-code", help="Exit 3 when the plan contains changes.")
@@ -340,9 +349,7 @@ class KafkaKitClusterOptions(ClusterOptions):
     """The cluster, also under kafka-kit's names."""
 
     kafka_addr: str = option("", envvar="TOPICMAPPR_KAFKA_ADDR", help="kafka-kit's name for --bootstrap-server.")
-    zk_prefix: str = option(
-        "", envvar="TOPICMAPPR_ZK_PREFIX", help="Accepted for kafka-kit's scripts; the znodes lie elsewhere."
-    )
+    zk_prefix: str = option("", envvar="TOPICMAPPR_ZK_PREFIX", help="Accepted for kafka-kit's scripts, and ignored.")
 
 
 R = TypeVar("R")

@@ -102,7 +102,7 @@ def drain(
     when no broker may take a replica.
 
     With --log-dir only that dir is emptied. Replicas change to other log dirs of their broker as far as these have
-    space, and to other brokers where they have none.
+    space, and to other brokers if they have none.
 
     Examples:
 
@@ -317,7 +317,7 @@ class LeaderLimits:
         None,
         min=0,
         metavar="N",
-        help="Change no more partitions in one run; the same command continues.",
+        help="Change at most this many partitions in one run; the same command continues.",
         recorded=shared.word_of,
     )
 
@@ -395,7 +395,12 @@ class DirLimits:
 class NewTopicOptions:
     """A new topic, and where it may go."""
 
-    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Name of the topic; more partitions if it exists.")]
+    topic: Annotated[
+        str,
+        typer.Argument(
+            metavar="TOPIC", help="Name of the topic; if it exists, the brokers of added partitions are chosen."
+        ),
+    ]
     partitions: int | None = option(None, help="How many partitions the topic has in the end.")
     replication: int | None = option(None, help="How many replicas each partition has.")
     brokers: str = option("", **BROKER_CHOICE, help="Brokers that may hold the topic; all live ones if not given.")
@@ -472,7 +477,7 @@ def rebalance_dirs(
 ) -> int:
     """Balance the log dirs of each broker by capacity, moving the fewest bytes between its dirs.
 
-    No replica changes brokers. Cordoned dirs receive nothing, and nothing leaves an offline dir. Where a band
+    No replica changes brokers. Cordoned dirs receive nothing, and nothing leaves an offline dir. If a band
     cannot be reached, the nearest is planned, a warning gives the reason, and --ignore-warns writes the plan.
 
     Examples:

@@ -227,9 +227,8 @@ def broker_shares(subject: Subject, disks: BrokerDisks) -> Iterator[Finding]:
     # Worst first, so that a report that shows some shows the right ones.
     for broker in sorted(limits, key=lambda b: (-_distance(used[b], *limits[b]), b)):
         low, high = limits[broker]
-        text = _outside(
-            used[broker], low, high, f"{format_bytes(used[broker])} used of {format_bytes(capacity[broker])}"
-        )
+        what = f"{format_bytes(used[broker])} used of {format_bytes(capacity[broker])}"
+        text = _outside(used[broker], low, high, what, subject.request.band)
         if text:
             yield finding("broker-share", f"broker {broker}", text, str(subject.hints.rebalance()))
 
@@ -242,9 +241,8 @@ def dir_shares(subject: Subject, broker: int, dirs: tuple[DirStorage, ...]) -> I
     total = sum(d.replica_bytes for d in counted_dirs.values())
     limits = share_limits(total, {n: d.total_bytes or 0 for n, d in counted_dirs.items()}, subject.request.band)
     for n, d in counted_dirs.items():
-        text = _outside(
-            d.replica_bytes, *limits[n], f"{format_bytes(d.replica_bytes)} in {counted(d.replicas, 'replica')}"
-        )
+        what = f"{format_bytes(d.replica_bytes)} in {counted(d.replicas, 'replica')}"
+        text = _outside(d.replica_bytes, *limits[n], what, subject.request.band)
         if text:
             yield finding("dir-share", f"broker {broker} {d.path}", text, str(subject.hints.level_dirs(broker)))
 
@@ -253,12 +251,16 @@ def _distance(amount: int, low: int, high: int) -> int:
     return max(amount - high, low - amount)
 
 
-def _outside(amount: int, low: int, high: int, what: str) -> str | None:
+def _outside(amount: int, low: int, high: int, what: str, band: Fraction) -> str | None:
     if amount > high:
-        return f"{what}, {format_bytes(amount - high)} above its share and band"
+        return f"{what}: {format_bytes(amount - high)} over the +{format_percent(band)} limit"
     if amount < low:
-        return f"{what}, {format_bytes(low - amount)} below its share and band"
+        return f"{what}: {format_bytes(low - amount)} under the -{format_percent(band)} limit"
     return None
+
+
+def _span(low: int, high: int) -> str:
+    return str(low) if low == high else f"{low} or {high}" if high == low + 1 else f"{low} to {high}"
 
 
 def disk_use(subject: Subject, broker: int, dirs: tuple[DirStorage, ...], disks: BrokerDisks) -> Iterator[Finding]:
@@ -302,7 +304,7 @@ def leader_shares(subject: Subject) -> Iterator[Finding]:
     low, high = min(floor(even), ceil(even * (1 - band))), max(ceil(even), floor(even * (1 + band)))
     for broker, count in sorted(leads.items(), key=lambda item: (-_distance(item[1], low, high), item[0])):
         if not low <= count <= high:
-            text = f"is first replica of {counted(count, 'partition')}, an even part is {low} to {high}"
+            text = f"is preferred leader of {counted(count, 'partition')}; an even share is {_span(low, high)}"
             yield finding("leader-share", f"broker {broker}", text, str(subject.hints.leaders()))
 
 

@@ -65,12 +65,28 @@ RULES = (
     Rule("broker-share", _W, "every broker holds its share of the used space, within --band"),
     Rule("dir-share", _W, "every log dir holds its share of its broker's bytes, within --band"),
     Rule("cordoned-dir", _W, "no cordoned log dir holds replicas"),
-    Rule("leader-share", _W, "every broker is first replica equally often, within --leader-band"),
+    Rule("leader-share", _W, "every broker is preferred leader equally often, within --leader-band"),
     Rule("unknown-size", _W, "the size of every replica and every disk is known"),
     Rule("preferred-leader", _N, "the first replica leads if it is alive and in sync"),
     Rule("moving", _N, "no reassignment is running"),
 )
 CHECK_RULES = {rule.name: rule for rule in RULES}
+UNCHECKED_FOR = {
+    "low-replication": "needs --replication",
+    "high-replication": "needs --replication",
+    "broker-set": "needs --brokers",
+    "broker-share": "needs disk sizes",
+    "disk-use": "needs disk sizes",
+    "dir-share": "needs brokers with several log dirs",
+    "failed-dir": "needs log dirs",
+    "cordoned-dir": "needs log dirs",
+    "below-min-isr": "needs ISRs",
+    "under-replicated": "needs ISRs",
+    "preferred-leader": "needs leaders",
+    "rack-rule": "needs racks",
+    "rack-spread": "needs racks",
+}
+"""What a rule that was not checked lacked."""
 
 
 def finding(rule: str, where: str, message: str, hint: str, count: int = 1, subjects: tuple[str, ...] = ()) -> Finding:

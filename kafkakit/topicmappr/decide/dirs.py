@@ -442,8 +442,8 @@ def _certify(found: DirPlan) -> Certificate:
         return certificate("bytes", 0, 0, "no copy has to change its log dir")
     brokers = len({m.broker for m in found.dir_moves})
     words = (
-        f"on {counted(brokers, 'broker')} log dirs hold more than their band allows, or less: whatever the plan, "
-        f"{format_bytes(found.lower_bound)} have to change dirs"
+        f"on {counted(brokers, 'broker')} log dirs hold more than their band allows, or less: any plan has to move "
+        f"{format_bytes(found.lower_bound)} to other dirs"
     )
     return certificate("bytes", found.moved_bytes, found.lower_bound, words)
 

@@ -166,7 +166,7 @@ class DrainRequest:
         if self.receiving is not None:
             both = sorted({*self.leaving.ids} & {*self.receiving.ids})
             if both:
-                raise UsageError(f"broker {both[0]} is named by both --brokers and --to")
+                raise UsageError(f"broker {both[0]} cannot be drained and receive (--to) at once")
         if self.min_rack_ids < 0:
             raise UsageError(f"--min-rack-ids: {self.min_rack_ids} is below 0")
         refuse_both_rules(self.min_rack_ids, self.spread)
@@ -296,7 +296,7 @@ def _certify(problem: DrainProblem, moved: Collection[int], served: Served) -> C
     copies = sum(len(problem.scope.partitions[i].current) - len(problem.openings[i]) for i in moved)
     if copies:
         words = budget_argument(
-            f"{counted(copies, 'replica')} must leave {problem.origin}; each needs one new copy, whatever the plan",
+            f"{counted(copies, 'replica')} must leave {problem.origin}; any plan has to copy each of them once",
             served,
         )
     elif served.later:

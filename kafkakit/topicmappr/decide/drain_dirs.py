@@ -258,7 +258,7 @@ def _with_inside(problem: DrainProblem, decision: Decision, found: Sequence[Empt
     outside = decision.certificate.objective
     least = min(outside, sum(broker.least for broker in found))
     leave = counted(len(moves) + sum(len(broker.outside) for broker in found), "replica")
-    words = f"{leave} leave {problem.origin}, and {least} of them fit in no other log dir there, whatever the plan"
+    words = f"{leave} leave {problem.origin}, and in any plan {least} of them fit in no other log dir there"
     if not outside and not problem.openings:
         words = f"{leave} leave {problem.origin} for other log dirs there: nothing is copied to another broker"
     return replace(

@@ -235,14 +235,14 @@ def certify(layout: Layout, demand: DemandGroups, found: Attempt, minimize: Mini
             words = f"at the proof's broker prices no plan makes fewer than {priced[0]} copies (counting shows {bound})"
             return certificate("replicas", found.moves, priced[0], words, priced[1])
         if found.fewest and found.moves > bound:
-            words = f"every placement was searched; {words}"
+            words = f"an exhaustive search found no plan with fewer copies; {words}"
         elif layout.rule.tags is not None:
             words += not_counted([c.text for c in layout.rule.tags.constraints])
         kind = ProofKind.SEARCH if found.fewest else ProofKind.COUNTING
         least = found.moves if found.fewest else bound
         return certificate("replicas", found.moves, least, words, proof_of(table, demand, window, kind=kind))
     if found.proven and found.cost > window.bound.value:
-        words = f"every placement was searched; if partitions could be split, {argument_of(table, window)}"
+        words = f"an exhaustive search found no cheaper plan; {argument_of(table, window)}"
         proof = proof_of(table, demand, window, kind=ProofKind.SEARCH)
         return certificate("bytes", found.cost, found.cost, words, proof)
     proof = proof_of(table, demand, window)
@@ -301,7 +301,7 @@ def _impossible(
         )
     if not found.rule_kept and (ceilings := in_words(request)):
         return InfeasibleError(
-            f"no plan for {aim.words} keeps {ceilings}: every placement was searched"
+            f"no plan for {aim.words} keeps {ceilings} (exhaustive search)"
             if found.proven
             else f"no plan for {aim.words} that keeps {ceilings} was found; it is not proven impossible",
             hint="allow more, or ask for less of the goal",
@@ -315,14 +315,14 @@ def _impossible(
     if not found.rule_kept:
         broken = f"at most {request.max_rack_violations} sets that break the rack rule"
         return InfeasibleError(
-            f"no plan for {aim.words} leaves {broken}: every placement was searched"
+            f"no plan for {aim.words} leaves {broken} (exhaustive search)"
             if found.proven
             else f"no plan was found that leaves {broken}; it is not proven impossible",
             hint="topicmappr fix-racks shows which partitions cannot be repaired, and why",
         )
     if found.proven:
         return InfeasibleError(
-            f"{aim.words} cannot be reached: every placement was searched, and none is inside the limits",
+            f"{aim.words} cannot be reached: no placement is inside the limits (exhaustive search)",
             hint=f"{nearest}{effort}",
         )
     return InfeasibleError(

@@ -197,8 +197,8 @@ def _proven(
     if not task.forced or cost == bound or any(unplaced) or not untrimmed:
         return counting
     if chosen is not None and chosen.least_bytes:
-        words = f"every placement was searched: a range of free bytes of {format_bytes(task.range_after(lists))} "
-        return cost, words + f"needs {format_bytes(cost)}", Proof(kind=ProofKind.SEARCH, load="bytes")
+        words = f"a range of free bytes of {format_bytes(task.range_after(lists))} needs {format_bytes(cost)} "
+        return cost, words + "(exhaustive search)", Proof(kind=ProofKind.SEARCH, load="bytes")
     if arrays is None or not task.plain or not arrays.whole:
         return counting
     window = arrays.problem.window(task.range_after(lists))

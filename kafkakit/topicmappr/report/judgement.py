@@ -34,7 +34,7 @@ from kafkakit.report import (
 from kafkakit.topicmappr.decide.audit import Audit, Yardstick, as_band
 from kafkakit.topicmappr.decide.audit_map import AUDIT_RULES, RULES
 from kafkakit.topicmappr.decide.check import CheckReport
-from kafkakit.topicmappr.decide.check_rules import CHECK_RULES
+from kafkakit.topicmappr.decide.check_rules import CHECK_RULES, UNCHECKED_FOR
 from kafkakit.topicmappr.decide.explain import Explanation, Reason
 from kafkakit.topicmappr.decide.frontier import Frontier, Point
 from kafkakit.topicmappr.decide.requests import Metric
@@ -142,7 +142,9 @@ def audit_data(audit: Audit, source: str) -> dict[str, object]:
         "bytes": _yardstick(audit.by_bytes),
         "copies": _yardstick(audit.by_count),
         **findings_data(audit.findings),
-        "rules": [{"rule": r.name, "severity": r.severity, "risk": r.risk, "mend": r.repair} for r in RULES],
+        # `mend` is the name of earlier versions for `repair`.
+        "rules": [{"rule": r.name, "severity": r.severity, "risk": r.risk, "repair": r.repair, "mend": r.repair}
+                  for r in RULES],
         "notes": audit.notes,
     }  # fmt: skip
 
@@ -159,6 +161,10 @@ def _yardstick(y: Yardstick | None) -> dict[str, object] | None:
         "lower_bound": y.bound if y.possible else None,
         "gap": y.gap,
         "best_plan": y.best,
+        "max_deviation_before": y.before,
+        "max_deviation_reached": y.reached,
+        "max_deviation_compared": y.goal,
+        # Names of earlier versions for the same.
         "tightness_before": y.before,
         "tightness_reached": y.reached,
         "tightness_compared": y.goal,
@@ -203,7 +209,7 @@ def _check_lines(report: CheckReport) -> list[str]:
     )
     lines = [head, "", findings_text(report.findings).rstrip("\n")]
     if report.unchecked:
-        lines += ["", f"not checked, since data or an option is missing: {', '.join(report.unchecked)}"]
+        lines += ["", f"skipped: {', '.join(f'{name} ({UNCHECKED_FOR[name]})' for name in report.unchecked)}"]
     return lines + [f"note: {note}" for note in report.notes]
 
 
@@ -269,22 +275,22 @@ def explanation_data(found: Explanation) -> dict[str, object]:
 _SWITCHES = frozenset({"locality-scoped", "spread"})
 
 
-def shown(metric: Metric, tightness: int) -> str:
-    """A tightness in the flag's words: `5%`, or bytes."""
+def shown(metric: Metric, deviation: int) -> str:
+    """A deviation in the flag's words: `5%`, or bytes."""
     if metric is Metric.BAND:
-        return f"{tightness / PPM * 100:.4f}".rstrip("0").rstrip(".") + "%"
-    return format_bytes(tightness)
+        return f"{deviation / PPM * 100:.4f}".rstrip("0").rstrip(".") + "%"
+    return format_bytes(deviation)
 
 
-def flag_value(metric: Metric, tightness: int) -> str:
-    """A tightness as an exact option of `topicmappr rebalance`."""
+def flag_value(metric: Metric, deviation: int) -> str:
+    """A deviation as an exact option of `topicmappr rebalance`."""
     if metric is Metric.BAND:
-        return f"--band {shown(metric, tightness)}"
-    return f"--free-range {tightness}B"
+        return f"--band {shown(metric, deviation)}"
+    return f"--free-range {deviation}B"
 
 
 def frontier_report(frontier: Frontier, next_command: str | None, *, plain: bool) -> Report:
-    """Table, plot and reasons; in the rows tightness is in millionths of the share or in bytes."""
+    """Table, plot and reasons; in the rows deviations are in millionths of the share or in bytes."""
     return Report(
         command="topicmappr frontier",
         data=frontier_data(frontier, next_command),
@@ -305,7 +311,7 @@ def frontier_text(frontier: Frontier, next_command: str | None, *, plain: bool =
         "impossible:", [f"{shown(frontier.metric, p.max_deviation)}: {p.impossible}" for p in reasons]
     )
     if frontier.tightest is not None:
-        lines += ["", f"tightest by the bound: {shown(frontier.metric, frontier.tightest)}"]
+        lines += ["", f"{_best_words(frontier.metric)}: {shown(frontier.metric, frontier.tightest)}"]
     lines += [f"note: {note}" for note in frontier.notes]
     lines += [f"warning: {line}" for line in frontier.warnings]
     if next_command:
@@ -317,13 +323,21 @@ def _frontier_head(f: Frontier) -> list[str]:
     return [
         f"Bytes to copy for each {measured(f.metric)}",
         f"  cluster {f.cluster_id}: {counts(f)}; {sizes_words(f.storage)}",
-        f"  today: {shown(f.metric, f.today)}",
+        f"  {_now_words(f.metric)}: {shown(f.metric, f.today)}",
     ]
 
 
 def measured(metric: Metric) -> str:
     """What the metric measures."""
     return "band of used space" if metric is Metric.BAND else "range of free bytes"
+
+
+def _now_words(metric: Metric) -> str:
+    return "widest deviation now" if metric is Metric.BAND else "range of free bytes now"
+
+
+def _best_words(metric: Metric) -> str:
+    return "best achievable band" if metric is Metric.BAND else "best achievable range"
 
 
 def counts(f: Frontier) -> str:
@@ -461,7 +475,7 @@ def _plot_figure(f: Frontier) -> tuple[Html, ...]:
 
 def _cards(f: Frontier) -> Html:
     tight = "unknown" if f.tightest is None else shown(f.metric, f.tightest)
-    cards = [(shown(f.metric, f.today), "today"), (tight, "tightest by the bound")]
+    cards = [(shown(f.metric, f.today), _now_words(f.metric)), (tight, _best_words(f.metric))]
     planned = [p for p in f.points if p.cost is not None]
     if planned:
         last = planned[-1]
@@ -517,7 +531,7 @@ def _page_table(f: Frontier) -> Html:
          state_of(f.metric, p))
         for p in f.points
     ]  # fmt: skip
-    return table("What each goal costs, loose to tight", head, rows)
+    return table("Cost of each target, loosest first", head, rows)
 
 
 def _reasons(f: Frontier) -> Html | None:

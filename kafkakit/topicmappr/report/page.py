@@ -74,7 +74,7 @@ _WORDS = (
     ("band", "how far a broker may be from its share of the used space, in percent of that share"),
     ("share", "what a broker would use if all were equally full: by capacity, if disk sizes differ"),
     ("preferred leader", "the first replica of a partition's list, which Kafka makes its leader"),
-    ("price", "by how much the lower bound falls when the limit is relaxed by one unit"),
+    ("cost per unit", "by how much the lower bound falls when the limit is relaxed by one unit"),
 )
 
 
@@ -125,8 +125,8 @@ def _limits(proof: Certificate) -> Html | None:
         size = "none" if bound is None else format_bytes(bound) if shown.load == "bytes" else f"{bound:,}"
         rows.append((name, "at most" if item.price > 0 else "at least", size, f"{item.price / shown.price_unit:.3g}"))
     moving = ", all shifting together" if shown.slides else ""
-    caption = f"The limits that the bound rests on{moving}, dearest first ({len(rows)} of {len(priced)})"
-    return table(caption, (("Brokers", True), ("Limit", False), (shown.load, True), ("Price", True)), rows)
+    caption = f"Constraints that determine the lower bound{moving}, most expensive first ({len(rows)} of {len(priced)})"
+    return table(caption, (("Brokers", True), ("Limit", False), (shown.load, True), ("Cost per unit", True)), rows)
 
 
 def warnings_section(plan: Plan) -> Html | None:

@@ -387,7 +387,7 @@ def test_an_operation_is_remembered_from_its_first_effect_until_the_broker_rejoi
     assert set(bench.records.emptied()) == {1}
     bench.move(Kind.DRAIN, 2, min_rack_ids=2)
     assert set(bench.records.emptied()) == {1, 2}
-    assert any("broker 1 is left out unless it is named" in line for line in bench.reporter.warned)
+    assert any("broker 1 is excluded from plans" in line for line in bench.reporter.warned)
     bench.rejoin(1)
     assert set(bench.records.emptied()) == {2}
     bench.clock.sleep(1)

@@ -157,7 +157,7 @@ def test_the_result_has_the_same_facts_in_every_form() -> None:
     )
     text = render_outcome(outcome).splitlines()
     assert text == [
-        "incomplete: decommission of broker 1",
+        "incomplete: decommission broker 1",
         "broker 1: alive, 5 replicas, 3 leaderships",
         "1 request sent, 2 B copied in 0s",
         "3 leaderships passed on by election",

@@ -437,7 +437,10 @@ def test_throttles_without_moves_are_a_warning() -> None:
     found.brokers[2].configs[FOLLOWER_RATE] = "5000000"
     facts = collect_facts(asking)
     (check,) = (c for c in judge(facts) if c.name == "throttles")
-    assert (check.status, check.detail) == (Status.WARN, "without moves: rates of broker 2 and lists of topic t")
+    assert (check.status, check.detail) == (
+        Status.WARN,
+        f"left over: broker 2 ({FOLLOWER_RATE}) and topic t ({FOLLOWER_LIST})",
+    )
     assert check.hint is not None
     assert "reassign cleanup" in check.hint
     found.fail_next("snapshot", OperationFailedError("not authorized"))

@@ -28,7 +28,7 @@ def test_a_throttle_gives_a_point() -> None:
     assert (
         eta_line(found, forecast)
         == eta_line(found)
-        == ("ETA 1 min 40 s (bound 1 min 40 s), bottleneck broker 3 into: 9.31 GiB at 100 MB/s")
+        == ("ETA 1 min 40 s (1 min 40 s is the theoretical minimum), bottleneck broker 3 into: 9.31 GiB at 100 MB/s")
     )
 
 
@@ -60,7 +60,7 @@ def test_a_short_run_is_an_interval_under_a_throttle_too() -> None:
     found = plan([task(0, (1, 2), (3, 2), GB)], DISKS)  # 10 s
     forecast = forecast_of(found, RATES, Speeds())
     assert (forecast.least_s, forecast.most_s, forecast.basis) == (2.5, 20, ())
-    # Not `ETA 2 s to 20 s (bound 10 s)`: with the burst of a throttle the bound does not hold for short runs.
+    # With the burst of a throttle the minimum of 10 s does not hold for short runs, so it is not told.
     assert eta_line(found, forecast) == "ETA 2 s to 20 s, bottleneck broker 3 into: 954 MiB at 100 MB/s"
 
 

@@ -126,7 +126,7 @@ def test_many_tiny_steps_take_what_the_controller_takes() -> None:
     assert found.makespan_s == pytest.approx(5.0, rel=0.02)
     assert found.bound_s == pytest.approx(5.0)
     assert found.bottleneck is None
-    assert "the number of requests, and not their bytes, is what takes the time" in found.notes
+    assert "limited by the number of moves, not by their size" in found.notes
 
 
 def test_every_step_keeps_its_places_until_somebody_looks() -> None:
@@ -539,7 +539,9 @@ def told() -> Schedule:
 
 
 def test_a_schedule_in_words() -> None:
-    assert eta_line(told()) == ("ETA 3 h 12 min (bound 3 h 05 min), bottleneck broker 7 into: 1 TiB at 40 MB/s")
+    assert eta_line(told()) == (
+        "ETA 3 h 12 min (3 h 05 min is the theoretical minimum), bottleneck broker 7 into: 1 TiB at 40 MB/s"
+    )
     lines = schedule_lines(told(), shown=2)
     assert lines[1] == "1 detour past full dirs, 1 GiB copied twice:"
     assert lines[2].endswith("t-0 goes over broker 5 first")

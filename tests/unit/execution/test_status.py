@@ -113,13 +113,17 @@ def test_a_long_watch_remembers_no_more_than_it_needs() -> None:
         ({"leader": None, "could_lead": (1, 2)}, Cause.NO_LEADER, "no live broker leads the partition"),
         ({"offline_dirs": ("/d",)}, Cause.DIR_OFFLINE, "log dir /d of broker 3 is offline"),
         ({"free_bytes": 10 * MB}, Cause.DIR_FULL, "log dir /d of broker 3 has 9.54 MiB free, 47.7 MiB are to come"),
-        ({"limits": (replace(IN, rate=0),)}, Cause.ZERO_RATE, "the throttle of broker 3 for receiving is 0"),
+        ({"limits": (replace(IN, rate=0),)}, Cause.ZERO_RATE, "follower.replication.throttled.rate of broker 3 is 0"),
         (
             {"limits": (replace(OUT, ingest_bytes_per_s=3 * MB),), "nearing": False},
             Cause.BELOW_INGEST,
-            "the throttle of broker 1 for sending is 2 MB/s, the partitions that move under it take in 3 MB/s",
+            "leader.replication.throttled.rate of broker 1 is 2 MB/s, the partitions that move under it take in 3 MB/s",
         ),
-        ({"limits": (IN, replace(OUT, wildcard=True))}, Cause.WILDCARD, "the throttle list of topic t is *"),
+        (
+            {"limits": (IN, replace(OUT, wildcard=True))},
+            Cause.WILDCARD,
+            "leader.replication.throttled.replicas of topic t is *",
+        ),
         ({"leader_answers": False}, Cause.SILENT_LEADER, "broker 1, which leads the partition, does not answer"),
         ({}, Cause.UNKNOWN, "no byte came for 30s"),
     ],
@@ -219,7 +223,7 @@ def test_eta_now_counts_what_flies_and_what_waits_against_the_promise() -> None:
     # t-0 has 60 MB to come, t-1 waits with two copies, t-2 has arrived.
     view = view_run(run, [flight(0, (3, 2), 60 * MB, 2 * MB)], lease(7), NOW.timestamp() + 30, "kit")
     assert (view.left_bytes, view.eta_s, view.promised_s) == (260 * MB, 130, 70)
-    assert (view.working, view.doing) == (True, "copies")
+    assert (view.working, view.doing) == (True, "copying")
     late = view_run(run, [flight(0, (3, 2), 60 * MB, None)], lease(7), NOW.timestamp() + 130, "kit")
     assert (late.eta_s, late.promised_s) == (None, -30)
 
@@ -260,7 +264,7 @@ def test_eta_counts_the_copies_after_a_detour_and_the_way_back() -> None:
 @pytest.mark.parametrize(
     ("state", "held", "flying", "words"),
     [
-        ({}, lease(7), [flight(0, (3, 2), 5)], "copies"),
+        ({}, lease(7), [flight(0, (3, 2), 5)], "copying"),
         ({"paused": True}, lease(7), [flight(0, (3, 2), 5)], "paused: starts nothing new, what is in flight continues"),
         ({"paused": True}, None, [], "paused, and no process is running; resume with: RESUME"),
         ({}, lease(8), [], "not finished, and no process is running; resume with: RESUME"),
@@ -577,7 +581,7 @@ def test_a_throttle_counts_for_listed_copies_only_and_a_sources_for_each_copy_it
     clock.on_sleep.append(lambda _: cluster.write("t", 0, 24 * MB))
     (found, _) = look_once(observer(cluster, clock), clock, 12.0).stalled
     assert found[1].stall is not None
-    assert found[1].stall.words.endswith("for sending is 3 MB/s, the partitions that move under it take in 4 MB/s")
+    assert found[1].stall.words.endswith(" is 3 MB/s, the partitions that move under it take in 4 MB/s")
 
 
 def test_dead_brokers_are_not_asked_and_throttles_are_read_again_between_the_whole_looks() -> None:
@@ -738,10 +742,15 @@ def test_throttles_without_moves_are_named_whoever_set_them() -> None:
         brokers={"3": {FOLLOWER_RATE: "5"}, "7": {INSIDE_RATE: "5"}, "12": {LEADER_RATE: "5"}},
         topics={"t": list_of, "u": {LEADER_LIST: "*"}},
     )
-    assert without_moves(throttled, ()) == "rates of broker 3, 7, 12 and lists of topic t, u"
+    assert without_moves(throttled, ()) == (
+        f"broker 3, 7, 12 ({FOLLOWER_RATE}, {LEADER_RATE}, {INSIDE_RATE}) "
+        f"and topic t, u ({FOLLOWER_LIST}, {LEADER_LIST})"
+    )
     moves = [Reassignment(topic="t", partition=p, replicas=(1, 3), adding=(3,), removing=()) for p in (0, 1)]
-    assert without_moves(throttled, moves, inside=(7,)) == "rates of broker 12 and lists of topic u"
-    assert without_moves(throttled, moves[:1], inside=(7,)) == "rates of broker 12 and lists of topic t, u"
+    assert without_moves(throttled, moves, inside=(7,)) == f"broker 12 ({LEADER_RATE}) and topic u ({LEADER_LIST})"
+    assert without_moves(throttled, moves[:1], inside=(7,)) == (
+        f"broker 12 ({LEADER_RATE}) and topic t, u ({FOLLOWER_LIST}, {LEADER_LIST})"
+    )
     wild = [*moves, Reassignment(topic="u", partition=5, replicas=(12, 1), adding=(1,), removing=())]
     assert without_moves(throttled, wild, inside=(7,)) == ""
     assert without_moves(Throttled(), ()) == ""

@@ -12,10 +12,10 @@ RACKS = {1: "a", 2: "b", 3: "c", 4: None}
     [
         ([1, 2, 3], []),
         ([1, 2, 4], ["1 provided broker(s) do(es) not have a rack.id defined"]),
-        ([1, 9], ["1 provided brokers not found in ZooKeeper"]),
+        ([1, 9], ["1 provided brokers are not in the cluster"]),
         (
             [4, 8, 9],
-            ["2 provided brokers not found in ZooKeeper", "1 provided broker(s) do(es) not have a rack.id defined"],
+            ["2 provided brokers are not in the cluster", "1 provided broker(s) do(es) not have a rack.id defined"],
         ),
     ],
 )
@@ -33,7 +33,7 @@ def test_brokers_are_sorted_into_what_becomes_of_them() -> None:
         "Previous broker 7 missing",
         "Broker 1 marked for removal",
         "Broker 7 marked for removal",
-        "Broker 9 not found in ZooKeeper",
+        "Broker 9 is not in the cluster",
         "New broker 3",
         "New broker 4",
         "Broker 4 does not have a rack.id defined",

@@ -352,7 +352,7 @@ def test_what_the_pacer_left_goes_before_a_run_begins_and_is_not_restored_after_
 
 def test_a_run_is_refused_while_moves_of_others_run_under_the_pacer() -> None:
     both = Both()
-    with pytest.raises(RefusedError, match="1 moves that are not of this run are in flight"):
+    with pytest.raises(RefusedError, match="1 move not started by this run is in flight"):
         both.bench.apply()
 
 

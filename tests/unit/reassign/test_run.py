@@ -137,7 +137,10 @@ def test_other_cluster_changed_list_and_foreign_move_are_refused() -> None:
 
 
 def test_a_foreign_move_to_a_dead_broker_is_not_waited_for() -> None:
-    for key, words in ((TopicPartition("t", 0), "other moves run"), (TopicPartition("w", 0), "not of this run")):
+    for key, words in (
+        (TopicPartition("t", 0), "other moves run"),
+        (TopicPartition("w", 0), "not started by this run"),
+    ):
         bench = make_bench()
         bench.cluster.add_topic("w", {0: (1, 2, 3)}, size_bytes=MB)
         bench.cluster.add_broker(9)
@@ -618,7 +621,7 @@ def test_a_run_does_not_begin_beside_moves_of_others_until_it_is_told() -> None:
     bench.cluster.reassign({TopicPartition("others", 0): (3,)})
     calls = len(bench.cluster.calls)
     for dry_run in (True, False):
-        with pytest.raises(RefusedError, match=r"1 moves that are not of this run are in flight: others-0") as caught:
+        with pytest.raises(RefusedError, match=r"1 move not started by this run is in flight: others-0") as caught:
             bench.apply(dry_run=dry_run)
         assert "--wait-for-others" in (caught.value.hint or "")
         assert "--join" in (caught.value.hint or "")

@@ -303,7 +303,9 @@ def test_without_a_throttle_the_eta_is_an_interval_and_the_next_run_uses_what_th
     bench = make_bench()
     outcome = bench.apply()
     (warning,) = bench.reporter.warned
-    assert warning.startswith("no throttle: copies take network and disks from clients; for example --throttle 50MB, ")
+    assert warning.startswith(
+        "no throttle: copies will compete with clients for network and disk; set one (--throttle 50MB, "
+    )
     assert "ETA 0 s to 16 s, bottleneck broker 1 out: 114 MiB at 200 MB/s" in bench.reporter.said
     assert "  assumed, since no throttle limits it: 200 MB/s a broker" in bench.reporter.said
     assert outcome.promise is not None

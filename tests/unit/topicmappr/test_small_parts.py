@@ -194,7 +194,7 @@ def test_broker_change_counts_missing_and_replaced_apart() -> None:
         "Previous broker 3 missing",
         "Broker 1 marked for removal",
         "Broker 2 marked for removal",
-        "Broker 9 not found in ZooKeeper",
+        "Broker 9 is not in the cluster",
         "New broker 4",
         "Broker 4 does not have a rack.id defined",
     ]

@@ -439,7 +439,7 @@ def format_span(seconds: float) -> str:
 
 def eta_line(schedule: Schedule, forecast: Forecast | None = None) -> str:
     """The one line that is said before the first byte: a time, or an interval where the basis is thin."""
-    eta, bound = format_span(schedule.makespan_s), f" (bound {format_span(schedule.bound_s)})"
+    eta, bound = format_span(schedule.makespan_s), f" ({format_span(schedule.bound_s)} is the theoretical minimum)"
     if forecast is not None and forecast.is_interval:
         eta = f"{format_span(forecast.least_s)} to {format_span(forecast.most_s)}"
         # It holds for known rates, and not for short runs: brokers let 10 s of a throttle through at once.

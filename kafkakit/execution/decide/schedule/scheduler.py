@@ -520,7 +520,7 @@ def _notes(inputs: _Inputs, *, late: bool, many: bool) -> tuple[str, ...]:
     if unsized:
         notes.append(f"{counted(unsized, 'partition')} of unknown or no size: copies are taken to bring no bytes")
     if many:
-        notes.append("the number of requests, and not their bytes, is what takes the time")
+        notes.append("limited by the number of moves, not by their size")
     if late:
         notes.append("logs grow for longer than was booked: log dirs may run short of free space near the end")
     return tuple(notes)
