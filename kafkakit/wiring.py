@@ -184,20 +184,22 @@ def open_lease(
     say: Callable[[str], None],
     path: str | None = None,
     what: str = "",
+    about: str = "",
 ) -> Lease:
     """The claim of this process to change a cluster, not yet made; `command` names it for others, without secrets.
 
-    `path`: another lease about the same cluster, called `what` in messages.
+    `path`: another lease, called `what` in messages, on the same cluster, or on what `about` names.
     """
     from kafkakit.adapters.host import life_of, this_holder
     from kafkakit.execution.act.leases import Lease, lease_path
 
+    name = about or f"cluster {cluster_id}"
     return Lease(
         store,
         clock,
         path or lease_path(cluster_id),
         this_holder(command),
-        what=f"{what} of cluster {cluster_id}" if what else f"cluster {cluster_id}",
+        what=f"{what} of {name}" if what else name,
         life_of=life_of,
         say=say,
     )

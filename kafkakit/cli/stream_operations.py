@@ -164,8 +164,8 @@ def operation_ports(
     from kafkakit.wiring import open_lease
 
     def stream_lease(stream: str) -> StreamLease:
-        what = f"operations of stream {stream}"
-        return open_lease(home.control, home.clock, stream, command, cli.output.say, lease_of(stream), what)
+        path, about = lease_of(stream), f"stream {stream}"
+        return open_lease(home.control, home.clock, stream, command, cli.output.say, path, about=about)
 
     return OperationPorts(
         store=home.control,

@@ -82,7 +82,7 @@ class MissingExtraError(UsageError):
 
     def __init__(self, feature: str, extra: str, package: str) -> None:
         super().__init__(
-            f"{feature} needs the package {package}, which is not installed",
+            f"{feature} requires the package {package}, which is not installed",
             hint=f"install it with: pip install 'kafkakit[{extra}]'",
         )
         self.extra = extra

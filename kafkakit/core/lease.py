@@ -187,14 +187,14 @@ class Tenure:
 
 def held_words(what: str, record: LeaseRecord) -> str:
     """Who is in the way, in one line."""
-    return f"{what}: held by {record}"
+    return f"{what} is locked: held by {record}"
 
 
 def waiting_words(what: str, wait: Wait) -> str:
     """Why nothing happens for a while."""
     return (
-        f"{what}: held by {wait.record}; waiting {format_duration(round(wait.seconds, 1))} at most to see whether it "
-        "is still alive"
+        f"{what} is locked: held by {wait.record}; waiting {format_duration(round(wait.seconds, 1))} at most to see "
+        "whether it is still alive"
     )
 
 

@@ -421,9 +421,9 @@ def binding_notes(
                 copies += bool(known[kind] - {*beside})
                 closed |= known[kind] - {*beside}
         if copies:
-            notes.append(f"{c.text}: closed {_some(closed)} to {copies} new {'copy' if copies == 1 else 'copies'}")
+            notes.append(f"{c.text}: kept {copies} new {'copy' if copies == 1 else 'copies'} off {_some(closed)}")
         else:
-            notes.append(f"{c.text}: closed no broker to any new copy")
+            notes.append(f"{c.text}: kept no new copy off any broker")
     return tuple(notes)
 
 

@@ -109,7 +109,7 @@ def movement_bound(problem: PlacementProblem, unplaced: Sequence[int]) -> tuple[
     parts = []
     if lost:
         named = ", ".join(map(str, sorted(leaving)[:8])) + (", ..." if len(leaving) > 8 else "")
-        closed = "" if problem.rule.tags is None else ", or that tags close to their topic"
+        closed = "" if problem.rule.tags is None else ", or that tag constraints exclude"
         parts.append(f"{lost} replicas must leave brokers that are not usable targets{closed} ({named})")
     if copies > lost:
         parts.append(f"{copies - lost} replicas are added by the replication factor")

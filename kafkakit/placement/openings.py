@@ -88,7 +88,7 @@ Openings = Mapping[int, tuple[tuple[int, ...], int]]
 
 
 @dataclass(slots=True)
-class Alike:
+class PartitionGroup:
     """Partitions (by index) that share a room; with `steps` one copy of each is placed at a time.
 
     They then share what is `kept`, too, and want so many in the end.
@@ -110,11 +110,11 @@ class Wired:
     brokers: tuple[int, ...]
 
 
-def alike(openings: Openings, grouping: Grouping, *, repairs: bool = True) -> list[Alike]:
+def alike(openings: Openings, grouping: Grouping, *, repairs: bool = True) -> list[PartitionGroup]:
     """Partitions by room, see `Grouping.room_beside`. O(openings)."""
     if grouping.rule.tags is not None:
         return _alike_by_tags(openings, TagSteps(grouping, grouping.rule.tags, repairs))
-    rooms: dict[object, Alike] = {}
+    rooms: dict[object, PartitionGroup] = {}
     matters: dict[object, bool] = {}
     apart = {i: opening for i, opening in openings.items() if i in grouping.closed} if grouping.closed else {}
     for i, (kept, wanted) in openings.items():
@@ -126,30 +126,30 @@ def alike(openings: Openings, grouping: Grouping, *, repairs: bool = True) -> li
         key = groups, tuple(sorted(kept)) if matters[groups] else ()
         found = rooms.get(key)
         if found is None:
-            found = rooms[key] = Alike(grouping.room_beside(kept, wanted, repairs=repairs))
+            found = rooms[key] = PartitionGroup(grouping.room_beside(kept, wanted, repairs=repairs))
         found.members.append(i)
     closed = _alike_by_tags(apart, TagSteps(grouping, TagRules(()), repairs)) if apart else []
     return [*rooms.values(), *closed]
 
 
-def _alike_by_tags(openings: Openings, steps: TagSteps) -> list[Alike]:
+def _alike_by_tags(openings: Openings, steps: TagSteps) -> list[PartitionGroup]:
     """Partitions by room where tags, or log dirs without space, close brokers to some of them."""
-    rooms: dict[object, Alike] = {}
+    rooms: dict[object, PartitionGroup] = {}
     for i, (kept, wanted) in openings.items():
         units, open_to = steps.next_copy(i, kept, wanted)
         key = open_to, tuple(sorted(kept)), wanted, units
         found = rooms.get(key)
         if found is None and steps.tags.spreads:
-            found = rooms[key] = Alike(Room(units, 0, {}), [], steps, kept, wanted)
+            found = rooms[key] = PartitionGroup(Room(units, 0, {}), [], steps, kept, wanted)
         elif found is None:
-            found = rooms[key] = Alike(steps.room(open_to, kept, wanted))
+            found = rooms[key] = PartitionGroup(steps.room(open_to, kept, wanted))
         found.members.append(i)
     return list(rooms.values())
 
 
-def group_openings(openings: Openings, grouping: Grouping) -> tuple[list[Alike], dict[int, int]]:
+def group_openings(openings: Openings, grouping: Grouping) -> tuple[list[PartitionGroup], dict[int, int]]:
     """Partitions by room; those that find too few places are left out and returned with how many copies found one."""
-    fitting: list[Alike] = []
+    fitting: list[PartitionGroup] = []
     unfit: dict[int, int] = {}
     for found in alike(openings, grouping):
         kept, wanted = openings[found.members[0]]
@@ -220,7 +220,7 @@ class TieBreak:
 
 
 def fill_openings(
-    rooms: Sequence[Alike],
+    rooms: Sequence[PartitionGroup],
     loads: Mapping[int, int],
     surplus: Sequence[Surplus] = (),
     *,
@@ -276,7 +276,7 @@ def fill_openings(
 
 
 def _fill_by_steps(
-    rooms: Sequence[Alike],
+    rooms: Sequence[PartitionGroup],
     loads: Mapping[int, int],
     surplus: Sequence[Surplus],
     level_price: int | None,
@@ -288,13 +288,13 @@ def _fill_by_steps(
     ready, staying = [a for a in rooms if a.steps is None], dict[int, tuple[int, ...]]()
     lacking = {m: (a, steps) for a in rooms if (steps := a.steps) is not None for m in a.members if a.room.units}
     while ready or lacking or surplus:
-        now: dict[object, Alike] = {}
+        now: dict[object, PartitionGroup] = {}
         for i, (a, steps) in lacking.items():
             kept = (*a.kept, *chosen.get(i, ()))
             units, open_to = steps.next_copy(i, kept, a.wanted)
             key = open_to, tuple(sorted(kept))
             if units and key not in now:
-                now[key] = Alike(steps.room(open_to, kept, len(kept) + 1))
+                now[key] = PartitionGroup(steps.room(open_to, kept, len(kept) + 1))
             if units:
                 now[key].members.append(i)
         new, stay = fill_openings(
@@ -426,7 +426,7 @@ def _candidates(partition: PlannedPartition, kept: Row, new: Row, pool: BrokerPo
 
 
 def place_new_topic(
-    rooms: Sequence[Alike],
+    rooms: Sequence[PartitionGroup],
     racks: Mapping[int, str | None],
     carried: Mapping[int, int],
     led: Mapping[int, int],

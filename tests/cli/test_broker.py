@@ -163,7 +163,7 @@ def test_a_person_sees_the_time_before_the_question_and_types_yes(desk: Desk, mo
     assert (again.code, again.stdout.splitlines()[1]) == (0, "nothing to do: rejoin broker 1")
     never = desk.run("rejoin", "2", "--restore", "last", "--yes")
     assert never.code == 2
-    assert "no operation on broker 2 is on record here" in never.stderr
+    assert "no operation on broker 2 is recorded on this host" in never.stderr
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,7 @@ def test_a_good_cluster_exits_0(home: Home) -> None:
         "cluster fake-cluster: 3 brokers, 1 topic, 3 partitions, 9 replicas; sizes from brokers"
     )
     assert "no findings" in ran.stdout
-    assert "not checked" in ran.stdout
+    assert "skipped: low-replication (needs --replication)" in ran.stdout
 
 
 @pytest.mark.parametrize(

@@ -435,7 +435,7 @@ def test_resume_pause_continue_and_abort_without_a_run_at_work(desk: Desk) -> No
     for verb in ("resume", "pause", "continue"):
         ran = desk.run(verb)
         assert (ran.code, ran.stdout) == (2, "")
-        assert "was begun here" in ran.stderr
+        assert "was started on this host" in ran.stderr
         assert f"hint: begin one: kafkakit --profile p reassign apply '{desk.path}'" in ran.stderr
     stop_at_once(desk)
     assert desk.run("apply", "--yes", "--throttle", "5MB").code == 130
@@ -469,7 +469,7 @@ def test_pause_without_a_plan_needs_one_run_that_can_be_meant(desk: Desk) -> Non
     none = desk.run_without_plan("pause")
     assert (none.code, none.stdout) == (2, "")
     assert none.stderr == (
-        "error: no unfinished run was begun on this host\n"
+        "error: no unfinished run was started on this host\n"
         "hint: name the plan file: kafkakit --profile p reassign pause PLAN\n"
     )
     state = RunState(runs=1, unsettled=True, fingerprint="sha256:aa11", direction="apply", plan_path="/a", token=3)
@@ -529,7 +529,7 @@ def test_resume_and_abort_without_a_file_take_the_only_unfinished_run(desk: Desk
     assert not desk.cluster.reassignments()
     run = desk.run_without_plan("resume", "--yes")
     assert run.code == 2
-    assert "error: no unfinished run was begun on this host\nhint: the last one was run " in run.stderr
+    assert "error: no unfinished run was started on this host\nhint: the last one was run " in run.stderr
     assert run.stderr.endswith("; it is finished\n"), "no command for a run that cannot be resumed"
     back = desk.run_without_plan("rollback", "--yes")
     assert re.search(r"the last one was run (\w+) .*:\nkafkakit --profile p reassign rollback --run \1\n", back.stderr)
@@ -633,7 +633,7 @@ def test_a_lease_held_elsewhere_keeps_a_run_out_and_says_who_has_it(desk: Desk) 
     for verb in ("apply", "rollback", "abort"):
         ran = desk.run(verb, "--yes")
         assert (ran.code, ran.stdout) == (75, "")
-        assert "cluster fake-cluster: held by process 42 of bo on far (reassign apply)" in ran.stderr
+        assert "cluster fake-cluster is locked: held by process 42 of bo on far (reassign apply)" in ran.stderr
     assert desk.run("pause").code == 75
     assert desk.cluster.calls == []
     lease.release()

@@ -118,8 +118,7 @@ def test_our_run_is_told_with_its_promise_and_what_it_does(desk: Desk) -> None:
     )
     text = desk.run("status", "--window", "10s").stdout
     assert f"run {run['id']}: apply of {desk.path}: 1 move in flight; not finished" in text
-    assert "left, 3m " in text
-    assert "promised" in text
+    assert "left (the first forecast said 3m" in text
     assert "t-1: to [3,1], adding [3]" in text
     assert "(not of a run on this host)" in text
     assert "lock: free" in text
@@ -129,11 +128,11 @@ def test_our_run_is_told_with_its_promise_and_what_it_does(desk: Desk) -> None:
     ]
     assert desk.run("list", "--ours", "-o", "tsv").stdout.count("\n") == 1
     desk.path.unlink()
-    assert "MiB of 95.4 MiB to copy yet; " in desk.run("status", "--window", "10s").stdout
+    assert "MiB of 95.4 MiB still to copy; " in desk.run("status", "--window", "10s").stdout
     (kept,) = desk.home.state.rglob("plans/*/*.json")
     kept.unlink()
     gone = desk.run("status", "--window", "10s")
-    assert "its plan is not there, so what is left is not known" in gone.stdout
+    assert "its plan file is missing, so what is left is unknown" in gone.stdout
 
 
 def test_a_broken_journal_does_not_hide_the_cluster(desk: Desk) -> None:

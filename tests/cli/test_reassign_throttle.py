@@ -158,7 +158,7 @@ def test_a_rate_that_somebody_else_set_since_stays(desk: Desk) -> None:
 def test_nothing_to_change_is_refused(desk: Desk) -> None:
     nobody = desk.run("throttle", "9MB")
     assert (nobody.code, nobody.stdout) == (2, "")
-    assert "no run is active here, and no moves of an interrupted run are under way" in nobody.stderr
+    assert "no run is active here, and no moves of an interrupted run are in flight" in nobody.stderr
     for words in (["same"], ["a", "b", "c"], ["fast"], ["9MB", "--throttle-broker", "3"], ["9MB", "--wait", "soon"]):
         ran = desk.run("throttle", *words)
         assert (ran.code, ran.stdout) == (2, "")

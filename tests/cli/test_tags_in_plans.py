@@ -132,7 +132,7 @@ def test_a_plan_names_the_constraints_that_bound_it(home: Home) -> None:
     ran = run(home, "drain", "--brokers", "4", "--topics", "orders", "--anti-affinity", HOT.replace("nvme", "hdd"))
     assert ran.code == 0, ran.stderr
     text = 'anti-affinity \'topics where tier = "hot": brokers where disk = "hdd"\''
-    assert f"  note: {text}: closed brokers 1, 2, 3 to 3 new copies\n" in ran.stdout
+    assert f"  note: {text}: kept 3 new copies off brokers 1, 2, 3\n" in ran.stdout
 
 
 def test_without_constraints_nothing_is_recorded(home: Home) -> None:

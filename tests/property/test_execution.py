@@ -27,7 +27,7 @@ from kafkakit.core.plan_rules import check_plan
 from kafkakit.execution.act.control_requests import ControlRequests, ReceivedRequests
 from kafkakit.execution.decide.journal import GRAMMAR, Record, What, decode_journal, replay
 from kafkakit.execution.decide.plan_state import LIST_LIMIT
-from kafkakit.execution.decide.progress import Standing, startable
+from kafkakit.execution.decide.progress import RunPosition, startable
 from kafkakit.execution.decide.schedule.scheduler import plan_schedule
 from kafkakit.execution.decide.schedule.work import (
     DirTask,
@@ -198,7 +198,7 @@ def test_a_run_with_other_speeds_fills_no_disk_and_never_hangs(seed: int) -> Non
         for n, bytes_left in arriving.items():
             for place in steps[n].adding:
                 left[place] = left.get(place, 0) + bytes_left
-        standing = Standing(
+        standing = RunPosition(
             finished=frozenset(finished),
             in_flight=frozenset(arriving),
             usable={p: (totals[p] or 0) - u for p, u in used.items()},

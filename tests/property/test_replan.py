@@ -16,7 +16,7 @@ from kafkakit.core.selection import BrokerList
 from kafkakit.topicmappr.decide.drain import DrainRequest, decide_drain
 from kafkakit.topicmappr.decide.rebalance import decide_rebalance
 from kafkakit.topicmappr.decide.rebuild import decide_rebuild
-from kafkakit.topicmappr.decide.replan import Fate, Replan, decide_replan
+from kafkakit.topicmappr.decide.replan import MoveChange, Replan, decide_replan
 from kafkakit.topicmappr.decide.requests import Goal, RebalanceRequest, RebuildRequest
 from tests.clusters.drift import UNIT, drifted, half_done, sized
 from tests.invariants.replan import verify_replan
@@ -100,7 +100,7 @@ def test_a_plan_that_nothing_touched_stays_as_it_is(data: st.DataObject) -> None
     assert found.intact
     assert found.drift == ()
     left = {m.key: m.after for m in found.plan.moves}
-    done = {c.key for c in found.having(Fate.DONE)}
+    done = {c.key for c in found.having(MoveChange.DONE)}
     assert left == {m.key: m.after for m in plan.moves if m.key not in done}
 
 
@@ -138,7 +138,7 @@ def test_replanning_again_changes_nothing(data: st.DataObject) -> None:
     assume(first.plan.moves and not first.plan.warnings)
     assume(not any("cannot end" in note for note in first.plan.notes))  # these are to be cancelled first
     again = verified(decide_replan(first.plan, now), now)
-    assert not again.having(Fate.CHANGED, Fate.DROPPED), again.changes
+    assert not again.having(MoveChange.CHANGED, MoveChange.DROPPED), again.changes
 
 
 @settings(RUNS, max_examples=60)

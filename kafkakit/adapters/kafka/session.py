@@ -257,7 +257,8 @@ def connect(bootstrap_servers: str, security: Security, request_timeout_s: float
         if time.monotonic() - start + ROUND_PAUSE_S > limit_s:
             break
         time.sleep(ROUND_PAUSE_S)
-    raise TryLaterError(f"cannot connect to {bootstrap_servers}: {reason}", hint=CHECK_HINT)
+    prefix = "" if reason.startswith(f"{bootstrap_servers}: ") else f"{bootstrap_servers}: "
+    raise TryLaterError(f"cannot connect to {prefix}{reason}", hint=CHECK_HINT)
 
 
 def _new_client(server: str, security: Security, request_timeout_s: float, timeout_s: float) -> Any:

@@ -440,7 +440,7 @@ class Rejoin:
     def _take_in(self) -> None:
         """Have planners use the brokers again."""
         if back := self._records.note_rejoined(self._request.brokers):
-            self._reporter.say(f"broker {some(back)} is no longer left out of plans")
+            self._reporter.say(f"broker {some(back)} is included in plans again")
 
     def _require_fitting(self, record: Operation) -> None:
         live = self._retrier.call("reading the cluster", self._admin.cluster).cluster_id

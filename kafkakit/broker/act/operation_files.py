@@ -83,7 +83,7 @@ class Records:
         found = [o for o in self._sound() if set(o.brokers) == set(brokers)]
         if not found:
             raise UsageError(
-                f"no operation on broker {some(sorted(brokers))} is on record here",
+                f"no operation on broker {some(sorted(brokers))} is recorded on this host",
                 hint=f"name its file; the records of this host are in {self._folder}",
             )
         return max(found, key=lambda o: (o.updated_at, o.number, o.name))

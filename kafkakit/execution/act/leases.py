@@ -297,7 +297,7 @@ def lease_unknown(cluster_id: str, error: KafkakitError) -> LeaseUnknownError:
     """What is said where the control store does not answer; every command that takes the lease has the option."""
     return LeaseUnknownError(
         f"the lease of cluster {cluster_id} cannot be read or taken: {error.message}",
-        hint=f"{error.hint or 'make it answer'}; to repair the cluster meanwhile: --without-lease",
+        hint=f"{error.hint or 'bring the control store back'}; to repair the cluster without it: --without-lease",
     )
 
 

@@ -25,7 +25,7 @@ from kafkakit.core.model import TopicPartition, TopicPartitionReplica
 from kafkakit.execution.act.retrier import Retrier
 from kafkakit.execution.decide.journal import Promise
 from kafkakit.execution.decide.plan_state import Live
-from kafkakit.execution.decide.status import Around, StatusView, judge
+from kafkakit.execution.decide.status import StatusContext, StatusView, judge
 from kafkakit.execution.decide.status_looks import (
     Health,
     HeldLease,
@@ -130,7 +130,7 @@ class Observer:
         if self._lease_due.is_due(look.at_s):
             self._lease = self._watched(self._read_lease(), look.at_s)
             self._lease_due.at_s = look.at_s + LEASE_EVERY_S
-        around = Around(
+        around = StatusContext(
             runs=tuple(self._runs.read()),
             throttled=self._throttled,
             health=self._health,

@@ -191,7 +191,7 @@ def may_start(
     immovable = {n for n, g in round_state.moves.items() if g.key in hopeless}
     own = {g.key for g in round_state.moves.values()}
     others = tuple(_step_of(k, r) for k, r in sorted(live.running.items()) if k not in own)
-    standing = Standing(
+    standing = RunPosition(
         finished=round_state.done | round_state.dropped | immovable | frozenset(passed),
         in_flight=(round_state.flying - immovable) | frozenset(range(len(steps), len(steps) + len(others))),
         usable={
@@ -484,7 +484,7 @@ def _sampled(samples: tuple[tuple[float, int], ...], now_s: float, copied: int) 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class RunPosition:
     """Where a run stands: steps by index, and what log dirs report, in bytes.
 
     `usable` is the broker's figure now, `arriving_bytes_left` what copies on their way into a dir still have to
@@ -498,7 +498,7 @@ class Standing:
 
 
 def startable(
-    schedule: Schedule, standing: Standing, limits: Limits, totals: Mapping[Place, int | None]
+    schedule: Schedule, standing: RunPosition, limits: Limits, totals: Mapping[Place, int | None]
 ) -> tuple[int, ...]:
     """Indexes of the steps to send now, in schedule order; O(steps not finished).
 
@@ -536,7 +536,7 @@ class _Gate:
     """What is taken already in one call: slots at brokers, bytes and turns in dirs."""
 
     def __init__(
-        self, schedule: Schedule, standing: Standing, limits: Limits, totals: Mapping[Place, int | None]
+        self, schedule: Schedule, standing: RunPosition, limits: Limits, totals: Mapping[Place, int | None]
     ) -> None:
         self._standing, self._limits, self._totals = standing, limits, totals
         self._used: Counter[tuple[str, int]] = Counter()

@@ -152,7 +152,7 @@ def choose_run(states: Sequence[RunState], wanted: str, token: int | None, comma
         problem = f"no run on this host has the id {wanted}" if not found else f"{len(found)} runs have the id {wanted}"
     else:
         found = [s for s in unfinished if token is not None and s.token == token] or unfinished
-        problem = "no unfinished run was begun on this host"
+        problem = "no unfinished run was started on this host"
         if found:
             problem = f"{len(found)} runs are unfinished: {'; '.join(s.name for s in found)}"
     if len(found) == 1:

@@ -41,7 +41,7 @@ Dirs = Mapping[int, BrokerLogDirs]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Around:
+class StatusContext:
     """What is known beside the light looks; see `StatusView`. `program` is how kafkakit is called for this cluster.
 
     `left_before` has for runs, by journal, what was left to copy at the beginning of the window: (monotonic s, bytes).
@@ -249,7 +249,7 @@ class StatusView:
         return tuple((m, c) for m in self.moves for c in m.copies if c.state is CopyState.STALLED)
 
 
-def judge(look: StatusLook, history: History, inside_history: History, around: Around) -> StatusView:
+def judge(look: StatusLook, history: History, inside_history: History, around: StatusContext) -> StatusView:
     """Put a look, the sizes of earlier ones and what else is known together; O(moves x samples)."""
     flow = _flow_of(look, history, around.throttled)
     moves, owners = [], {}
@@ -297,7 +297,7 @@ class RunningMove:
     stalled: bool = False
 
 
-def _run_rate(run: KnownRun, flights: Sequence[RunningMove], around: Around, now_s: float) -> float | None:
+def _run_rate(run: KnownRun, flights: Sequence[RunningMove], around: StatusContext, now_s: float) -> float | None:
     """How fast what is left shrinks; steps that began and ended between two looks are in that."""
     before, left = around.left_before.get(run.journal), left_bytes(run, flights)
     if before is None or left is None or now_s <= before[0]:

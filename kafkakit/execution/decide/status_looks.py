@@ -498,7 +498,7 @@ def _silent_leader(facts: CopyFacts) -> Stall | None:
 def _unknown(facts: CopyFacts, quiet_s: float) -> Stall:
     return Stall(
         cause=Cause.UNKNOWN,
-        words=f"no byte came for {format_rough_time(quiet_s)}, for no reason that is visible from outside",
+        words=f"no bytes arrived for {format_rough_time(quiet_s)}, for no reason that is visible from outside",
         advice=f"read the log of broker {facts.broker} for its fetcher from broker {facts.leader}",
     )
 

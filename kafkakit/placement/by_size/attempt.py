@@ -235,7 +235,7 @@ def _with_counts(table: SlotTable, demand: DemandGroups, window: Window, counts:
 
 
 def attempt_of(state: SearchState, window: Window) -> Attempt:
-    """The state's state as an attempt."""
+    """A snapshot of the search state."""
     table, at = state.table, positions(state)
     _straighten(state, at)
     moves = int((at != table.home).sum())
@@ -250,7 +250,7 @@ def _straighten(state: SearchState, at: Ints) -> None:
                 at[slot], at[other] = at[other], at[slot]
 
 
-def standing_still(table: SlotTable, window: Window) -> Attempt:
+def no_moves(table: SlotTable, window: Window) -> Attempt:
     """The attempt that moves nothing."""
     state = SearchState(table, window.floor.tolist(), window.ceiling.tolist())
     kept = table.most_broken is None or len(broken_parts(table, table.home)) <= table.most_broken

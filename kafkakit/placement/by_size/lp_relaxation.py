@@ -460,7 +460,7 @@ class RangeGoal:
 
 @dataclass(frozen=True, slots=True)
 class BandGoal:
-    """BandGoal around each even broker's share, in millionths of the share."""
+    """A band around each broker's even share, in millionths of the share."""
 
     limits: Limits
     share: Ints

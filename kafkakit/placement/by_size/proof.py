@@ -126,7 +126,7 @@ def argument_of(table: SlotTable, window: Window) -> str:
         return "every broker is inside its limits already, so nothing has to move"
     joined = "; ".join(parts)
     tail = ", whatever the window's place" if window.slides.any() and window.price_unit > 1 else ""
-    tags = "" if table.tags is None or not table.tags.binds else ", or go to brokers that tags close to them"
+    tags = "" if table.tags is None or not table.tags.binds else ", or go to brokers that tag constraints exclude"
     racks = f", and copies cannot leave their racks freely{tags}" if _racks_matter(table, window, over, under) else ""
     apart = not_counted(table.tags.spread_texts if table.tags is not None else ())
     return f"{joined}{racks}: at least {format_bytes(window.bound.value)} must be copied{tail}{apart}"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from kafkakit.core.quantities import counted, format_bytes
 from kafkakit.placement.by_size import exact as small
-from kafkakit.placement.by_size.attempt import Attempt, attempt, standing_still
+from kafkakit.placement.by_size.attempt import Attempt, attempt, no_moves
 from kafkakit.placement.by_size.lp_relaxation import (
     PENALTY,
     BalanceProblem,
@@ -103,7 +103,7 @@ def at_deviation(
     """
     window = problem.window(max_deviation)
     if not window.possible or least_fitting(problem, max_deviation) > max_deviation:
-        return standing_still(problem.table, window)
+        return no_moves(problem.table, window)
     most_cells = MOST_CELLS if is_thorough else _QUICK_CELLS
     found = in_window(problem, window, by_moves=by_moves, most_cells=most_cells)
     if not found.window.possible:
@@ -173,7 +173,7 @@ def in_window(problem: BalanceProblem, window: Window, *, by_moves: bool, most_c
     apart = demand_groups_of(table, apart=True)
     closer = fixed_window(table, apart, window.floor, window.ceiling)
     if not window.slides.any() and not closer.possible:
-        return standing_still(table, closer)
+        return no_moves(table, closer)
     other = attempt(table, apart, closer if closer.possible else window)
     other = replace(other, few=few, window=window if window.slides.any() else closer)
     return min(other, found, key=lambda each: (not each.rule_kept, each.outside, each.cost))
@@ -245,7 +245,7 @@ def tightest(
     watch.phase("how tight the goal can be")
     spent = _most_bytes(problem, budget)
     low = least_fitting(problem, max(finest, tightest_relaxed(problem, loosest, moved_bytes=spent)))
-    best = (loosest, standing_still(problem.table, problem.window(loosest)))
+    best = (loosest, no_moves(problem.table, problem.window(loosest)))
     is_small = small.is_small(problem.table)
     if is_small and isinstance(problem.balance, RangeGoal):
         return _narrowest(problem, problem.balance, budget, watch, low, best, by_moves=by_moves)

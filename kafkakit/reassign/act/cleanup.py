@@ -46,7 +46,7 @@ from kafkakit.execution.decide.runs import (
 from kafkakit.execution.decide.throttle import INSIDE_RATE, empty_list_changes, split_list
 from kafkakit.ports.acting import Clock, Reporter
 from kafkakit.ports.admin import ClusterAdmin
-from kafkakit.reassign.decide.changes import Fate, LeftByRun, Leftover, find_leftovers
+from kafkakit.reassign.decide.changes import LeftByRun, Leftover, LeftoverStatus, find_leftovers
 from kafkakit.reassign.decide.foreign import (
     ForeignFate,
     ForeignSelection,
@@ -138,7 +138,7 @@ def _agreed(shown: Sequence[ForeignThrottle], ours: Sequence[LeftByRun]) -> dict
         if item.fate is ForeignFate.REMOVE:
             values = {item.value} if item.key.kind is ResourceKind.BROKER else set(split_list(item.value))
             found.setdefault(item.key, set()).update(values)
-    for rate in (r for run in ours for r in run.rates if r.fate is Fate.RESTORE and r.earlier is not None):
+    for rate in (r for run in ours for r in run.rates if r.fate is LeftoverStatus.RESTORE and r.earlier is not None):
         found.setdefault(rate.key, set()).add(str(rate.earlier))
     return found
 

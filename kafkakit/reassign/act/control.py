@@ -51,7 +51,7 @@ from kafkakit.reassign.decide.changes import (
 from kafkakit.reassign.decide.foreign import ForeignSelection, choose_moves, require_existing
 from kafkakit.reassign.report.run import foreign_words
 
-CLOSE_PATIENCE_S = 90.0
+CLOSE_TIMEOUT_S = 90.0
 
 
 class RunRequester:
@@ -148,9 +148,11 @@ def note_pause(journal: RunJournal, commands: Commands, *, paused: bool) -> Requ
     """
     state = journal.state
     if not state.unsettled:
-        raise RefusedError("no unfinished run of this plan was begun here", hint=f"begin one: {commands.line('apply')}")
+        raise RefusedError(
+            "no unfinished run of this plan was started on this host", hint=f"start one: {commands.line('apply')}"
+        )
     if state.paused != paused:
-        journal.check(What.PAUSE if paused else What.CONTINUE, {"by": "no run at work"})
+        journal.check(What.PAUSE if paused else What.CONTINUE, {"by": "no active run"})
     if paused:
         words = "paused: no run is active; moves that are on the cluster continue"
         return RequestResult(words=words, next_commands=(commands.line("continue"),))
@@ -165,8 +167,8 @@ def close_run(file: LineFile, access: ClusterAccess, reporter: Reporter, command
     journal = existing_journal(file, access.clock)
     state = journal.state
     if not state.unsettled:
-        raise RefusedError("the run is not unfinished, there is nothing to close")
-    retrier = Retrier(access.clock, reporter, CLOSE_PATIENCE_S)
+        raise RefusedError("the run is finished; there is nothing to close")
+    retrier = Retrier(access.clock, reporter, CLOSE_TIMEOUT_S)
     live = ClusterReader(access.admin, access.clock, retrier).live(())
     inside = LogDirs(access.admin, journal, reporter, retrier).on_the_way(state.dirs_sent, live)
     if moving := len(moves_sent(state, live)) + len(inside):
@@ -240,13 +242,13 @@ def abort_foreign(
     if not shown.moves:
         if shown.ours and not selection.everything:
             count = sum(map(len, shown.ours.values()))
-            raise RefusedError(f"{counted(count, 'move')} meant here are of a run of this host", hint=commands[0])
+            raise RefusedError(f"{counted(count, 'move')} named here belong to a run on this host", hint=commands[0])
         return ForeignAbort(found=shown, verdict="nothing to abort", selection=selection)
     reader.require_rights(MOVE, live)
     for line in foreign_words(shown):
         reporter.say(line)
     for command in commands:
-        reporter.say(f"moves of an unfinished run of this host stay; to abort it: {command}")
+        reporter.say(f"moves of an unfinished run on this host stay; abort it with: {command}")
     if confirm is None:
         return ForeignAbort(found=shown, verdict="planned", selection=selection)
     if not confirm():
@@ -329,7 +331,7 @@ def _request_rates(
     holder = str(lease.holder)
     states = {f.name: read_run_state(f) for f in journal_files(requester.state_dir, cluster.cluster_id)}
     if journal is not None and plan_of_run(states, lease.token) != journal:
-        raise RefusedError(f"the active run is not one of this plan on this host: {holder}")
+        raise RefusedError(f"the active run is not a run of this plan on this host: {holder}")
     requests = requester.requests(cluster.cluster_id)
     found = requests.read(lease.token)
     present = found.request.rates if found is not None and found.request.rates is not None else None

@@ -87,7 +87,7 @@ class RoundScheduler:
         for line in schedule_lines(round_schedule.schedule, forecast, shown=SHOWN_STEPS):
             self._reporter.say(line)
         if not self._request.ingest_sample_s:
-            self._reporter.say("what the logs take in meanwhile was not measured, and counts as nothing")
+            self._reporter.say("the growth of logs was not measured and is taken as zero")
         if not round_schedule.is_partial:
             _require_possible(round_schedule)
         self._require_catch_up(round_schedule)
@@ -134,7 +134,7 @@ class RoundScheduler:
             goals = tuple(g for g in goals if g.key not in tried and g.key not in sourceless)
             inside = tuple(w for w in inside if w.replica not in tried)
             if goals or inside:
-                round_schedule = self._course_for(goals, inside, live, rates)
+                round_schedule = self._schedule_for(goals, inside, live, rates)
                 self._carry(round_schedule, f"{direction.value}: {counted(len(round_schedule.schedule.steps), 'step')}")
                 later = round_schedule.schedule.immovable if round_schedule.is_partial else {}
                 tried |= {g.key for g in goals if g.via is None and g.key not in later}
@@ -147,7 +147,7 @@ class RoundScheduler:
                     self._window.problems.append(f"no live source, nothing can be copied: {sources_told(sourceless)}")
                 return
 
-    def _course_for(
+    def _schedule_for(
         self, goals: tuple[Goal, ...], inside: tuple[DirWork, ...], live: Live, rates: Rates
     ) -> RoundSchedule:
         """The schedule that was shown, while it is fresh; else a new one. What that leaves out becomes a problem."""

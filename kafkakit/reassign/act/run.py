@@ -77,7 +77,7 @@ from kafkakit.reassign.report.run import render_changes, stop_words
 from kafkakit.topicmappr.api import MAP_DIGEST, AuditRequest, audit_map, audit_text, digest_of, plan_of_map, read_map
 from kafkakit.topicmappr.api_act import ObservingSession, observe
 
-STOP_PATIENCE_S = 3.0
+STOP_TIMEOUT_S = 3.0
 UNSEEN = "moves may still run on the cluster and throttles may be set"
 _UNTOUCHED = frozenset({"already applied", "nothing to roll back", "nothing to abort", "planned", "declined"})
 _DONE = {Direction.APPLY: "applied", Direction.ROLLBACK: "rolled back", Direction.ABORT: "aborted"}
@@ -173,8 +173,8 @@ class Run:
             )
         if not state.runs:
             raise RefusedError(
-                "no run of this plan was begun here",
-                hint=self._leftovers.unfinished("resume") or f"begin one: {self._request.commands.line('apply')}",
+                "no run of this plan was started on this host",
+                hint=self._leftovers.unfinished("resume") or f"start one: {self._request.commands.line('apply')}",
             )
         if not state.unsettled and (state.direction != Direction.APPLY or not state.verdict):
             raise RefusedError(
@@ -482,7 +482,7 @@ class Run:
         resume = commands.run(direction)
         try:
             self._journal.reload()
-            retrier = Retrier(self._clock, self._reporter, STOP_PATIENCE_S)
+            retrier = Retrier(self._clock, self._reporter, STOP_TIMEOUT_S)
             live = ClusterReader(self._admin, self._clock, retrier).live({e.topic for e in self._plan.scope})
             state = self._journal.state
             inside = LogDirs(self._admin, self._journal, self._reporter, retrier).on_the_way(state.dirs_sent, live)

@@ -69,7 +69,7 @@ from kafkakit.ports.acting import Clock, Reporter
 from kafkakit.ports.admin import ClusterAdmin
 
 ELECT_GROUP = 50
-ROOM_EVERY_S = 5.0  # how often is looked whether disks or brokers came free, when nothing ended
+DISK_CHECK_EVERY_S = 5.0  # how often is looked whether disks or brokers came free, when nothing ended
 
 Dirs = Mapping[int, BrokerLogDirs]
 
@@ -88,7 +88,9 @@ class _Tick:
 
     def is_due(self, now_s: float) -> bool:
         """True when something may have become startable: a step ended, or disks may have been freed."""
-        return self.sent_at_s is None or self.last_event_s > self.sent_at_s or now_s - self.sent_at_s >= ROOM_EVERY_S
+        return (
+            self.sent_at_s is None or self.last_event_s > self.sent_at_s or now_s - self.sent_at_s >= DISK_CHECK_EVERY_S
+        )
 
 
 class AbortRequestedError(Exception):
@@ -156,7 +158,7 @@ class Window:
                 memory.watch = follow(memory.watch, counted_all, now, stall_timeout_s=self._request.stall_timeout_s)
                 self.copied_bytes = copied_before + counted_all.copied_bytes
                 round_state = self._fold(round_state, seen, inside, live, dirs, memory)
-                self._heed(round_state, live, memory)
+                self._apply_control_request(round_state, live, memory)
                 sent = 0
                 if memory.is_due(now) and not (self._paused or seen.offline_dirs):
                     dirs = {**self._free_space(round_state, live, dirs), **dirs}
@@ -173,7 +175,7 @@ class Window:
                 self._run_reporter.tell(seen, memory.watch)
                 if round_state.is_over and not memory.elect:
                     return round_state
-                self._require_hope(round_state, seen, memory, sent, now)
+                self._require_feasible(round_state, seen, memory, sent, now)
                 self._clock.sleep(poll_interval_s(now - memory.last_event_s))
 
     def _look(self, round_state: RoundState) -> tuple[Live, Dirs]:
@@ -240,7 +242,7 @@ class Window:
                 if memory.resent[number] % 4 == 0:
                     self._dirs.send([work])
 
-    def _heed(self, round_state: RoundState, live: Live, memory: _Tick) -> None:
+    def _apply_control_request(self, round_state: RoundState, live: Live, memory: _Tick) -> None:
         """Do what is requested: pause, continue, other rates, abort."""
         request = self._requests.read()
         if request is None:
@@ -279,7 +281,7 @@ class Window:
         for key in group:
             del memory.elect[key]
 
-    def _require_hope(self, round_state: RoundState, seen: Look, memory: _Tick, sent: int, now: float) -> None:
+    def _require_feasible(self, round_state: RoundState, seen: Look, memory: _Tick, sent: int, now: float) -> None:
         """Raise `OperationFailedError` when nothing in flight will end, or nothing that waits will ever start."""
         decision = memory.watch.decision
         if decision is Decision.DISK or (not sent and decision in (Decision.BLOCKED, Decision.STALLED)):
@@ -293,7 +295,7 @@ class Window:
         if now - memory.idle_since_s >= wait_limit_s:
             lack = "the disks of their targets lack free space"
             if self._sending.others:
-                lack = f"moves that are not ours ({listed([str(k) for k in self._sending.others])}) take their places"
+                lack = f"moves of other tools ({listed([str(k) for k in self._sending.others])}) take their slots"
             names = listed([str(round_state.schedule.steps[n].key) for n in round_state.waiting])
             reasons = words or [f"{counted(len(round_state.waiting), 'step')} cannot start: {lack}: {names}"]
             self.problems += reasons[1:]
@@ -322,7 +324,7 @@ class Sending:
     ) -> tuple[RoundState, int]:
         """Send all that may start now; returns the state after it, and how many steps were sent."""
         self.held, self.waits_for_others, self._sourceless = {}, False, {}
-        round_state = self._heed_others(round_state, live, context.ours)
+        round_state = self._handle_foreign_moves(round_state, live, context.ours)
         before = len(round_state.flying) + len(round_state.done)
         passed: set[int] = set()
         for _ in range(ROUNDS):
@@ -343,7 +345,7 @@ class Sending:
         self._note_others(round_state, live)
         return round_state, len(round_state.flying) + len(round_state.done) - before
 
-    def _heed_others(self, round_state: RoundState, live: Live, ours: Lists) -> RoundState:
+    def _handle_foreign_moves(self, round_state: RoundState, live: Live, ours: Lists) -> RoundState:
         """Moves of another process on partitions that wait: they are waited for, or these partitions are given up."""
         waiting = {
             round_state.schedule.steps[n].key for n in round_state.waiting if round_state.schedule.steps[n].target
@@ -367,7 +369,7 @@ class Sending:
         busy = [k for k, r in sorted(live.running.items()) if not wanted.isdisjoint(r.adding)]
         self.others = () if round_state.flying else tuple(busy)
         if self.others:
-            self._tell(f"moves that are not ours keep the brokers busy: {listed([str(k) for k in self.others])}")
+            self._tell(f"moves of other tools keep the brokers busy: {listed([str(k) for k in self.others])}")
 
     def held_words(self) -> list[str]:
         """Why steps that could start do not, one sentence a reason."""

@@ -165,7 +165,7 @@ def abort(
         except UsageError as error:
             if choice.plan_file or choice.run or not session.admin.reassignments():
                 raise
-            every = f"moves run that are not of an unfinished run; to abort them: {cli.program} reassign abort --all"
+            every = f"moves of no unfinished run are in flight; abort them with: {cli.program} reassign abort --all"
             raise UsageError(error.message, hint=every) from None
         plan = named.plan
         request = run_request(
@@ -206,7 +206,7 @@ def _meant(cli: CliContext, chosen: RunChoice, foreign: ForeignOptions) -> tuple
 
     selection = foreign.selection()
     if selection is not None and (chosen.plan_file or chosen.run):
-        raise UsageError("a plan or run excludes --topic, --partition and --all", hint="give one of them")
+        raise UsageError("a plan or run cannot be combined with --topic, --partition or --all", hint="give one of them")
     if not chosen.plan_file or chosen.run:
         return selection, chosen
     if chosen.plan_file == "-":
@@ -330,7 +330,7 @@ def throttle(
         raise UsageError(f"one plan file and one rate, not {len(words)} words", hint="kafkakit reassign throttle 40MB")
     request = read_request(words[-1], throttle_broker or [], throttle_dirs)
     if request.is_empty:
-        raise UsageError("nothing to change", hint="name a rate, --throttle-broker or --throttle-dirs")
+        raise UsageError("nothing to change", hint="give a rate, --throttle-broker or --throttle-dirs")
     wait_s = parse_duration(wait, "--wait")
     state_dir = cli.settings.state_dir
     with open_session(cli, read_only=True) as session:

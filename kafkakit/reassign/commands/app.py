@@ -72,7 +72,7 @@ def apply(
     cli, plan_file = cli_context(ctx), chosen.plan_file
     if plan_file is None or chosen.run:
         if not chosen.run:
-            raise UsageError("which plan is to be carried out?", hint="name its file, or a run with --run ID")
+            raise UsageError("no plan is given", hint="give a plan file, or a run with --run ID")
         _run(ctx, "apply", chosen, options)
         return
     data, source = read_input(plan_file, PLAN_LIMIT_BYTES), "stdin" if plan_file == "-" else plan_file

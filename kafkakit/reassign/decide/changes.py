@@ -21,7 +21,7 @@ from kafkakit.execution.decide.throttle import INSIDE_RATE, LIST_KEYS, RATE_KEYS
 from kafkakit.reassign.decide.foreign import ForeignMoves, ForeignSelection, ForeignThrottle
 
 
-class Fate(StrEnum):
+class LeftoverStatus(StrEnum):
     """What is to become of an item of ours; see `find_leftovers`."""
 
     RESTORE = "earlier value comes back"
@@ -32,8 +32,8 @@ class Fate(StrEnum):
     SILENT = "broker does not answer, owed"
 
 
-OWED = frozenset({Fate.DEAD, Fate.SILENT})
-WORK = frozenset({Fate.RESTORE, Fate.REMOVE}) | OWED
+OWED = frozenset({LeftoverStatus.DEAD, LeftoverStatus.SILENT})
+WORK = frozenset({LeftoverStatus.RESTORE, LeftoverStatus.REMOVE}) | OWED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +43,7 @@ class LeftRate:
     key: ConfigKey
     now: str | None
     earlier: str | None
-    fate: Fate
+    fate: LeftoverStatus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +52,7 @@ class LeftList:
 
     key: ConfigKey
     entries: tuple[str, ...]
-    fate: Fate
+    fate: LeftoverStatus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,13 +163,13 @@ def _by_run(
 def _rate(key: ConfigKey, hold: RateHold, live: Live, brokers: Configs) -> LeftRate:
     now = brokers.get(key.name, {}).get(key.key)
     if not live.is_alive(int(key.name)):
-        fate = Fate.DEAD
+        fate = LeftoverStatus.DEAD
     elif key.name not in brokers:
-        fate = Fate.SILENT
+        fate = LeftoverStatus.SILENT
     elif now == hold.earlier:
-        fate = Fate.SETTLED
+        fate = LeftoverStatus.SETTLED
     else:
-        fate = Fate.RESTORE if now in hold.ours else Fate.FOREIGN
+        fate = LeftoverStatus.RESTORE if now in hold.ours else LeftoverStatus.FOREIGN
     return LeftRate(key=key, now=now, earlier=hold.earlier, fate=fate)
 
 
@@ -178,8 +178,8 @@ def _list(key: ConfigKey, entries: Sequence[str], topics: Configs) -> LeftList:
     there = set(split_list(value))
     ours = tuple(e for e in entries if e in there)
     # An empty list is what a run leaves that was cut between taking its entries away and deleting the list.
-    fate = Fate.REMOVE if ours or value == "" else Fate.SETTLED
-    return LeftList(key=key, entries=ours, fate=Fate.FOREIGN if WILDCARD in there else fate)
+    fate = LeftoverStatus.REMOVE if ours or value == "" else LeftoverStatus.SETTLED
+    return LeftList(key=key, entries=ours, fate=LeftoverStatus.FOREIGN if WILDCARD in there else fate)
 
 
 def _strangers(states: Collection[RunState], brokers: Configs, topics: Configs) -> tuple[Stranger, ...]:
@@ -225,7 +225,7 @@ def rates_for(request: RateRequest, present: Rates | None) -> Rates:
     """What is asked for, laid over the present rates (None: not known here); `RefusedError` where those are needed."""
     if present is None and not request.given:
         raise RefusedError(
-            "which rates the running executor keeps is not known on this host",
+            "the rates of the running executor are not known on this host",
             hint="also give a rate for all brokers, such as 20MB",
         )
     return request.over(present or Rates())
@@ -244,12 +244,12 @@ def choose_run(states: Mapping[str, RunState], live: Live, changing: Mapping[str
     found = [name for name, s in sorted(states.items()) if moves_sent(s, live) or changing.get(name)]
     if not found:
         raise RefusedError(
-            "no run is active here, and no moves of an interrupted run are under way",
+            "no run is active here, and no moves of an interrupted run are in flight",
             hint="give the rate to the next run: kafkakit reassign apply PLAN --throttle RATE",
         )
     if len(found) > 1:
         plans = ", ".join(sorted(states[name].plan_path for name in found))
-        raise RefusedError(f"moves of several interrupted runs are under way: {plans}", hint="name the plan file")
+        raise RefusedError(f"moves of several interrupted runs are in flight: {plans}", hint="name the plan file")
     return found[0]
 
 

@@ -15,7 +15,7 @@ from kafkakit.core.errors import RefusedError, UsageError
 from kafkakit.core.model import Broker, BrokerState, ClusterSnapshot, Partition, TopicPartition, TopicPartitionReplica
 from kafkakit.core.plan import DirMove, Move, Plan
 from kafkakit.core.quantities import counted, format_duration, parse_duration, parse_rate
-from kafkakit.execution.decide.progress import Standing, startable
+from kafkakit.execution.decide.progress import RunPosition, startable
 from kafkakit.execution.decide.schedule.scheduler import plan_schedule
 from kafkakit.execution.decide.schedule.work import (
     Bottleneck,
@@ -565,7 +565,7 @@ class Starter:
             count = len(self._schedule.steps)
             return [k for k in range(count) if k not in self._running and k not in self._done]
         known = [d for d in disks if d.total_bytes is not None] if self._order is Order.SCHEDULE else []
-        standing = Standing(
+        standing = RunPosition(
             finished=self._done,
             in_flight=frozenset(self._running),
             usable={_place(d): (d.total_bytes or 0) - d.used_bytes for d in known},

@@ -23,10 +23,10 @@ from kafkakit.execution.decide.schedule.work import (
 )
 from kafkakit.execution.decide.throttle import split_list
 from kafkakit.reassign.decide.changes import (
-    Fate,
     ForeignAbort,
     LeftByRun,
     Leftover,
+    LeftoverStatus,
     LeftRate,
     RequestResult,
     Stranger,
@@ -531,14 +531,14 @@ def _run_words(run: LeftByRun) -> Iterator[str]:
     for rate in run.rates:
         yield f"    {_key_words(rate.key)}: {_rate_words(rate)}"
     for item in run.lists:
-        more = counted(len(item.entries), "entry", "entries") + " of ours" if item.fate is Fate.REMOVE else ""
+        more = counted(len(item.entries), "entry", "entries") + " of ours" if item.fate is LeftoverStatus.REMOVE else ""
         yield f"    {_key_words(item.key)}: " + (f"{more}, {item.fate}" if more else str(item.fate))
     if run.running:
         yield f"    {counted(len(run.running), 'move')} still run under them: {listed(run.running)}"
 
 
 def _rate_words(rate: LeftRate) -> str:
-    if rate.fate is not Fate.RESTORE:
+    if rate.fate is not LeftoverStatus.RESTORE:
         return str(rate.fate)
     back = "unset again" if rate.earlier is None else f"back to {_rate_text(rate.earlier)}"
     return f"{_rate_text(rate.now or '')}, {back}"

@@ -136,12 +136,12 @@ def _copied_words(view: StatusView) -> str:
 def _run_lines(run: RunView) -> list[str]:
     lines = [f"run {run.id}: {run.name}: {counted(run.moves, 'move')} in flight; {run.doing}"]
     if run.close:
-        lines.append(f"  not to be finished: {run.close}")
+        lines.append(f"  cannot be finished; close it: {run.close}")
     if run.left_bytes is not None:
         whole = "" if run.total_bytes is None else f" of {format_bytes(run.total_bytes)}"
-        lines.append(f"  {format_bytes(run.left_bytes)}{whole} to copy yet; {_eta_words(run)}")
+        lines.append(f"  {format_bytes(run.left_bytes)}{whole} still to copy; {_eta_words(run)}")
     elif run.promise is not None:
-        lines.append(f"  {_eta_words(run)}; its plan is not there, so what is left is not known")
+        lines.append(f"  {_eta_words(run)}; its plan file is missing, so what is left is unknown")
     return lines
 
 
@@ -161,7 +161,7 @@ def _eta_words(run: RunView) -> str:
         return f"{now}, should have ended {format_rough_time(-most_s)} ago"
     if run.promised_s < 0:
         return f"{now}, should have ended {format_rough_time(-run.promised_s)} ago"
-    return f"{now}, {format_rough_time(run.promised_s)} promised"
+    return f"{now} (the first forecast said {format_rough_time(run.promised_s)} from here)"
 
 
 def _move_lines(item: MoveView, *, several_runs: bool) -> list[str]:

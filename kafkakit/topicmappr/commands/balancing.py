@@ -351,7 +351,7 @@ def run_balance(
     from kafkakit.topicmappr.act.places import report_duplicates
     from kafkakit.topicmappr.act.planning import save_plan
     from kafkakit.topicmappr.decide.frontier import frontier_points
-    from kafkakit.topicmappr.decide.rebalance import beside_existing, decide_add_brokers, decide_rebalance
+    from kafkakit.topicmappr.decide.rebalance import decide_add_brokers, decide_rebalance, keep_existing_brokers
     from kafkakit.topicmappr.report.balance import rebalance_report
     from kafkakit.wiring import write_files
 
@@ -366,7 +366,7 @@ def run_balance(
     def other_bands() -> "Sequence[FrontierPoint]":
         with watching(cli) as watch:
             watch.phase("other bands for the report")
-            wider = beside_existing(request) if adding else request
+            wider = keep_existing_brokers(request) if adding else request
             return frontier_points(seen.snapshot, wider, seen.facts, watch=watch)
 
     plan = decided.plan

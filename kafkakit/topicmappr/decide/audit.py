@@ -287,10 +287,12 @@ def _by_bytes(inputs: AuditInputs, sizes: Sizes, request: AuditRequest, valid: b
 
 def _missed(found: Yardstick, request: AuditRequest) -> list[Issue]:
     if request.band is not None and found.reached > request.band * PPM:
-        words = f"a band of {format_percent(request.band)} was wanted, and {found.reached / PPM * 100:.4g}% is reached"
+        words = (
+            f"a band of {format_percent(request.band)} was requested, but {found.reached / PPM * 100:.4g}% is reached"
+        )
     elif request.free_range_bytes is not None and found.reached > request.free_range_bytes:
         wanted = format_bytes(request.free_range_bytes)
-        words = f"a range of {wanted} was wanted, and {format_bytes(found.reached)} is reached"
+        words = f"a range of {wanted} was requested, but {format_bytes(found.reached)} is reached"
     else:
         return []
     return [Issue("goal-missed", "map", words)]

@@ -20,7 +20,14 @@ from kafkakit.placement.by_size.layout import Disks
 from kafkakit.placement.group_rooms import Grouping
 from kafkakit.placement.group_rule import NONE_CLOSED, ClosedBrokers, GroupRule, racks_to_spread, refuse_both_rules
 from kafkakit.placement.log_dirs_balance import HomelessCopy
-from kafkakit.placement.openings import Alike, BrokerPool, fill_openings, group_openings, pool_of, replace_replicas
+from kafkakit.placement.openings import (
+    BrokerPool,
+    PartitionGroup,
+    fill_openings,
+    group_openings,
+    pool_of,
+    replace_replicas,
+)
 from kafkakit.placement.problem import (
     PlaceBy,
     PlacementProblem,
@@ -286,7 +293,7 @@ def place_leaving(
     return change, decision.homeless
 
 
-def _rooms(problem: DrainProblem) -> tuple[list[Alike], dict[int, int]]:
+def _rooms(problem: DrainProblem) -> tuple[list[PartitionGroup], dict[int, int]]:
     partitions = problem.scope.partitions
     openings = {i: (kept, len(partitions[i].current)) for i, kept in problem.openings.items()}
     return group_openings(openings, problem.grouping)

@@ -25,8 +25,8 @@ from kafkakit.placement.group_rule import (
 from kafkakit.placement.log_dirs_balance import HomelessCopy
 from kafkakit.placement.openings import (
     LEVEL_PRICE,
-    Alike,
     BrokerPool,
+    PartitionGroup,
     Surplus,
     alike,
     fill_openings,
@@ -145,15 +145,15 @@ class RackProblem:
         """How many copies no repair of the partition can do without."""
         return self.by_tags[index].least if index in self.by_tags else self.repairs[index].moves
 
-    def rooms(self) -> list[Alike]:
+    def rooms(self) -> list[PartitionGroup]:
         """Partitions whose new copies may go to the same places."""
         if self.by_tags:
             sets = {i: (self.by_tags[i].kept, len(self.scope.partitions[i].current)) for i in self.repairs}
             return alike(sets, self.grouping)
-        found: dict[int, Alike] = {}
+        found: dict[int, PartitionGroup] = {}
         for i, repair in self.repairs.items():
             # Equal needs are one object, see `Repairs`.
-            found.setdefault(id(repair), Alike(repair.room)).members.append(i)
+            found.setdefault(id(repair), PartitionGroup(repair.room)).members.append(i)
         return list(found.values())
 
     def surplus(self) -> list[Surplus]:

@@ -232,7 +232,9 @@ def _certify(who: Candidates, chosen: "Ints", proof: Proof, may: Sequence[int]) 
     parts += [f"{barred} leaderships are on brokers that may not lead"] if barred else []
     found = "; ".join(parts) or "every broker leads no more than its even share"
     if above + barred == bound:
-        return certificate("leaders", changes, bound, f"{found}; any plan has to change each of these leaders", proof)
+        return certificate(
+            "leaders", changes, bound, f"{found}; any plan has to change {counted(bound, 'leader')}", proof
+        )
     argument = (
         f"{found}; brokers that lead too little can be reached only by passing leaderships on in chains, and at the "
         f"proof's prices no plan with these counts changes fewer than {bound}"

@@ -25,17 +25,17 @@ from kafkakit.placement.watch import UNWATCHED, Watch
 from kafkakit.topicmappr.decide.assembly import Decision, assemble
 from kafkakit.topicmappr.decide.dirs import fit_dirs, with_dirs
 from kafkakit.topicmappr.decide.rebalance_goal import (
-    Aim,
+    AttemptSummary,
     BalanceInputs,
-    Notebook,
-    Reached,
+    RecordingWatch,
+    ResolvedGoal,
+    SearchResult,
     Sources,
-    Tried,
     balance_inputs,
-    counts_anew,
-    in_words,
+    describe_ceilings,
     reach_aim,
     refuse_impossible,
+    with_recomputed_counts,
 )
 from kafkakit.topicmappr.decide.rebalance_soft_goals import FreeChoices
 from kafkakit.topicmappr.decide.requests import RebalanceRequest
@@ -84,13 +84,13 @@ class Rebalance:
     change: BrokerChange
     sources: Sources
     sizes: Sizes
-    aim: Aim
+    aim: ResolvedGoal
     max_deviation: int
     reached: int
     before: tuple[tuple[int, ...], ...]
     after: tuple[tuple[int, ...], ...]
     free: FreeChange
-    tried: tuple[Tried, ...] = ()
+    tried: tuple[AttemptSummary, ...] = ()
     stopped: bool = False
 
 
@@ -121,7 +121,7 @@ def _decide(
     scope, change, layout, aim, sizes = inputs.scope, inputs.change, inputs.layout, inputs.aim, inputs.sizes
     refuse_impossible(inputs, request)
     problem = BalanceProblem.of(layout.table, aim.balance)
-    notebook = Notebook(watch, layout.table, aim.balance)
+    notebook = RecordingWatch(watch, layout.table, aim.balance)
     reached = reach_aim(problem, aim, request, notebook)
     max_deviation, found = reached.max_deviation, reached.found
     if watch.stopped() and not found.succeeded and found.window.possible and not found.proven:
@@ -273,7 +273,7 @@ def rules_of(inputs: BalanceInputs, request: RebalanceRequest) -> PlacementRules
 
 
 def _impossible(
-    inputs: BalanceInputs, problem: BalanceProblem, reached: Reached, request: RebalanceRequest
+    inputs: BalanceInputs, problem: BalanceProblem, reached: SearchResult, request: RebalanceRequest
 ) -> InfeasibleError:
     """Why no plan keeps the goal and the rules, in one line, and what would."""
     aim, table, found = inputs.aim, inputs.layout.table, reached.found
@@ -288,7 +288,7 @@ def _impossible(
     if not found.window.possible:
         reason = why_not(table, problem.demand, found.window, inputs.racks)
         within = isinstance(aim.balance, BandGoal) and not request.goal.within_racks
-        limited = partial(counts_anew, inputs, request)
+        limited = partial(with_recomputed_counts, inputs, request)
         add = (
             more_brokers(problem, found.window, inputs.racks, aim.requested, limited)
             if within and aim.requested
@@ -299,7 +299,7 @@ def _impossible(
             f"{aim.words} cannot be reached: {reason}",
             hint=f"{nearest}{f', or {add}' if add else ''}{racks}{effort}",
         )
-    if not found.rule_kept and (ceilings := in_words(request)):
+    if not found.rule_kept and (ceilings := describe_ceilings(request)):
         return InfeasibleError(
             f"no plan for {aim.words} keeps {ceilings} (exhaustive search)"
             if found.proven
@@ -331,7 +331,7 @@ def _impossible(
     )
 
 
-def _over_budget(aim: Aim, unlimited: Attempt, request: RebalanceRequest) -> InfeasibleError:
+def _over_budget(aim: ResolvedGoal, unlimited: Attempt, request: RebalanceRequest) -> InfeasibleError:
     """The budget is what no plan keeps; without it there is one."""
     goal = request.goal
     flags = [
@@ -450,9 +450,9 @@ def decide_add_brokers(
             f"broker(s) {', '.join(map(str, sorted(absent)))} are not live, so they cannot take replicas",
             hint="start them first; kafkakit doctor shows which brokers answer",
         )
-    return decide_rebalance(snapshot, beside_existing(request), facts, watch)
+    return decide_rebalance(snapshot, keep_existing_brokers(request), facts, watch)
 
 
-def beside_existing(request: RebalanceRequest) -> RebalanceRequest:
+def keep_existing_brokers(request: RebalanceRequest) -> RebalanceRequest:
     """The request over the named brokers and every broker that holds a replica now."""
     return replace(request, brokers=BrokerList(ids=request.brokers.ids, existing=True))

@@ -119,7 +119,7 @@ def _thresholds(request: RebalanceRequest) -> tuple[float | None, float | None]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Aim:
+class ResolvedGoal:
     """The balance, the deviation asked for (None: as tight as the budget buys) and the finest worth seeking."""
 
     balance: BalanceGoal
@@ -144,7 +144,7 @@ class Aim:
         return ()
 
 
-def aim_of(layout: Layout, request: RebalanceRequest, sources: Sources, targets: Collection[int]) -> Aim:
+def aim_of(layout: Layout, request: RebalanceRequest, sources: Sources, targets: Collection[int]) -> ResolvedGoal:
     """Turn the request's goal into windows on the loads of these targets."""
     goal = request.goal
     limits = layout.now.limits(layout.table, targets, {})
@@ -155,15 +155,17 @@ def aim_of(layout: Layout, request: RebalanceRequest, sources: Sources, targets:
         balance = layout.now.band(table, limits, total, within_racks=goal.within_racks)
         words = f"the band of {format_percent(goal.band)}{' within racks' if goal.within_racks else ''}"
         requested = int(goal.band * PPM)
-        return Aim(balance=balance, requested=requested, finest=0, budget=budget, words=words)
+        return ResolvedGoal(balance=balance, requested=requested, finest=0, budget=budget, words=words)
     if goal.free_range_bytes is not None:
         words = f"a range of free bytes of {format_bytes(goal.free_range_bytes)}"
-        return Aim(balance=RangeGoal(limits), requested=goal.free_range_bytes, finest=0, budget=budget, words=words)
+        return ResolvedGoal(
+            balance=RangeGoal(limits), requested=goal.free_range_bytes, finest=0, budget=budget, words=words
+        )
     # kafka-kit's finest tolerance is one percent of the mean to either side.
     finest = 0 if goal.given else int(sources.mean * 0.02)
     if request.tolerance:
         limits = _tolerated(layout, limits, sources, Fraction(str(request.tolerance)))
-    return Aim(
+    return ResolvedGoal(
         balance=RangeGoal(limits),
         requested=None,
         finest=finest,
@@ -187,7 +189,7 @@ def _tolerated(layout: Layout, limits: Limits, sources: Sources, tolerance: Frac
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reached:
+class SearchResult:
     """The plan found and the deviation that it was made for; without a plan, the nearest deviation that may be.
 
     `is_nearest_planned` says that a plan for the nearest was found. `missed` is the attempt at the goal itself where
@@ -201,7 +203,7 @@ class Reached:
     unlimited: Attempt | None = None
 
 
-def reach_aim(problem: BalanceProblem, aim: Aim, request: RebalanceRequest, watch: Watch) -> Reached:
+def reach_aim(problem: BalanceProblem, aim: ResolvedGoal, request: RebalanceRequest, watch: Watch) -> SearchResult:
     """Find the plan: at the deviation asked for, or as tight as the budget buys, or as near as can be on request.
 
     When the deviation asked for cannot be reached at any price, the answer is an attempt that is outside or
@@ -214,26 +216,28 @@ def reach_aim(problem: BalanceProblem, aim: Aim, request: RebalanceRequest, watc
     found = at_deviation(problem, aim.requested, by_moves=by_moves, watch=watch)
     watch.tried(aim.requested, found)
     if aim.budget.allows(found) if found.succeeded else watch.stopped():
-        return Reached(max_deviation=aim.requested, found=found)
+        return SearchResult(max_deviation=aim.requested, found=found)
     if found.succeeded:
         return _within_budget(problem, aim, watch, found, finest=aim.requested, by_moves=by_moves)
     if request.goal.best_effort:
         return _best_effort(problem, aim, found, watch, by_moves=by_moves)
     nearest = least_fitting(problem, tightest_relaxed(problem, problem.today()))
     if not found.window.possible and nearest > aim.requested:
-        return Reached(max_deviation=nearest, found=found, is_nearest_planned=False)
+        return SearchResult(max_deviation=nearest, found=found, is_nearest_planned=False)
     nearest, _ = tightest(problem, Budget(), watch, finest=aim.requested)
-    return Reached(max_deviation=_asked_again(problem, nearest, by_moves=by_moves), found=found)
+    return SearchResult(max_deviation=_confirmed_deviation(problem, nearest, by_moves=by_moves), found=found)
 
 
 def _within_budget(
-    problem: BalanceProblem, aim: Aim, watch: Watch, unlimited: Attempt | None, *, finest: int, by_moves: bool
-) -> Reached:
+    problem: BalanceProblem, aim: ResolvedGoal, watch: Watch, unlimited: Attempt | None, *, finest: int, by_moves: bool
+) -> SearchResult:
     nearest, found = tightest(problem, aim.budget, watch, finest=finest, by_moves=by_moves)
-    return Reached(max_deviation=nearest, found=found, unlimited=unlimited)
+    return SearchResult(max_deviation=nearest, found=found, unlimited=unlimited)
 
 
-def _best_effort(problem: BalanceProblem, aim: Aim, missed: Attempt, watch: Watch, *, by_moves: bool) -> Reached:
+def _best_effort(
+    problem: BalanceProblem, aim: ResolvedGoal, missed: Attempt, watch: Watch, *, by_moves: bool
+) -> SearchResult:
     """As near as was found: with the shares that can be reached, at the deviation asked for or the nearest to it."""
     if aim.requested is None:
         raise ValueError("no deviation was asked for")
@@ -242,10 +246,10 @@ def _best_effort(problem: BalanceProblem, aim: Aim, missed: Attempt, watch: Watc
     found = missed if loose is problem else at_deviation(loose, aim.requested, by_moves=by_moves, watch=watch)
     if not found.succeeded or not aim.budget.allows(found):
         _, found = tightest(loose, aim.budget, watch, finest=aim.requested, by_moves=by_moves)
-    return Reached(max_deviation=problem.measure(found.at), found=found, missed=missed)
+    return SearchResult(max_deviation=problem.measure(found.at), found=found, missed=missed)
 
 
-def _asked_again(problem: BalanceProblem, nearest: int, *, by_moves: bool) -> int:
+def _confirmed_deviation(problem: BalanceProblem, nearest: int, *, by_moves: bool) -> int:
     """The nearest deviation at which the request finds a plan when it is made again with it.
 
     A plan that was made for a looser goal can end closer than one made for where it ended, so it is tried.
@@ -304,7 +308,7 @@ class Exclusions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BesideScope:
+class OutsideScopeLoad:
     """What brokers hold and lead of topics that the request leaves out, by broker id."""
 
     replicas: Mapping[int, int]
@@ -322,7 +326,7 @@ def layout_of(
     tags: TagRules | None,
     closed: ClosedBrokers,
     out: Exclusions,
-    beside: BesideScope,
+    beside: OutsideScopeLoad,
 ) -> Layout:
     """Lay out the selected partitions, with the request's rules on who gives, who takes and what stays. O(replicas)."""
     disks = Disks(
@@ -368,9 +372,9 @@ class BalanceInputs:
     sizes: Sizes
     sources: Sources
     out: Exclusions
-    beside: BesideScope
+    beside: OutsideScopeLoad
     layout: Layout
-    aim: Aim
+    aim: ResolvedGoal
     left_out: frozenset[int]
 
     @property
@@ -410,7 +414,7 @@ def balance_inputs(
     free = {b: sizes.brokers[b].free_bytes or 0 for b in change.targets}
     sources = choose_sources(free, change.new, request)
     tags = request.constraints.on(snapshot, scope.selection.selected)
-    out, beside = exclusions_of(snapshot, request, holding), beside_scope(snapshot, scope, request)
+    out, beside = exclusions_of(snapshot, request, holding), load_outside_scope(snapshot, scope, request)
     layout = layout_of(scope, sizes, racks, request, sources, change, stranded, tags, closed, out, beside)
     # A range of free bytes is over loads alone, whatever the disks.
     capacity = layout.now.capacity if request.goal.band is not None else dict.fromkeys(layout.now.capacity, 0)
@@ -456,19 +460,19 @@ def named_brokers(
 MAX_REPLICAS, MAX_LEADERS, MAX_TOPIC_LEADERS = "--max-replicas", "--max-leaders", "--max-topic-leaders"
 
 
-def beside_scope(snapshot: ClusterSnapshot, scope: Scope, request: RebalanceRequest) -> BesideScope:
+def load_outside_scope(snapshot: ClusterSnapshot, scope: Scope, request: RebalanceRequest) -> OutsideScopeLoad:
     """Count what the topics of the scope leave, where a ceiling asks for it. O(replicas)."""
     if request.max_replicas is None and request.max_leaders is None:
-        return BesideScope(replicas={}, leaders={})
+        return OutsideScopeLoad(replicas={}, leaders={})
     pool = pool_of(snapshot)
     replicas, leaders = Counter(pool.replicas), Counter(pool.leaders)
     replicas.subtract(b for p in scope.partitions for b in p.current)
     leaders.subtract(p.current[0] for p in scope.partitions if p.current)
-    return BesideScope(replicas=replicas, leaders=leaders)
+    return OutsideScopeLoad(replicas=replicas, leaders=leaders)
 
 
 def with_count_limits(
-    table: SlotTable, request: RebalanceRequest, targets: Sequence[int], out: Exclusions, beside: BesideScope
+    table: SlotTable, request: RebalanceRequest, targets: Sequence[int], out: Exclusions, beside: OutsideScopeLoad
 ) -> SlotTable:
     """The table with every target's count of replicas limited: to the band and below the ceiling of the request."""
     band, most = request.goal.count_band, request.max_replicas
@@ -489,7 +493,7 @@ def with_count_limits(
     return replace(table, counts=CountLimits(floor=tuple(floor), ceiling=tuple(ceiling)))
 
 
-def counts_anew(inputs: BalanceInputs, request: RebalanceRequest, table: SlotTable) -> SlotTable:
+def with_recomputed_counts(inputs: BalanceInputs, request: RebalanceRequest, table: SlotTable) -> SlotTable:
     """The table, which has more brokers than the inputs, with the request's limits on counts over all of them."""
     targets = (*inputs.change.targets, *table.brokers[len(inputs.layout.table.brokers) :])
     return with_count_limits(table, request, targets, inputs.out, inputs.beside)
@@ -499,7 +503,7 @@ def with_leader_limits(
     table: SlotTable,
     request: RebalanceRequest,
     targets: Sequence[int],
-    beside: BesideScope,
+    beside: OutsideScopeLoad,
     partitions: Sequence[PlannedPartition],
     staying: Collection[PlannedPartition],
 ) -> SlotTable:
@@ -536,7 +540,7 @@ def with_leader_limits(
     return replace(table, leaders=limits)
 
 
-def in_words(request: RebalanceRequest) -> str:
+def describe_ceilings(request: RebalanceRequest) -> str:
     """The limits beside bytes that a plan may have failed to keep, as options; empty without any."""
     given = (
         (MAX_REPLICAS, request.max_replicas),
@@ -599,7 +603,8 @@ def _refuse_leaders(inputs: BalanceInputs, request: RebalanceRequest) -> None:
     found = leaders_within(rows, rows, table.brokers, limits)
     if lacking := sum(1 for row, b in zip(rows, found.tolist(), strict=True) if row and b == NO_LEADER):
         raise InfeasibleError(
-            f"{in_words(request)} cannot be kept: of the partitions that may not move, {lacking} find no leader",
+            f"{describe_ceilings(request)} cannot be kept: of the partitions that may not move, "
+            f"{lacking} find no leader",
             hint="allow more, or let more partitions move",
         )
 
@@ -634,7 +639,7 @@ def _refuse_topics(inputs: BalanceInputs, limits: LeaderLimits, most: int) -> No
 class _ReplicasAlone:
     """The problem with replicas as its only load."""
 
-    def __init__(self, table: SlotTable, targets: Sequence[int], beside: BesideScope) -> None:
+    def __init__(self, table: SlotTable, targets: Sequence[int], beside: OutsideScopeLoad) -> None:
         import numpy as np
 
         self.table = replace(
@@ -655,7 +660,7 @@ class _ReplicasAlone:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tried:
+class AttemptSummary:
     """A plan that was made: the deviation sought and reached (in the aim's unit), bytes and replicas to copy.
 
     `outside` are bytes that stayed outside the limits.
@@ -668,14 +673,14 @@ class Tried:
     outside: int
 
 
-class Notebook:
+class RecordingWatch:
     """A watch that writes down what is tried and passes everything else on."""
 
     def __init__(self, watch: Watch, table: SlotTable, balance: BalanceGoal) -> None:
         self._watch = watch
         self._table = table
         self._balance = balance
-        self.tries: list[Tried] = []
+        self.tries: list[AttemptSummary] = []
 
     def phase(self, text: str) -> None:
         """Pass on."""
@@ -693,6 +698,8 @@ class Notebook:
         """Write down. O(replicas)."""
         reached = self._balance.measure(self._table.loads(found.at))
         self.tries.append(
-            Tried(sought=max_deviation, reached=reached, cost=found.cost, moves=found.moves, outside=found.outside)
+            AttemptSummary(
+                sought=max_deviation, reached=reached, cost=found.cost, moves=found.moves, outside=found.outside
+            )
         )
         self._watch.tried(max_deviation, found)

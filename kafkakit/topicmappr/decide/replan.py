@@ -70,7 +70,7 @@ from kafkakit.topicmappr.decide.storage import Sizes, storage_of
 REPLANNED_FROM = "replanned-from"
 
 
-class Fate(StrEnum):
+class MoveChange(StrEnum):
     """What the new plan makes of a partition that either plan moves."""
 
     DONE = "done"
@@ -86,7 +86,7 @@ class Change:
     """One partition: where it is, where the old plan and the new one put it (None: the plan says nothing)."""
 
     key: TopicPartition
-    fate: Fate
+    fate: MoveChange
     now: tuple[int, ...]
     old: tuple[int, ...] | None
     new: tuple[int, ...] | None
@@ -110,14 +110,14 @@ class Replan:
     reasons: tuple[str, ...]
     left_alone: int
 
-    def having(self, *fates: Fate) -> tuple[Change, ...]:
+    def having(self, *fates: MoveChange) -> tuple[Change, ...]:
         """The changes of these fates."""
         return tuple(c for c in self.changes if c.fate in fates)
 
     @property
     def differs(self) -> bool:
         """True when a move is changed, dropped or added."""
-        return bool(self.having(Fate.CHANGED, Fate.DROPPED, Fate.ADDED))
+        return bool(self.having(MoveChange.CHANGED, MoveChange.DROPPED, MoveChange.ADDED))
 
 
 def decide_replan(
@@ -175,7 +175,7 @@ def _decide(
         changes=changes,
         holds=solved.holds,
         intact=not drift and not situation.vanished and not any(row.hangs for row in situation.rows)
-        and all(c.fate in (Fate.DONE, Fate.RUNNING, Fate.KEPT) for c in changes),
+        and all(c.fate in (MoveChange.DONE, MoveChange.RUNNING, MoveChange.KEPT) for c in changes),
         leads_to=solved.leads_to,
         reasons=solved.reasons,
         left_alone=solved.left_alone,
@@ -301,18 +301,18 @@ def _changes(situation: Situation, solved: Solved) -> Iterator[Change]:
         old = row.move.after if row.move is not None else None
         moves = new != row.live and not row.foreign
         if row.state in (MoveState.DONE, MoveState.RUNNING) and new == row.start:
-            fate = Fate.DONE if row.state is MoveState.DONE else Fate.RUNNING
+            fate = MoveChange.DONE if row.state is MoveState.DONE else MoveChange.RUNNING
         elif row.move is None or row.state is MoveState.DONE:
             if not moves:
                 continue
-            fate = Fate.ADDED
+            fate = MoveChange.ADDED
         elif not moves:
-            fate = Fate.DROPPED
+            fate = MoveChange.DROPPED
         else:
-            fate = Fate.KEPT if new == old else Fate.CHANGED
+            fate = MoveChange.KEPT if new == old else MoveChange.CHANGED
         yield Change(key=row.key, fate=fate, now=row.live, old=old, new=new if moves else None)
     for move in situation.gone:
-        yield Change(key=move.key, fate=Fate.DROPPED, now=(), old=move.after, new=None)
+        yield Change(key=move.key, fate=MoveChange.DROPPED, now=(), old=move.after, new=None)
 
 
 Lists = list[tuple[int, ...]]

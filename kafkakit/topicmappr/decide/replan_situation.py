@@ -30,10 +30,10 @@ from kafkakit.placement.minimal import substitute
 from kafkakit.placement.openings import pool_of
 from kafkakit.placement.problem import PlannedPartition
 from kafkakit.topicmappr.decide.rebalance_goal import (
-    BesideScope,
     Exclusions,
-    beside_scope,
-    in_words,
+    OutsideScopeLoad,
+    describe_ceilings,
+    load_outside_scope,
     with_count_limits,
     with_leader_limits,
 )
@@ -582,7 +582,7 @@ class PlanLimits:
 
     places: Places
     request: RebalanceRequest
-    beside: BesideScope
+    beside: OutsideScopeLoad
     out: Exclusions
     staying: frozenset[int]
 
@@ -628,7 +628,7 @@ class PlanLimits:
         """The limits, as options."""
         band = self.request.goal.count_band
         counts = [] if band is None else [f"--count-band {format_percent(band)}"]
-        return " and ".join(filter(None, (*counts, in_words(self.request))))
+        return " and ".join(filter(None, (*counts, describe_ceilings(self.request))))
 
     def require(self, lists: Lists) -> None:
         """Raise `InfeasibleError` where the lists do not keep the limits."""
@@ -649,7 +649,7 @@ def limits_of(request: RebalanceRequest | None, snapshot: ClusterSnapshot, place
     return PlanLimits(
         places,
         request,
-        beside_scope(snapshot, Scope(now, {}, TopicSelection((), ())), request),
+        load_outside_scope(snapshot, Scope(now, {}, TopicSelection((), ())), request),
         Exclusions(receivers=targets.difference(places.receivers), givers=targets - givers),
         frozenset(
             i for i, row in enumerate(rows) if row.under_way or i in places.stranded or targets.isdisjoint(row.start)

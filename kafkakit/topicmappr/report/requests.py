@@ -14,7 +14,7 @@ from kafkakit.report import INDENT, Report, attributes, capped, gap_text, option
 from kafkakit.topicmappr.decide.assembly import PlannedChange, SavedMap, SavedPlan
 from kafkakit.topicmappr.decide.place import NewTopic
 from kafkakit.topicmappr.decide.rebuild import Rebuild
-from kafkakit.topicmappr.decide.replan import Change, Fate, Replan
+from kafkakit.topicmappr.decide.replan import Change, MoveChange, Replan
 from kafkakit.topicmappr.decide.requests import RebuildRequest, left_data
 from kafkakit.topicmappr.decide.storage import free_change_data, free_change_lines, infeasible
 from kafkakit.topicmappr.report import balance
@@ -130,12 +130,12 @@ def _series_data(rebuild: Rebuild, maps: Sequence[SavedMap]) -> list[dict[str, o
 REPLAN_COMMAND = "topicmappr replan"
 REPLAN_COLUMNS = ("topic", "partition", "fate", "now", "old", "new")
 _NAMES = {
-    Fate.DONE: "done",
-    Fate.RUNNING: "running",
-    Fate.KEPT: "waiting, kept",
-    Fate.CHANGED: "changed",
-    Fate.DROPPED: "dropped",
-    Fate.ADDED: "added",
+    MoveChange.DONE: "done",
+    MoveChange.RUNNING: "running",
+    MoveChange.KEPT: "waiting, kept",
+    MoveChange.CHANGED: "changed",
+    MoveChange.DROPPED: "dropped",
+    MoveChange.ADDED: "added",
 }
 
 
@@ -169,14 +169,14 @@ def _replan_lines(replan: Replan, source: str) -> Iterator[str]:
     yield f"{INDENT}moves: {', '.join(counts) or 'none'}"
     yield from section("Drift:", replan.drift or ("none",))
     yield from ("", verdict(replan))
-    changed = replan.having(Fate.CHANGED, Fate.DROPPED, Fate.ADDED)
+    changed = replan.having(MoveChange.CHANGED, MoveChange.DROPPED, MoveChange.ADDED)
     yield from optional_section("Changes to the plan:", capped(changed, _change, balance.SHOWN_CHANGES))
     yield from balance.broker_table(plan)
 
 
 def verdict(replan: Replan) -> str:
     """One sentence: whether the plan stays, and why."""
-    left = counted(len(replan.having(Fate.RUNNING, Fate.KEPT)), "move")
+    left = counted(len(replan.having(MoveChange.RUNNING, MoveChange.KEPT)), "move")
     leads = f"it leads to {replan.leads_to}" if replan.leads_to else "every move still has a valid place"
     if not replan.differs:
         if not replan.plan.moves:
@@ -191,16 +191,16 @@ def verdict(replan: Replan) -> str:
     )
     fates = Counter(change.fate for change in replan.changes)
     return (
-        f"The plan must change: {leads}; {fates[Fate.CHANGED]} moves changed, {fates[Fate.DROPPED]} dropped, "
-        f"{fates[Fate.ADDED]} added, {left} kept."
+        f"The plan must change: {leads}; {fates[MoveChange.CHANGED]} moves changed, "
+        f"{fates[MoveChange.DROPPED]} dropped, {fates[MoveChange.ADDED]} added, {left} kept."
     )
 
 
 def _change(c: Change) -> str:
     where = f"{c.key.topic} p{c.key.partition} {balance.ids(c.now)}"
-    if c.fate is Fate.DROPPED:
+    if c.fate is MoveChange.DROPPED:
         return f"{where}: dropped, was to go to {balance.ids(c.old or ())}"
-    if c.fate is Fate.ADDED:
+    if c.fate is MoveChange.ADDED:
         return f"{where}: added, goes to {balance.ids(c.new or ())}"
     return f"{where}: goes to {balance.ids(c.new or ())} instead of {balance.ids(c.old or ())}"
 
@@ -222,7 +222,7 @@ def _data(replan: Replan, rows: Sequence[Sequence[object]]) -> dict[str, object]
         **attributes(replan, "holds differs intact"),
         "leads_to": replan.leads_to or None,
         "drift": replan.drift,
-        "moves": {fate.value: fates[fate.value] for fate in Fate},
+        "moves": {fate.value: fates[fate.value] for fate in MoveChange},
         "changes": records(REPLAN_COLUMNS, rows),
         "certificate": balance.certificate_data(plan.certificate),
         "before": plan.before,

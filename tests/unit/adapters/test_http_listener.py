@@ -391,6 +391,6 @@ def test_a_handshake_of_tls_that_stalls_ends_and_holds_nobody_up(tmp_path: Path)
 
 def test_the_extra_is_named_if_it_is_not_installed() -> None:
     without = mock.patch.dict(sys.modules, {"kafkakit.adapters.rpc.http_listener": None})
-    with without, pytest.raises(MissingExtraError, match="serving over HTTP needs the package uvicorn") as caught:
+    with without, pytest.raises(MissingExtraError, match="serving over HTTP requires the package uvicorn") as caught:
         wiring.open_page_server("127.0.0.1:0", echo)
     assert "kafkakit[serve]" in (caught.value.hint or "")

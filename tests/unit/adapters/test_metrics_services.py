@@ -284,7 +284,7 @@ def test_the_newest_value_of_each_series_comes_with_the_tags_of_its_scope() -> N
         (Reply({"status": "error", "error": "Rule 'x' is\nno query"}), OperationFailedError, "cannot answer"),
         (Reply(b"<html>"), InputError, "not valid JSON"),
         (Reply({"status": "ok", "series": [{"scope": 1}]}), InputError, "series"),
-        (timeseries(("a:b", [(1e300, 1.0)])), InputError, "no time in milliseconds"),
+        (timeseries(("a:b", [(1e300, 1.0)])), InputError, "not a time in milliseconds"),
         (Reply(b" " * 2000), InputError, "more than 1,000 bytes"),
     ],
 )  # fmt: skip
@@ -316,7 +316,7 @@ def test_a_key_that_no_header_can_hold_is_refused() -> None:
 )
 def test_a_site_may_be_an_address_but_keys_go_nowhere_in_the_clear(site: str, base: str | None) -> None:
     if base is None:
-        with pytest.raises(UsageError, match="no site of Datadog"):
+        with pytest.raises(UsageError, match="not a Datadog site"):
             DatadogQueries(*KEYS, site, span_s=60)
     else:
         assert DatadogQueries(*KEYS, site, span_s=60)._service._base == base

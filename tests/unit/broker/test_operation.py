@@ -568,7 +568,7 @@ def test_the_last_operation_is_the_one_that_was_changed_last_even_if_taken_back(
     clock.advance(1)
     touched = records.save(replace(RECORD, kind=Kind.DECOMMISSION, number=1))
     assert records.last_on((1, 2)) == touched
-    with pytest.raises(UsageError, match="no operation on broker 2 is on record here"):
+    with pytest.raises(UsageError, match="no operation on broker 2 is recorded on this host"):
         records.last_on((2,))
 
 

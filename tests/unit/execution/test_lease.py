@@ -83,7 +83,7 @@ def test_a_living_holder_on_this_host_is_named_at_once(bench: Bench) -> None:
         bench.lease("bob").acquire()
     assert caught.value.exit_code is ExitCode.TRY_LATER
     assert caught.value.message == (
-        "cluster c1: held by process 7 of ann on near (kafkakit reassign apply p.json), "
+        "cluster c1 is locked: held by process 7 of ann on near (kafkakit reassign apply p.json), "
         "since 2026-01-01 00:00:00Z, last renewed 00:00:00Z"
     )
     assert caught.value.hint
@@ -98,7 +98,7 @@ def test_a_living_holder_elsewhere_is_known_by_its_next_renewal(bench: Bench) ->
         bench.lease("bob", "far").acquire()
     assert bench.far_clock.elapsed - 5_000 == pytest.approx(5, abs=1)
     (line,) = bench.lines
-    assert re.match(r"cluster c1: held by process 7 of ann .*; waiting 15s at most", line)
+    assert re.match(r"cluster c1 is locked: held by process 7 of ann .*; waiting 15s at most", line)
     first.require_held()
 
 

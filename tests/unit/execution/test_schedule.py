@@ -14,7 +14,7 @@ import pytest
 
 from kafkakit.core.errors import UsageError
 from kafkakit.core.model import TopicPartition
-from kafkakit.execution.decide.progress import Standing, startable
+from kafkakit.execution.decide.progress import RunPosition, startable
 from kafkakit.execution.decide.schedule.forecast import (
     catch_up,
     eta_line,
@@ -361,7 +361,7 @@ def test_unknown_disks_are_not_limited_and_named() -> None:
     assert not found.immovable
     assert found.notes == (
         "2 brokers reported no disk sizes, their dirs are not limited: 2, 9",
-        "1 partition of unknown or no size: copies are taken to bring no bytes",
+        "1 partition of unknown or no size: their copies are taken as empty",
     )
 
 
@@ -399,16 +399,16 @@ def usable(**free: int) -> dict[Place, int]:
 
 def test_steps_go_as_far_as_slots_allow() -> None:
     found = schedule(step(0, 1, 2), step(1, 1, 3), step(2, 1, 4), step(3, 5, 4))
-    assert startable(found, Standing(), LIMITS, TOTALS) == (0, 1)  # 3 would overtake 2 into 4:/a
-    assert startable(found, Standing(in_flight=frozenset({0, 1})), LIMITS, TOTALS) == ()
-    later = Standing(in_flight=frozenset({0}), finished=frozenset({1}))
+    assert startable(found, RunPosition(), LIMITS, TOTALS) == (0, 1)  # 3 would overtake 2 into 4:/a
+    assert startable(found, RunPosition(in_flight=frozenset({0, 1})), LIMITS, TOTALS) == ()
+    later = RunPosition(in_flight=frozenset({0}), finished=frozenset({1}))
     assert startable(found, later, LIMITS, TOTALS) == (2, 3)
-    assert startable(found, Standing(), replace(LIMITS, cluster=1), TOTALS) == (0,)
+    assert startable(found, RunPosition(), replace(LIMITS, cluster=1), TOTALS) == (0,)
 
 
 def test_real_room_counts_with_what_is_still_to_arrive() -> None:
     found = schedule(step(0, 1, 2, size=30))
-    tight = Standing(usable=usable(b2=30))
+    tight = RunPosition(usable=usable(b2=30))
     assert startable(found, tight, LIMITS, TOTALS) == (0,)
     assert startable(found, replace(tight, arriving_bytes_left={Place(2, "/a"): 1}), LIMITS, TOTALS) == ()
     assert startable(found, tight, replace(LIMITS, headroom_bytes=1), TOTALS) == ()
@@ -417,32 +417,32 @@ def test_real_room_counts_with_what_is_still_to_arrive() -> None:
 
 def test_two_steps_of_one_look_share_the_room() -> None:
     found = schedule(step(0, 1, 2, size=30), step(1, 3, 2, size=30))
-    assert startable(found, Standing(usable=usable(b2=59)), LIMITS, TOTALS) == (0,)
-    assert startable(found, Standing(usable=usable(b2=60)), LIMITS, TOTALS) == (0, 1)
+    assert startable(found, RunPosition(usable=usable(b2=59)), LIMITS, TOTALS) == (0,)
+    assert startable(found, RunPosition(usable=usable(b2=60)), LIMITS, TOTALS) == (0, 1)
 
 
 def test_a_small_step_does_not_overtake_into_the_same_dir() -> None:
     found = schedule(step(0, 1, 2, size=50), step(1, 3, 2, size=5), step(2, 3, 4, size=5))
-    assert startable(found, Standing(usable=usable(b2=20)), LIMITS, TOTALS) == (2,)
+    assert startable(found, RunPosition(usable=usable(b2=20)), LIMITS, TOTALS) == (2,)
 
 
 def test_a_step_that_waits_for_slots_keeps_them() -> None:
     """Step 1 needs both places of leader 1; step 2 may not take the second one again and again."""
     found = schedule(step(0, 1, 2), step(1, 1, 3, 4), step(2, 1, 5))
-    assert startable(found, Standing(in_flight=frozenset({0})), LIMITS, TOTALS) == ()
-    assert startable(found, Standing(finished=frozenset({0})), LIMITS, TOTALS) == (1,)
+    assert startable(found, RunPosition(in_flight=frozenset({0})), LIMITS, TOTALS) == ()
+    assert startable(found, RunPosition(finished=frozenset({0})), LIMITS, TOTALS) == (1,)
 
 
 def test_a_step_with_more_copies_than_places_goes_alone() -> None:
     found = schedule(step(0, 1, 2, 3, 4))
-    assert startable(found, Standing(), LIMITS, TOTALS) == (0,)
+    assert startable(found, RunPosition(), LIMITS, TOTALS) == (0,)
 
 
 def test_steps_of_a_partition_follow_each_other() -> None:
     found = schedule(step(0, 1, 2), step(0, 2, 3, after=0))
-    assert startable(found, Standing(), LIMITS, TOTALS) == (0,)
-    assert startable(found, Standing(in_flight=frozenset({0})), LIMITS, TOTALS) == ()
-    assert startable(found, Standing(finished=frozenset({0})), LIMITS, TOTALS) == (1,)
+    assert startable(found, RunPosition(), LIMITS, TOTALS) == (0,)
+    assert startable(found, RunPosition(in_flight=frozenset({0})), LIMITS, TOTALS) == ()
+    assert startable(found, RunPosition(finished=frozenset({0})), LIMITS, TOTALS) == (1,)
 
 
 def test_moves_inside_a_broker_have_places_of_their_own() -> None:
@@ -452,7 +452,7 @@ def test_moves_inside_a_broker_have_places_of_their_own() -> None:
         step(1, 1, 1, adding=(Place(1, "/c"),), **inside),
         step(2, 1, 2),
     )
-    assert startable(found, Standing(), LIMITS, TOTALS) == (0, 2)
+    assert startable(found, RunPosition(), LIMITS, TOTALS) == (0, 2)
 
 
 SPEEDS_SCHEDULE_WINDOW = Speeds(efficiency=0.8)
@@ -692,8 +692,8 @@ def test_a_foreign_move_without_end_is_named_as_what_keeps_the_place() -> None:
     made = bench()
     outcome = made.apply(limits=ONE, stall_timeout_s=60.0)
     assert not outcome.ok
-    assert "1 step cannot start: moves that are not ours (theirs-0) take their places: ours-0" in outcome.problems
-    assert "moves that are not ours keep the brokers busy: theirs-0" in made.reporter.warned
+    assert "1 step cannot start: moves of other tools (theirs-0) take their slots: ours-0" in outcome.problems
+    assert "moves of other tools keep the brokers busy: theirs-0" in made.reporter.warned
     assert made.cluster.reassignments()[0].target == (3,)
 
 

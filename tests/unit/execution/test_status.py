@@ -125,7 +125,7 @@ def test_a_long_watch_remembers_no_more_than_it_needs() -> None:
             "leader.replication.throttled.replicas of topic t is *",
         ),
         ({"leader_answers": False}, Cause.SILENT_LEADER, "broker 1, which leads the partition, does not answer"),
-        ({}, Cause.UNKNOWN, "no byte came for 30s"),
+        ({}, Cause.UNKNOWN, "no bytes arrived for 30s"),
     ],
     ids=lambda value: str(value) if isinstance(value, Cause) else "",
 )

@@ -266,7 +266,7 @@ def test_repairs_drop_from_the_end() -> None:
 def test_notes_count_the_copies_that_were_bound() -> None:
     rows = [("t", (1, 2), (1, 3)), ("u", (1, 2), (1, 4)), ("t", (1, 2), (2, 1))]
     assert binding_notes(TagRules((NEVER, FEEDS)), rows, (1, 2, 3, 4)) == (
-        "anti: closed broker 4 to 1 new copy",
-        "spread-by feed: closed broker 3 to 2 new copies",
+        "anti: kept 1 new copy off broker 4",
+        "spread-by feed: kept 2 new copies off broker 3",
     )
-    assert binding_notes(TagRules((NEVER,)), rows[1:], (1, 2, 3, 4)) == ("anti: closed no broker to any new copy",)
+    assert binding_notes(TagRules((NEVER,)), rows[1:], (1, 2, 3, 4)) == ("anti: kept no new copy off any broker",)

@@ -374,5 +374,5 @@ def test_the_command_takes_a_file_of_rules(tmp_path: Path) -> None:
 
 def test_the_library_that_is_missing_is_named() -> None:
     without = mock.patch.dict(sys.modules, {"kafkakit.adapters.jwt_tokens": None})
-    with without, pytest.raises(MissingExtraError, match="needs the package PyJWT"):
+    with without, pytest.raises(MissingExtraError, match="requires the package PyJWT"):
         open_token_verifier("x", "", ISSUER, AUDIENCE, 30)

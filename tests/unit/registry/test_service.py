@@ -522,7 +522,7 @@ def test_what_is_not_installed_is_named(package: str) -> None:
         wiring.open_grpc_listener("127.0.0.1:0", (), 1, None)
 
     without = mock.patch.dict(sys.modules, {f"kafkakit.adapters.rpc.{package}": None})
-    with without, pytest.raises(MissingExtraError, match="the registry needs the package"):
+    with without, pytest.raises(MissingExtraError, match="the registry requires the package"):
         open_all()
 
 

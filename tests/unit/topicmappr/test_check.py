@@ -178,7 +178,7 @@ def test_leader_shares_allow_whole_numbers() -> None:
     }
     rows[2] = part(2, 1, 2, 3)
     seen = found(cluster(rows, brokers))
-    assert "first replica of 3 partitions, an even part is 1 to 2" in seen["leader-share", "broker 1"].message
+    assert "preferred leader of 3 partitions; an even share is 1 or 2" in seen["leader-share", "broker 1"].message
     assert ("leader-share", "broker 2") in seen
     assert ("leader-share", "broker 3") not in seen
 
@@ -195,7 +195,7 @@ def test_shares_of_space_are_by_capacity() -> None:
     assert [(rule, where) for rule, where in seen] == [("broker-share", f"broker {b}") for b in (3, 1, 2)], (
         "worst first"
     )
-    assert seen["broker-share", "broker 3"].message == "150 B used of 1.95 KiB, 8 B below its share and band"
+    assert seen["broker-share", "broker 3"].message == "150 B used of 1.95 KiB: 8 B under the -10% limit"
     assert "rebalance --topics '.*' --brokers -2 --band 10%" in seen["broker-share", "broker 3"].hint
     assert found(cluster(rows, brokers), band=Fraction(15, 100)) == {}
 

@@ -201,9 +201,7 @@ def test_other_brokers_may_be_dead_or_of_unknown_disks() -> None:
     assert all(set(new) <= {2, 3} for new in targets(narrowed).values())
 
 
-@pytest.mark.parametrize(
-    ("partitions", "words"), [(4, "every placement was searched"), (4000, "it is not proven impossible")]
-)
+@pytest.mark.parametrize(("partitions", "words"), [(4, "exhaustive search"), (4000, "it is not proven impossible")])
 def test_sets_that_cannot_be_mended(partitions: int, words: str) -> None:
     free = {1: 9000, 2: 9000}
     snapshot = cluster([[1, 2]] * partitions, [1] * partitions, free, dict.fromkeys(free, "a"))

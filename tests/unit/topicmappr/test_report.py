@@ -274,7 +274,7 @@ def test_notes_come_last_words_are_explained_and_good_news_is_not_orange() -> No
     page = report_page(near).decode()
     places = [page.index(f"<h2>{title}</h2>") for title in ("Warnings", "Proof", "Brokers", "Next", "Words", "Notes")]
     assert places == sorted(places)
-    for word in ("lower bound", "gap", "preferred leader", "price"):
+    for word in ("lower bound", "gap", "preferred leader", "cost per unit"):
         assert f"<dt>{word}</dt>" in page
     assert 'class="good">The gap is' in page
     assert 'class="warn"' not in page

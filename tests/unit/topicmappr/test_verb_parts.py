@@ -154,7 +154,7 @@ def test_a_broker_with_cordoned_dirs_takes_nothing() -> None:
     ("brokers", "to", "words"),
     [
         ((9,), (), "9 not in this cluster"),
-        ((1,), (1,), "both --brokers and --to"),
+        ((1,), (1,), "be drained and receive"),
         ((1,), (6,), "6 is not alive"),
         ((1,), (9,), "9 is not in this cluster"),
         ((1, 2, 3, 4, 5), (), "no live broker"),

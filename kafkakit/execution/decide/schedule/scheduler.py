@@ -518,11 +518,11 @@ def _notes(inputs: _Inputs, *, late: bool, many: bool) -> tuple[str, ...]:
         notes.append(f"{counted(len(silent), 'broker')} reported no disk sizes, their dirs are not limited: {shown}")
     unsized = sum(1 for t in inputs.tasks if t.adding and not t.size_bytes)
     if unsized:
-        notes.append(f"{counted(unsized, 'partition')} of unknown or no size: copies are taken to bring no bytes")
+        notes.append(f"{counted(unsized, 'partition')} of unknown or no size: their copies are taken as empty")
     if many:
         notes.append("limited by the number of moves, not by their size")
     if late:
-        notes.append("logs grow for longer than was booked: log dirs may run short of free space near the end")
+        notes.append("logs grow for longer than was planned for: log dirs may run short of free space near the end")
     return tuple(notes)
 
 
