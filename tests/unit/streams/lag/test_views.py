@@ -446,7 +446,7 @@ def test_a_group_that_all_members_left_at_a_transaction_is_stopped() -> None:
     )
     (line,) = view([with_owned(bare, owned, stale_after_ms=90_000)], ViewLevel.GROUP_TOPIC).lines
     assert (line_data(line)["status"], line_data(line)["held_back_since_ms"]) == ("stopped", 1_700_000_001_000)
-    waiting = [
+    waiting: list[GroupDescription | ItemError] = [
         replace(described, had_members=False),
         replace(described, state=GroupState.STABLE, members=(GroupMember(member_id="m", client_id="c", host="h"),)),
         ItemError(name="GroupAuthorizationFailedError"),
