@@ -84,7 +84,10 @@ def test_the_formats_say_the_same(home: Home) -> None:
         3,
     )
     assert finding["subjects"] == ["t-0", "t-1", "t-2"]
-    assert finding["hint"] == "kafkakit topicmappr fix-racks --topics t --snapshot s.json"
+    assert finding["hint"] == (
+        "live brokers are on 2 racks: add brokers in other racks, or ask for fewer (--min-rack-ids), then: "
+        "kafkakit topicmappr fix-racks --topics t --snapshot s.json"
+    )
     assert report["totals"] == {"error": 1, "warning": 0, "note": 0}
     assert {r["rule"]: r["checked"] for r in report["rules"]}["low-replication"] is False
     row = home.run(*CHECK, "-o", "tsv").stdout.rstrip("\n").split("\t")
@@ -98,8 +101,8 @@ def test_the_profile_and_the_topics_stand_in_the_commands(home: Home) -> None:
     save(home, with_rack(good(), 2, "a"))
     home.write_config("profiles:\n  prod:\n    bootstrap_server: localhost:1\n")
     ran = home.run(*CHECK, "--profile", "prod", "--topics", "t,u v", "-o", "json")
-    assert ran.json["findings"][0]["hint"] == (
-        "kafkakit --profile prod topicmappr fix-racks --topics t --snapshot s.json"
+    assert ran.json["findings"][0]["hint"].endswith(
+        ", then: kafkakit --profile prod topicmappr fix-racks --topics t --snapshot s.json"
     )
 
 

@@ -8,10 +8,10 @@ the wanted brokers) and on shares (used space by broker and log dir, leaders by 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
+from functools import cached_property, partial
 from itertools import chain
 from math import ceil, floor
 from typing import TYPE_CHECKING
@@ -21,10 +21,10 @@ from kafkakit.core.model import Broker, ClusterSnapshot, Partition
 from kafkakit.core.plan import StorageFacts
 from kafkakit.core.quantities import agreeing, counted, format_bytes, format_percent
 from kafkakit.core.selection import TopicSelection, select_topics
-from kafkakit.core.text import ShellCommand
+from kafkakit.core.text import some
 from kafkakit.placement.broker_disks import BrokerDisks, DirStorage, broker_disks
 from kafkakit.placement.group_rule import GroupRule
-from kafkakit.topicmappr.decide.check_rules import RULES, CheckRequest, Hints, finding
+from kafkakit.topicmappr.decide.check_rules import RULES, CheckRequest, Hints, Repair, finding
 from kafkakit.topicmappr.decide.storage import storage_facts
 
 if TYPE_CHECKING:
@@ -63,8 +63,9 @@ def check_cluster(snapshot: ClusterSnapshot, request: CheckRequest, facts: Stora
     if request.brokers is not None:
         chosen = request.brokers.resolve(frozenset(table.broker.tolist()), frozenset(live), snapshot.leaving)
         judged = {b: live[b] for b in chosen if b in live}
-    subject = Subject(snapshot=snapshot, table=table, request=request, live=live, judged=judged)
     disks = broker_disks(snapshot)
+    unsized = frozenset(b for b, s in disks.brokers.items() if s.used_bytes is None or s.capacity_bytes is None)
+    subject = Subject(snapshot=snapshot, table=table, request=request, live=live, judged=judged, unsized=unsized)
     found = [*placement_findings(subject), *health_findings(subject), *balance_findings(subject, disks)]
     return CheckReport(
         findings=in_order(found),
@@ -127,20 +128,29 @@ class Table:
         return f"{self.topics[self.topic[p]]}-{self.number[p]}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Subject:
-    """A cluster to be judged: `live` and `judged` brokers by id (`judged` are those that should carry replicas)."""
+    """A cluster to be judged: `live` and `judged` brokers by id (`judged` are those that should carry replicas).
+
+    `unsized` are brokers whose used or free space is not known.
+    """
 
     snapshot: ClusterSnapshot
     table: Table
     request: CheckRequest
     live: Mapping[int, Broker]
     judged: Mapping[int, Broker]
+    unsized: frozenset[int]
 
-    @property
+    @cached_property
     def hints(self) -> Hints:
         """The commands that repair things."""
-        return Hints(self.request)
+        held = set(self.table.broker.tolist())
+        dead = sorted(b for b in held if b not in self.live)
+        unsized = sorted(b for b in self.judged if b in self.unsized)
+        before = [f"empty broker {some(dead)} or start it"] if dead else []
+        before += [f"bring log dirs of broker {some(unsized)} back"] if unsized else []
+        return Hints(self.request, self.live, tuple(before))
 
     @property
     def racks(self) -> dict[int, str]:
@@ -230,7 +240,7 @@ def broker_shares(subject: Subject, disks: BrokerDisks) -> Iterator[Finding]:
         what = f"{format_bytes(used[broker])} used of {format_bytes(capacity[broker])}"
         text = _outside(used[broker], low, high, what, subject.request.band)
         if text:
-            yield finding("broker-share", f"broker {broker}", text, str(subject.hints.rebalance()))
+            yield finding("broker-share", f"broker {broker}", text, subject.hints.balance())
 
 
 def dir_shares(subject: Subject, broker: int, dirs: tuple[DirStorage, ...]) -> Iterator[Finding]:
@@ -270,10 +280,18 @@ def disk_use(subject: Subject, broker: int, dirs: tuple[DirStorage, ...], disks:
     if not any(usable is not None for _, _, usable in uses):
         s = disks.brokers[broker]
         uses = [(f"broker {broker}", s.capacity_bytes, s.free_bytes)]
+    within = _total_use((total, free) for _, total, free in uses)
+    across = _total_use((s.capacity_bytes, s.free_bytes) for s in (disks.brokers[b] for b in subject.judged))
     for where, total, free in uses:
         if total and free is not None and (use := Fraction(total - free, total)) > limit:
             text = f"{format_percent(use)} of {format_bytes(total)} in use, more than {format_percent(limit)}"
-            yield finding("disk-use", where, text, str(subject.hints.rebalance()))
+            hint = subject.hints.make_room(broker, within if len(uses) > 1 else use, across)
+            yield finding("disk-use", where, text, hint)
+
+
+def _total_use(sizes: Iterable[tuple[int | None, int | None]]) -> Fraction:
+    known = [(total, free) for total, free in sizes if total and free is not None]
+    return Fraction(sum(t - f for t, f in known), sum(t for t, _ in known) or 1)
 
 
 def dir_states(subject: Subject, broker: int, dirs: tuple[DirStorage, ...]) -> Iterator[Finding]:
@@ -281,7 +299,8 @@ def dir_states(subject: Subject, broker: int, dirs: tuple[DirStorage, ...]) -> I
     for d in dirs:
         where = f"broker {broker} {d.path}"
         if d.error is not None:
-            hint = f"repair the disk and restart broker {broker}, or: {subject.hints.repair(broker)}"
+            replaced = subject.hints.repair(broker)
+            hint = f"repair the disk and restart broker {broker}; to replace what is in it meanwhile: {replaced}"
             yield finding("failed-dir", where, f"is offline: {d.error}", hint)
         elif d.cordoned and d.replicas:
             text = f"is cordoned and holds {counted(d.replicas, 'replica')} ({format_bytes(d.replica_bytes)})"
@@ -302,10 +321,14 @@ def leader_shares(subject: Subject) -> Iterator[Finding]:
     # Whole leaders cannot be cut: the nearest whole numbers around an even part always pass.
     even = Fraction(total, len(leads))
     low, high = min(floor(even), ceil(even * (1 - band))), max(ceil(even), floor(even * (1 + band)))
+    hint = str(subject.hints.leaders())
+    held = Counter(table.broker.tolist())
+    if few := [b for b in leads if held[b] < low]:
+        hint = f"broker {some(few)} has too few replicas to lead its share: move some to it, then: {hint}"
     for broker, count in sorted(leads.items(), key=lambda item: (-_distance(item[1], low, high), item[0])):
         if not low <= count <= high:
             text = f"is preferred leader of {counted(count, 'partition')}; an even share is {_span(low, high)}"
-            yield finding("leader-share", f"broker {broker}", text, str(subject.hints.leaders()))
+            yield finding("leader-share", f"broker {broker}", text, hint)
 
 
 def health_findings(subject: Subject) -> Iterator[Finding]:
@@ -329,7 +352,13 @@ def dead_brokers(subject: Subject) -> Iterator[Finding]:
         state = str(known[broker].state) if broker in known else "not among the brokers"
         count = held.get(broker, 0)
         message = f"is {state} and holds {counted(count, 'replica')}"
-        hint = f"start broker {broker} again, or: {subject.hints.drain(broker)}"
+        if not count:
+            others = ",".join(str(b) for b in named if b != broker and b in subject.live)
+            hint = f"start broker {broker}, or leave it out: {subject.hints.check(brokers=others)}"
+        elif broker in known:
+            hint = f"start broker {broker} again, or: {subject.hints.drain(broker)}"
+        else:
+            hint = subject.hints.read_again()
         yield finding("dead-broker", f"broker {broker}", message, hint, max(1, count))
 
 
@@ -343,15 +372,16 @@ def copies_in_sync(subject: Subject) -> Iterator[Finding]:
     live_copies: Ints = np.where(table.isr_known, live_in_sync, table.counted(table.part[live]))
     lost = np.logical_and(live_copies == 0, table.length > 0)
     hints = subject.hints
-    again = Repair("start the brokers that hold the copies again", hints.check)
+    anew = ", take the snapshot again" if subject.request.snapshot else ""
+    again = Repair("start the brokers that hold the copies again" + anew, hints.check)
     yield from by_topic(subject, "no-live-copy", lost, "have no live copy in sync", again, list_of(table))
     few = table.isr_known & ~lost & (live_in_sync < np.minimum(table.min_isr, table.length))
     what = "have fewer live copies in sync than min.insync.replicas"
-    again = Repair("start the brokers that lag or are dead again, or wait for them to catch up", hints.check)
+    again = Repair("start the brokers that lag or are dead again, or wait for them to catch up" + anew, hints.check)
     yield from by_topic(subject, "below-min-isr", few, what, again, list_of(table))
     behind = ~lost & ~few & (table.lagging > 0)
     what = "have replicas that are not in sync"
-    again = Repair("start dead brokers again or wait for them to catch up", hints.check)
+    again = Repair("start dead brokers again or wait for them to catch up" + anew, hints.check)
     yield from by_topic(subject, "under-replicated", behind, what, again, list_of(table))
 
 
@@ -368,7 +398,11 @@ def preferred_leaders(subject: Subject) -> Iterator[Finding]:
     able &= ~table.isr_known | (table.counted(table.isr_part[synced]) > 0)
     bad = (table.leader >= 0) & (table.leader != first) & able & ~table.moving
     what = "are led by another replica than their first"
-    yield from by_topic(subject, "preferred-leader", bad, what, subject.hints.leaders)
+    brokers: dict[str, list[int]] = {}
+    for topic, broker in sorted({(int(table.topic[p]), int(first[p])) for p in np.flatnonzero(bad)}):
+        brokers.setdefault(table.topics[topic], []).append(broker)
+
+    yield from by_topic(subject, "preferred-leader", bad, what, lambda t: subject.hints.elect(brokers[t]))
 
 
 def moves(subject: Subject) -> Iterator[Finding]:
@@ -416,7 +450,9 @@ def replica_lists(subject: Subject) -> Iterator[Finding]:
     known = table.among([b.id for b in subject.snapshot.brokers], table.broker)
     bad[table.part[~known]] = True
     what = "have a list that is empty, or names a broker twice or one that is unknown"
-    yield from by_topic(subject, "replica-list", bad, what, subject.hints.onto, list_of(subject.table))
+    yield from by_topic(
+        subject, "replica-list", bad, what, lambda _: subject.hints.read_again(), list_of(subject.table)
+    )
 
 
 def replication(subject: Subject) -> Iterator[Finding]:
@@ -468,8 +504,16 @@ def racks(subject: Subject) -> Iterator[Finding]:
     cell_part, cell_rack = cells // len(names), cells % len(names)
     broken = GroupRule(minimum).broken_sets(table.part[racked], rack_by_id[at[racked]], table.partitions)
     asks = "put replicas on the same rack" if minimum == 0 else f"span fewer than {minimum} racks"
-    hint = subject.hints.fix_racks
-    yield from by_topic(subject, "rack-rule", broken, asks, hint, _racks_of(subject))
+    usable = len({b.group for b in subject.judged.values() if b.group})
+    needed = np.where(broken, np.minimum(table.length, minimum or table.length), 0)
+    lacking = {table.topics[t] for t in np.unique(table.topic[needed > usable]).tolist()}
+
+    def repair(topic: str) -> str:
+        made = str(subject.hints.fix_racks(topic))
+        few = f"live brokers are on {counted(usable, 'rack')}: add brokers in other racks, or ask for fewer"
+        return f"{few} (--min-rack-ids), then: {made}" if topic in lacking else made
+
+    yield from by_topic(subject, "rack-rule", broken, asks, repair, _racks_of(subject))
     sizes = Counter(numbers[b.group] for b in subject.judged.values() if b.group)
     uneven = ~broken & _uneven(table.partitions, cell_part, cell_rack, in_cell, [sizes[n] for n in range(len(names))])
     yield from by_topic(
@@ -603,18 +647,6 @@ def _flat(lists: list[tuple[int, ...]]) -> Ints:
 
 
 Remedy = Callable[[str], object]
-
-
-@dataclass(frozen=True, slots=True)
-class Repair:
-    """What to do by hand, and the command of a topic that follows."""
-
-    first: str
-    command: Callable[[str], ShellCommand]
-
-    def __call__(self, topic: str) -> str:
-        """Both in words."""
-        return f"{self.first}, then: {self.command(topic)}"
 
 
 MAX_SUBJECTS = 10_000  # names of partitions that all findings of one rule carry together

@@ -1,17 +1,19 @@
 """What the operator asked `topicmappr check` for, and its rules: names, severities and what each one says."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from math import floor
 
 from kafkakit.core.errors import UsageError
 from kafkakit.core.findings import Finding, Rule, Severity
 from kafkakit.core.quantities import format_percent
 from kafkakit.core.selection import BrokerList
-from kafkakit.core.text import OptionValue, ShellCommand, shell_command
+from kafkakit.core.text import OptionValue, ShellCommand, shell_command, some
 from kafkakit.topicmappr.decide.scope import NO_CONSTRAINTS, TagConstraints
 
 MAX_REPLICATION = 32_767
+ALL = ".*"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,10 +100,14 @@ def finding(rule: str, where: str, message: str, hint: str, count: int = 1, subj
 class Hints:
     """The commands that repair things, for this run: same profile, snapshot and exclusions.
 
-    Those that are about topics take the names that the finding is about; without any, the topics as given.
+    Those that are about topics take the names that the finding is about; without any, the topics as given. Findings
+    about the use of a broker or log dir count all topics, so their commands may move any but those left out.
+    No command names a broker that is not in `live`. `before_balance` are what a rebalance is refused for now.
     """
 
     request: CheckRequest
+    live: Collection[int]
+    before_balance: tuple[str, ...] = ()
 
     def fix_racks(self, *topics: str, spread: bool = False) -> ShellCommand:
         """Bring replica sets back under the rack rule, or spread them evenly over racks: that is a rule of its own."""
@@ -112,26 +118,52 @@ class Hints:
         """Move replicas to where the constraints let them be, without breaking the rack rule."""
         return self._constrained(self.fix_racks(*topics))
 
-    def rebalance(self) -> ShellCommand:
-        """Bring brokers into their band."""
+    def rebalance(self, max_disk_use: Fraction | None = None) -> ShellCommand:
+        """Bring brokers into their band, and below a disk use."""
         return self._constrained(
             self._planning(
                 "topicmappr rebalance",
-                (),
+                (ALL,),
                 brokers=self._brokers(),
                 band=format_percent(self.request.band),
+                max_disk_use=format_percent(max_disk_use) if max_disk_use is not None else None,
                 min_rack_ids=self.request.min_rack_ids or None,
             )
         )
 
-    def level_dirs(self, broker: int) -> ShellCommand:
-        """Bring the log dirs of a broker into their band."""
-        band = format_percent(self.request.band)
-        return self._planning("topicmappr rebalance-dirs", (), brokers=broker, band=band)
+    def level_dirs(self, broker: int, band: Fraction | None = None) -> ShellCommand:
+        """Bring the log dirs of a broker into their band, or into a narrower one."""
+        shown = format_percent(self.request.band if band is None else band)
+        return self._planning("topicmappr rebalance-dirs", (ALL,), brokers=broker, band=shown)
 
     def leaders(self, *topics: str) -> ShellCommand:
-        """Spread leaders, and let the first replicas lead."""
+        """Spread first replicas evenly."""
         return self._planning("topicmappr leaders", topics)
+
+    def elect(self, brokers: Sequence[int]) -> str:
+        """Let brokers lead where they are the first replica, in all topics."""
+        made = shell_command("broker rejoin", ",".join(map(str, brokers)), program=self.request.program)
+        return f"every leadership of broker {some(brokers)} returns, also of other topics: {made}"
+
+    def balance(self, max_disk_use: Fraction | None = None) -> str:
+        """The rebalance, after what it is refused for."""
+        made = str(self.rebalance(max_disk_use))
+        return f"{', '.join(self.before_balance)}, then: {made}" if self.before_balance else made
+
+    def make_room(self, broker: int, within: Fraction, across: Fraction) -> str:
+        """Bring a disk below the highest use: `within` is the use of the broker, `across` of all brokers."""
+        limit = self.request.max_disk_use
+        if within < limit:
+            room = Fraction(floor((limit / within - 1) * 100), 100) if within else self.request.band
+            return str(self.level_dirs(broker, min(self.request.band, room)))
+        if across < limit:
+            return self.balance(limit)
+        full = "all disks together are as full: add brokers or shorten retention"
+        return f"{', '.join((full, *self.before_balance))}, then: {self.rebalance(limit)}"
+
+    def read_again(self) -> str:
+        """Take a snapshot anew that has what no cluster has: somebody changed it, or it was cut."""
+        return f"no cluster has such a list; take the snapshot again: {self.snapshot()}"
 
     def replicate(self, factor: int, *topics: str) -> ShellCommand:
         """Give every partition so many replicas."""
@@ -147,12 +179,13 @@ class Hints:
     def empty_dir(self, broker: int, path: str) -> ShellCommand:
         """Move everything out of a log dir."""
         racks = self.request.min_rack_ids or None
-        made = self._planning("topicmappr drain", (), brokers=broker, log_dir=path, min_rack_ids=racks)
+        made = self._planning("topicmappr drain", (ALL,), brokers=broker, log_dir=path, min_rack_ids=racks)
         return self._constrained(made)
 
     def repair(self, broker: int) -> ShellCommand:
         """Replace what is offline on a broker, and leave its other replicas."""
-        return self._planning("topicmappr repair", (), brokers=broker)
+        racks = self.request.min_rack_ids or None
+        return self._constrained(self._planning("topicmappr repair", (ALL,), brokers=broker, min_rack_ids=racks))
 
     def onto(self, *topics: str) -> ShellCommand:
         """Move replicas onto the wanted brokers."""
@@ -168,9 +201,9 @@ class Hints:
         """Wait for running moves."""
         return shell_command("reassign status", program=self.request.program, watch=True)
 
-    def check(self, *topics: str) -> ShellCommand:
-        """Run this check again, of some topics."""
-        return shell_command("topicmappr check", program=self.request.program, topics=topic_list(topics))
+    def check(self, *topics: str, brokers: str = "", min_rack_ids: int | None = None) -> ShellCommand:
+        """Run this check again, of some topics or brokers, or under another rule of racks."""
+        return self._planning("topicmappr check", topics, brokers=brokers, min_rack_ids=min_rack_ids)
 
     def _planning(self, verb: str, topics: Sequence[str], *arguments: str, **options: OptionValue) -> ShellCommand:
         r = self.request
@@ -179,7 +212,7 @@ class Hints:
             *arguments,
             program=r.program,
             topics=topic_list(topics) or r.topic_words,
-            topics_exclude="" if topics else r.topics_exclude_words,
+            topics_exclude="" if topics and topics != (ALL,) else r.topics_exclude_words,
             **options,
             snapshot=r.snapshot,
         )
@@ -195,10 +228,26 @@ class Hints:
         if given.text:
             return given.text
         return ",".join(
-            [*map(str, given.ids), *(["-1"] if given.existing else []), *(["-2"] if given.everything else [])]
+            [
+                *(str(b) for b in given.ids if b in self.live),
+                *(["-1"] if given.existing else []),
+                *(["-2"] if given.everything else []),
+            ]
         )
 
 
 def topic_list(names: Sequence[str]) -> str:
     """Existing topics for `--topics`: a name that exists is that topic, whatever it would mean as a pattern."""
     return ",".join(names)
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """What to do by hand, and the command of a topic that follows."""
+
+    first: str
+    command: Callable[[str], ShellCommand]
+
+    def __call__(self, topic: str) -> str:
+        """Both in words."""
+        return f"{self.first}, then: {self.command(topic)}"
