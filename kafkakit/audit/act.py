@@ -61,6 +61,7 @@ from kafkakit.core.fleet_tables import (
 )
 from kafkakit.core.lease import Holder, Life
 from kafkakit.core.programs import Launch, SparkTools
+from kafkakit.core.text import shell_command
 from kafkakit.ports.acting import Clock
 from kafkakit.ports.services import SparkDrivers
 from kafkakit.ports.stores import RunStore
@@ -428,7 +429,9 @@ def finished_run(store: RunStore) -> AuditRun:
     run = read_run(store)
     if run.results is None:
         raise InputError(
-            store.location, "the run has no result yet", hint=f"kafkakit audit status {store.location} shows its state"
+            store.location,
+            "the run has no result yet",
+            hint=f"{shell_command('audit status', store.location)} shows its state",
         )
     return run
 

@@ -197,15 +197,16 @@ def _move(ctx: typer.Context, goal: OperationGoal, options: PlacementOptions, ex
     from kafkakit.cli.run_options import read_plan, run_request
     from kafkakit.cli.search_watch import answered_at_once
     from kafkakit.cli.session import finish, open_access, open_session
-    from kafkakit.core.text import quote
+    from kafkakit.core.text import ShellCommand, shell_command
     from kafkakit.wiring import write_file
 
     cli, consent = cli_context(ctx), execution.consent
     state_dir = cli.settings.state_dir
     kind = Kind(goal.words["command"].removeprefix("broker "))
     listed = goal.words["brokers"]
-    again = " ".join([cli.program, "broker", kind.value, listed, *given_words(ctx), "--yes"])
-    back = " ".join([*given_words(ctx, _PLANNING), "--yes"])
+    typed = (*given_words(ctx), "--yes")
+    again = str(ShellCommand(f"broker {kind.value}", (listed,), program=cli.program, typed=typed))
+    back = [*given_words(ctx, _PLANNING), "--yes"]
     cli.operation_words = (f"stopped; the {kind} is not finished", f"to resume: {again}")
     with open_session(cli, read_only=True) as session:
         cluster_id = session.cluster_id
@@ -214,15 +215,16 @@ def _move(ctx: typer.Context, goal: OperationGoal, options: PlacementOptions, ex
             session.lock(*operation_lock(state_dir, cluster_id, base_name(kind, goal.brokers, goal.onto)))
 
         def undo_of(operation: Operation) -> str:
-            record = quote(str(records.path_of(operation)))
-            return f"{cli.program} broker rejoin {listed} --restore {record} {back}"
+            record = str(records.path_of(operation))
+            made = shell_command("broker rejoin", listed, program=cli.program, restore=record)
+            return str(replace_fields(made, typed=tuple(back)))
 
         request = MoveRequest(
             kind=kind,
             goal=goal,
             again=again,
             undo_of=undo_of,
-            cleanup=f"{cli.program} reassign cleanup --yes",
+            cleanup=str(shell_command("reassign cleanup", program=cli.program, yes=True)),
             confirm=partial(consent.confirm_on, cli, cluster_id),
             bootstrap=cli.settings.bootstrap_servers,
             asks=not consent.yes,
@@ -317,15 +319,15 @@ def rejoin(ctx: typer.Context, brokers: Comers, options: RejoinOptions, executio
     from kafkakit.broker.report import outcome_report
     from kafkakit.cli.run_options import read_plan, run_request
     from kafkakit.cli.session import finish, open_access, open_session
-    from kafkakit.core.text import quote
+    from kafkakit.core.text import shell_command
     from kafkakit.wiring import write_file
 
     cli, consent = cli_context(ctx), execution.consent
     state_dir = cli.settings.state_dir
     ids = broker_ids(brokers, "ID")
     listed = ",".join(map(str, ids))
-    command = [cli.program, "broker", "rejoin", listed]
-    again = " ".join([*command, *given_words(ctx), "--yes"])
+    command = shell_command("broker rejoin", listed, program=cli.program)
+    again = str(replace_fields(command, typed=(*given_words(ctx), "--yes")))
     request = RejoinRequest(
         brokers=ids,
         again=again,
@@ -343,8 +345,9 @@ def rejoin(ctx: typer.Context, brokers: Comers, options: RejoinOptions, executio
             session.lock(*operation_lock(state_dir, cluster_id, f"rejoin-{listed[:80]}"))
         record = records.to_restore(options.restore, ids)
         if record is not None:  # by its path: another operation may be the last one by then
-            named = quote(str(records.path_of(record)))
-            again = " ".join([*command, "--restore", named, *given_words(ctx, ("restore",)), "--yes"])
+            named = (("--restore", str(records.path_of(record))),)
+            typed = (*given_words(ctx, ("restore",)), "--yes")
+            again = str(replace_fields(command, options=named, typed=typed))
             request = replace_fields(request, again=again)
             cli.operation_words = ("stopped; the rejoin is not finished", f"to resume: {again}")
         if record is not None and not consent.dry_run:  # its own command must not be running on it

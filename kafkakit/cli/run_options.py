@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kafkakit.cli.option_groups import option, option_words
+from kafkakit.core.text import shell_command
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -317,7 +318,8 @@ class RunChoice:
         if plan is None:
             raise UsageError(
                 f"the plan of {state.name} is not kept here, and its file is another one by now, or gone",
-                hint=f"put the file back, or close the run:\n{cli.program} reassign close --run {state.run_id}",
+                hint="put the file back, or close the run:\n"
+                f"{shell_command('reassign close', program=cli.program, run=state.run_id)}",
             )
         check_plan(plan, f"the plan of run {state.run_id}")
         return NamedPlan(plan=plan, words=f"--run {state.run_id}", path=state.plan_path)

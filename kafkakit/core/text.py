@@ -6,7 +6,7 @@ in it moves a cursor or begins a line.
 
 import re
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from datetime import datetime
 from enum import Enum
@@ -121,16 +121,6 @@ def quote(word: str) -> str:
     return "$'" + "".join(_escape_for_shell(char) for char in word) + "'"
 
 
-def called_with(command: Iterable[str], argument: str, options: Iterable[str]) -> str:
-    """The command line of a command with one argument and options that are quoted already.
-
-    An argument that begins with a dash stands after `--`, at the end: elsewhere parsers take it for an option.
-    """
-    if argument.startswith("-"):
-        return " ".join([*command, *options, "--", quote(argument)])
-    return " ".join([*command, quote(argument), *options])
-
-
 def option_word(flag: str, value: str) -> str:
     """An option with its value as typed in a shell; parsers take a value that begins with a dash only behind `=`."""
     return f"{flag}={quote(value)}" if value.startswith("-") else f"{flag} {quote(value)}"
@@ -152,14 +142,16 @@ class ShellCommand:
     """A command of kafkakit that a message names: `str` of it can be pasted.
 
     `program` is how kafkakit is called, as a shell line (`kafkakit --profile prod`), `verb` the words of the command,
-    `options` are flags with a value, or None for a switch. Tests parse every one that is made with the command line's
-    own definitions, and compare each place in the source that makes one.
+    `options` are flags with a value, or None for a switch; `typed` are pieces of a shell line that stood on one, such
+    as options of the run that is to be continued. Tests parse every one that is made with the command line's own
+    definitions, and compare each place in the source that makes one.
     """
 
     verb: str
     arguments: tuple[str, ...] = ()
     options: tuple[tuple[str, str | None], ...] = ()
     program: str = "kafkakit"
+    typed: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not _VERB.fullmatch(self.verb):
@@ -171,16 +163,24 @@ class ShellCommand:
     @property
     def words(self) -> tuple[str, ...]:
         """The words after the program's name. An argument that begins with a dash stands behind `--`, last."""
-        flags = tuple(word for flag, value in self.options for word in (flag, value) if word is not None)
-        dashed = any(word.startswith("-") and word != "-" for word in self.arguments)
-        return (
-            (*self.verb.split(), *flags, "--", *self.arguments)
-            if dashed
-            else (*self.verb.split(), *self.arguments, *flags)
-        )
+        return self._in_order([word for piece in self.typed for word in shlex.split(piece)], str)
 
     def __str__(self) -> str:
-        return " ".join([self.program, *map(quote, self.words)])
+        return " ".join([self.program, *self._in_order(self.typed, quote)])
+
+    def _in_order(self, typed: Sequence[str], written: Callable[[str], str]) -> tuple[str, ...]:
+        flags: list[str] = []
+        for flag, value in self.options:
+            if value is None:
+                flags.append(flag)
+            elif value.startswith("-") and not value[1:2].isdigit():  # parsers take it only behind `=`
+                flags.append(f"{flag}={written(value)}")
+            else:
+                flags += [flag, written(value)]
+        arguments = map(written, self.arguments)
+        if any(word.startswith("-") for word in self.arguments):
+            return (*self.verb.split(), *flags, *typed, "--", *arguments)
+        return (*self.verb.split(), *arguments, *flags, *typed)
 
 
 def shell_command(verb: str, *arguments: str, program: str = "kafkakit", **options: OptionValue) -> ShellCommand:
@@ -201,12 +201,23 @@ def shell_command(verb: str, *arguments: str, program: str = "kafkakit", **optio
     return ShellCommand(verb, arguments, tuple(found), program)
 
 
+_OF_A_CLUSTER = re.compile(
+    r"(?<![\w/.-])kafkakit (?=(?:autothrottle|broker|config|doctor|metricsfetcher|reassign|registry|snapshot|streams"
+    r"|topicmappr)\b)"
+)
+
+
+def called_by(text: str, program: str) -> str:
+    """The text with each command of a cluster that it names called by the program: by its profile or address."""
+    return _OF_A_CLUSTER.sub(lambda _: f"{program} ", text)
+
+
 _SHOWN = 8
 
 
 def abort_command(program: str, partitions: Iterable[object]) -> str:
     """The line that cancels the running moves of these partitions, whoever began them."""
-    return f"{program} reassign abort {option_word('--partition', ','.join(sorted(map(str, partitions))))}"
+    return str(shell_command("reassign abort", program=program, partition=",".join(sorted(map(str, partitions)))))
 
 
 def some(items: Iterable[object]) -> str:

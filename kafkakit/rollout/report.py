@@ -9,7 +9,7 @@ from dataclasses import replace
 from kafkakit.core.cluster_facts import CLUSTER_DEFAULT
 from kafkakit.core.errors import ExitCode, OperationFailedError
 from kafkakit.core.quantities import counted
-from kafkakit.core.text import plain_value, text_table
+from kafkakit.core.text import plain_value, shell_command, text_table
 from kafkakit.report import Report, capped, optional_section, records, text_of
 from kafkakit.rollout.decide.plan import ConfigDifference, ConfigPlan, PlanFinding, row_of, shown
 from kafkakit.rollout.decide.rollout import HealthVerdict, RolloutEnd, RolloutState, Undoing
@@ -163,9 +163,9 @@ def run_report(
         lines += optional_section("would be taken back:", undo.lines if undo is not None else ())
         lines += ["", "nothing is done"]
     elif state.end is RolloutEnd.INCOMPLETE:
-        lines += ["", f"once that is repaired: {program} config rollback {name}"]
+        lines += ["", f"once that is repaired: {shell_command('config rollback', name, program=program)}"]
     elif state.end is RolloutEnd.APPLIED:
-        lines += ["", f"to take it back: {program} config rollback {name}"]
+        lines += ["", f"to take it back: {shell_command('config rollback', name, program=program)}"]
     failure = None
     if wanted is not None and state.end is not wanted:
         why = state.reasons[0] if state.reasons else "it is still open"

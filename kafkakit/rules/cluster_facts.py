@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
+from kafkakit.core.text import shell_command
 from kafkakit.rules.config_defs import minor_key
 from kafkakit.rules.effective import BrokerConfig, Declared, Source, to_int, to_items
 from kafkakit.rules.subjects import LintBroker, LintCluster, LintTopic, PartitionFacts, known
@@ -116,7 +117,7 @@ def left_without_a_rack(replicas: int, racks: int) -> int:
 
 def set_replication(topic: LintTopic, wanted: int) -> str:
     """The command that plans other replicas for a topic."""
-    return f"kafkakit topicmappr set-replication {wanted} --topics {topic.name}"
+    return str(shell_command("topicmappr set-replication", str(wanted), topics=topic.name))
 
 
 def has_eligible_leader_replicas(cluster: LintCluster) -> bool:

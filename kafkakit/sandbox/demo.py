@@ -20,6 +20,7 @@ from kafkakit.config.security import Security
 from kafkakit.core.errors import OperationFailedError, RefusedError, UsageError
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.records import Record
+from kafkakit.core.text import shell_command
 from kafkakit.ports.acting import Clock, ProgressBar, Reporter
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.data import DataPlane, Producer
@@ -153,7 +154,7 @@ def refuse_existing(store: Store) -> None:
         name = store.root.name
         raise RefusedError(
             f"there is a sandbox {name} already, and the demo would remove it",
-            hint=f"choose another --name, or: kafkakit sandbox down --name {name}",
+            hint=f"choose another --name, or: {shell_command('sandbox down', name=name)}",
         )
 
 

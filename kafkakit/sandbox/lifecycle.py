@@ -22,6 +22,7 @@ from kafkakit.config.security import Secret, Security
 from kafkakit.core.errors import InputError, KafkakitError, RefusedError, TryLaterError, UsageError
 from kafkakit.core.model import Broker
 from kafkakit.core.programs import ProcessRecord
+from kafkakit.core.text import shell_command
 from kafkakit.ports.acting import ProgressBar, Reporter
 from kafkakit.ports.machine import Machine, NodeFailedError, OldSessionError, PortTakenError
 from kafkakit.sandbox.decide import processes
@@ -125,7 +126,7 @@ def _already_up(machine: Machine, store: Store, spec: SandboxSpec, reporter: Rep
     if state.spec != continued(spec, state.spec):
         raise RefusedError(
             f"sandbox {spec.name} runs already, with {describe(state.spec)}",
-            hint=f"kafkakit sandbox down --name {spec.name}",
+            hint=str(shell_command("sandbox down", name=spec.name)),
         )
     if dead:
         raise NodeFailedError(
@@ -137,8 +138,8 @@ def _already_up(machine: Machine, store: Store, spec: SandboxSpec, reporter: Rep
 
 def _revival_hint(name: str, dead: Sequence[NodeRecord]) -> str:
     if any(record.node.role is not Role.BROKER for record in dead):
-        return f"kafkakit sandbox down --name {name}"
-    return f"kafkakit sandbox restart {dead[0].node.id} --name {name}"
+        return str(shell_command("sandbox down", name=name))
+    return str(shell_command("sandbox restart", str(dead[0].node.id), name=name))
 
 
 def _start(
@@ -215,10 +216,12 @@ def loaded(store: Store) -> SandboxState:
     """The state of a sandbox that must be there; raises `UsageError` otherwise."""
     state = store.load()
     if state is None:
-        raise UsageError(f"there is no sandbox {store.root.name}", hint=f"kafkakit sandbox up --name {store.root.name}")
+        raise UsageError(
+            f"there is no sandbox {store.root.name}", hint=str(shell_command("sandbox up", name=store.root.name))
+        )
     if state.phase is Phase.STARTING:
         raise TryLaterError(
-            f"sandbox {store.root.name} is not up", hint=f"kafkakit sandbox up --name {store.root.name}"
+            f"sandbox {store.root.name} is not up", hint=str(shell_command("sandbox up", name=store.root.name))
         )
     return state
 

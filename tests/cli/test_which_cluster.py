@@ -194,3 +194,15 @@ def test_where_the_cluster_is_named(text: str, expected: str) -> None:
     report = Report(command="x", data={}, text=text)
     assert report.naming("c", "p").text == expected
     assert Report(command="x", data={}, text=text, is_document=True).naming("c", "p").text == text
+
+
+def test_a_hint_of_an_error_names_the_same_cluster(home: Home, clusters: Clusters) -> None:
+    home.work.mkdir(exist_ok=True)
+    assert home.run("snapshot", "-B", "right:1", "--no-sizes", "--output-file", "s.json").code == 0
+    for words, called in (
+        (("-B", "right:1"), "kafkakit --bootstrap-server right:1"),
+        (("--profile", "right"), "kafkakit --profile right"),
+    ):
+        ran = home.run("topicmappr", "rebalance", "--snapshot", "s.json", "--topics", "t", "--brokers", "-2", *words)
+        assert ran.code != 0
+        assert f"{called} snapshot --output-file FILE" in ran.stderr

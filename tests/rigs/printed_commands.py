@@ -5,6 +5,7 @@ parsed that are made while tests run.
 """
 
 import ast
+import re
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -98,7 +99,7 @@ def makers(root: Path = SOURCES) -> Iterator[Maker]:
 def _maker(place: str, call: ast.Call) -> Maker:
     first = call.args[0] if call.args else None
     verb = first.value if isinstance(first, ast.Constant) and isinstance(first.value, str) else None
-    named = (k.arg for k in call.keywords if k.arg not in (None, "program"))
+    named = (k.arg for k in call.keywords if k.arg not in (None, "program", "typed", "arguments", "options"))
     return Maker(place, verb, tuple(f"--{name.rstrip('_').replace('_', '-')}" for name in named if name))
 
 
@@ -124,3 +125,70 @@ def parse_when_made() -> None:
         require_parsed(made)
 
     type.__setattr__(ShellCommand, "__post_init__", checked)
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A command in a text of the source: its words, and what follows them, with `{}` for each value."""
+
+    place: str
+    verb: str
+    rest: str
+    by_value: bool
+
+    @property
+    def has_value(self) -> bool:
+        """True where a value is written into the line: that is for `ShellCommand`."""
+        return self.by_value or re.match(r"( --?[a-z][a-z-]*)* ?\{\}", self.rest) is not None
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """The options that follow at once."""
+        found = re.match(r"(?: [A-Z]{2,}| --[a-z][a-z-]*(?: [A-Z]+)?)+", self.rest)
+        return tuple(re.findall(r"--[a-z][a-z-]*", found[0])) if found else ()
+
+
+def named_commands(root: Path = SOURCES) -> Iterator[Named]:
+    """The commands in texts that are not docstrings."""
+    known = set(_all_verbs(_root().loaded(), ()))
+    for path in sorted(root.rglob("*.py")):
+        source = path.read_text("utf-8")
+        for line, text in _texts(ast.parse(source)) if "kafkakit " in source or "program}" in source else ():
+            for start in re.finditer(r"(?<![\w/.-])(kafkakit|\{\}) (?=[a-z])", text):
+                rest = text[start.end() :].split("\n")[0]
+                verb = _longest(rest, known)
+                if len(verb) > (start[1] == "{}"):
+                    yield Named(
+                        f"{path.relative_to(root)}:{line}",
+                        " ".join(verb),
+                        rest[len(" ".join(verb)) :],
+                        start[1] == "{}",
+                    )
+
+
+def _longest(text: str, known: set[tuple[str, ...]]) -> tuple[str, ...]:
+    found: tuple[str, ...] = ()
+    for word in re.findall(r"[a-z-]+ ?", text):
+        if (*found, word.strip()) not in known or not text.startswith(" ".join((*found, word.strip()))):
+            break
+        found = (*found, word.strip())
+    return found
+
+
+def _all_verbs(commands: Any, above: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    for name, command in commands.items():
+        yield (*above, name)
+        yield from _all_verbs(getattr(command, "commands", None) or {}, (*above, name))
+
+
+def _texts(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    inside: set[int] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            inside.add(id(node.value))
+        elif isinstance(node, ast.JoinedStr):
+            inside |= {id(part) for part in node.values}
+            yield node.lineno, "".join(str(p.value) if isinstance(p, ast.Constant) else "{}" for p in node.values)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in inside:
+            yield node.lineno, node.value

@@ -16,7 +16,7 @@ from kafkakit.core.findings import SHOWN_OF_A_RULE, SHOWN_SUBJECTS, AuditFinding
 from kafkakit.core.fleet_tables import JobResult, JobSpec, spec_data
 from kafkakit.core.programs import Launch
 from kafkakit.core.quantities import counted, format_rough_time
-from kafkakit.core.text import printable, text_table
+from kafkakit.core.text import printable, shell_command, text_table
 from kafkakit.report import Report, optional_section, text_of
 
 COLUMNS = ("state", *(f.name for f in fields(AuditFinding)))
@@ -243,7 +243,7 @@ def run_state_report(
     failure = None
     if state.phase is RunPhase.FAILED and not state.results and not is_asked:
         failure = OperationFailedError(
-            f"run {state.run} failed: {state.reason}", hint=f"kafkakit audit logs {state.location}"
+            f"run {state.run} failed: {state.reason}", hint=str(shell_command("audit logs", state.location))
         )
     return Report(
         command=command,
@@ -308,7 +308,7 @@ def _run_text(state: RunState, is_earlier: bool) -> str:
         lines += [f"{result.job} failed: {result.error}" for result in state.results if result.error]
         lines += [line for result in state.results for line in _left_out(result)]
     if any(not result.error for result in state.results):
-        lines.append(f"findings: kafkakit audit report {state.location}")
+        lines.append(f"findings: {shell_command('audit report', state.location)}")
     reason = f": {state.reason}" if state.reason and not state.results else ""
     lines.append(f"run {state.run} is {state.phase.value}{reason}; {state.location}")
     return "\n".join(lines) + "\n"

@@ -20,7 +20,7 @@ from kafkakit.core.cluster_facts import cluster_id_problem
 from kafkakit.core.documents import decode_document, encode_document
 from kafkakit.core.errors import InputError
 from kafkakit.core.model import BrokerState, ClusterSnapshot, TopicPartition
-from kafkakit.core.text import quote, some
+from kafkakit.core.text import quote, shell_command, some
 
 OPERATION_KIND = "broker-operation"
 LIMIT_BYTES = 1 << 20
@@ -164,7 +164,7 @@ def leaving_words(snapshot: ClusterSnapshot, emptied: Mapping[int, Operation], p
     """Why brokers are left out of a plan, one line each."""
     return tuple(
         f"broker {broker} is excluded from plans {_since(emptied.get(broker), snapshot)}; "
-        f"to include it again: {program} broker rejoin {broker}"
+        f"to include it again: {shell_command('broker rejoin', str(broker), program=program)}"
         for broker in sorted(snapshot.leaving)
     )
 

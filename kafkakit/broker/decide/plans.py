@@ -15,7 +15,7 @@ from kafkakit.core.model import ClusterSnapshot, PartitionAssignment, PartitionM
 from kafkakit.core.plan import Move, PlacementStats, Plan, Proof, ProofKind, certificate
 from kafkakit.core.quantities import counted
 from kafkakit.core.selection import BrokerList
-from kafkakit.core.text import some
+from kafkakit.core.text import shell_command, some
 from kafkakit.execution.decide.runs import Commands, Direction, Outcome
 from kafkakit.placement.problem import PlaceBy
 from kafkakit.topicmappr.api import Decision, DrainRequest, PlannedChange, TopicScope, assemble, decide_drain, scope_of
@@ -163,7 +163,8 @@ def _refuse_strangers(snapshot: ClusterSnapshot, goal: OperationGoal) -> None:
         raise InfeasibleError(
             f"broker {goal.onto} cannot take every replica of broker {goal.brokers[0]}: it has a copy of "
             f"{some(both)} already",
-            hint=f"use an empty broker, or spread them over several: kafkakit broker drain {goal.brokers[0]}",
+            hint="use an empty broker, or spread them over several: "
+            f"{shell_command('broker drain', str(goal.brokers[0]))}",
         )
 
 

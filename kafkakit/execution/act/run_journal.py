@@ -15,6 +15,7 @@ from kafkakit.core.documents import PLAN_LIMIT_BYTES, decode_plan, encode_plan
 from kafkakit.core.errors import InputError, OperationFailedError, RefusedError
 from kafkakit.core.journal_lines import FIRST_PREV, Line, RecordKind, encode_line, line_hash, read_lines
 from kafkakit.core.plan import Plan, identity_of
+from kafkakit.core.text import shell_command
 from kafkakit.execution.act.journal_files import DiskFile, LineFile, LineJournal, write_whole
 from kafkakit.execution.decide.journal import DAMAGED_HINT, ENDED, GRAMMAR, Record, RunState, What, decode_journal, fold
 from kafkakit.execution.decide.runs import Recovered, choose_run
@@ -240,7 +241,10 @@ def require_no_unfinished(path: Path, state_dir: Path, program: str) -> None:
         return
     state = read_run_state(DiskFile(journal_path(state_dir, plan.cluster_id, identity_of(plan))))
     if state.unsettled:
-        lines = [f"{program} reassign {verb} --run {state.run_id}" for verb in ("resume", "abort", "close")]
+        lines = [
+            str(shell_command(f"reassign {verb}", program=program, run=state.run_id))
+            for verb in ("resume", "abort", "close")
+        ]
         raise RefusedError(
             f"{path} is the plan of an unfinished run, {state.run_id}, and is not overwritten",
             hint="\n".join(("name another file, or end the run:", *lines)),

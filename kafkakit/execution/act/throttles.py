@@ -14,6 +14,7 @@ from kafkakit.core.errors import KafkakitError, LeaseLostError, OperationFailedE
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.plan import Plan
 from kafkakit.core.quantities import counted
+from kafkakit.core.text import shell_command
 from kafkakit.execution.act.journal_files import DiskFile, LineFile
 from kafkakit.execution.act.moves import LogDirs
 from kafkakit.execution.act.retrier import Retrier
@@ -501,7 +502,7 @@ class Leftovers:
     def unfinished(self, verb: str) -> str:
         """A hint with the commands for unfinished runs of other plans; empty when there are none."""
         states = [j.state for j in self._all if j.state.unsettled]
-        lines = [f"{self._commands.program} reassign {verb} --run {s.run_id}" for s in states]
+        lines = [str(shell_command(f"reassign {verb}", program=self._commands.program, run=s.run_id)) for s in states]
         return "\n".join([f"unfinished here: {listed([s.name for s in states])}:", *lines]) if states else ""
 
     def require_none_in_flight(self, live: Live, direction: Direction, retry_limit_s: float) -> None:
@@ -509,7 +510,7 @@ class Leftovers:
         for state, running in self._running(self._all, live, retry_limit_s):
             raise RefusedError(
                 f"nothing of this plan is in flight, but {counted(running, 'move')} of {state.name}",
-                hint=f"{self._commands.program} reassign {direction} --run {state.run_id}",
+                hint=str(shell_command(f"reassign {direction}", program=self._commands.program, run=state.run_id)),
             )
 
     def require_idle(self, live: Live, retry_limit_s: float) -> None:

@@ -15,7 +15,7 @@ from kafkakit.core.model import Broker, Reassignment, TopicPartition, TopicParti
 from kafkakit.core.plan import Move, Plan, PlanBroker, ScopeEntry
 from kafkakit.core.quantities import counted, format_bytes
 from kafkakit.core.rights import Duty, Resource, lacking, lacking_on_topics
-from kafkakit.core.text import abort_command, some
+from kafkakit.core.text import abort_command, shell_command, some
 
 SHOWN = 5
 
@@ -226,7 +226,7 @@ def require_alone(
         raise RefusedError(
             f"brokers already have replication throttles that this run did not set: {listed(list(rates))}",
             hint="is another tool moving replicas? Then wait for it, or pass --join to run anyway; if not, this shows "
-            f"and removes them:\n{program} reassign cleanup --all",
+            f"and removes them:\n{shell_command('reassign cleanup', program=program, all=True)}",
         )
 
 

@@ -24,6 +24,7 @@ from kafkakit.core.errors import UsageError
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.plan import Plan
 from kafkakit.core.quantities import counted
+from kafkakit.core.text import ShellCommand
 from kafkakit.execution.decide import throttle as keys
 from kafkakit.execution.decide.journal import ConfigKey, Promise, RateHold, RunState, change_to_data
 from kafkakit.execution.decide.plan_state import Live, PartitionVerdict, listed
@@ -56,7 +57,7 @@ class Commands:
 
     def line(self, verb: str, *options: str) -> str:
         """`kafkakit ... reassign VERB PLAN OPTIONS`."""
-        return " ".join([self.program, "reassign", verb, self.plan, *options])
+        return str(ShellCommand(f"reassign {verb}", program=self.program, typed=(self.plan, *options)))
 
     def run(self, direction: Direction, *options: str) -> str:
         """The line that runs the plan in that direction, unasked; an abort knows none of a run's options."""
@@ -72,7 +73,7 @@ class Commands:
     def cleanup(self) -> str:
         """The line that removes throttles of the plan, whether or not its journal is whole."""
         named = self.plan if self.plan.startswith("--run ") else f"--plan {self.plan}"
-        return f"{self.program} reassign cleanup {named} --yes"
+        return str(ShellCommand("reassign cleanup", program=self.program, typed=(named, "--yes")))
 
 
 def replan_line(operation: str) -> str:

@@ -12,7 +12,7 @@ from enum import StrEnum
 from kafkakit.core.cluster_facts import BrokerLogDirs
 from kafkakit.core.model import Broker, BrokerState, Reassignment, TopicPartition, TopicPartitionReplica
 from kafkakit.core.plan import Move, Plan
-from kafkakit.core.text import abort_command
+from kafkakit.core.text import abort_command, shell_command
 from kafkakit.execution.decide.journal import Promise, RunState
 from kafkakit.execution.decide.runs import Direction
 from kafkakit.execution.decide.status_looks import (
@@ -623,14 +623,14 @@ def left_bytes(run: KnownRun, flights: Sequence[RunningMove]) -> int | None:
 
 
 def _line(program: str, verb: str, state: RunState) -> str:
-    return f"{program} reassign {verb} --run {state.run_id}"
+    return str(shell_command(f"reassign {verb}", program=program, run=state.run_id))
 
 
 def _doing(state: RunState, flights: Sequence[RunningMove], program: str, *, working: bool) -> str:
     if not state.unsettled:
         if flights:
             return "ended, its moves continue"
-        return f"ended, and left throttles; remove them with: {program} reassign cleanup"
+        return f"ended, and left throttles; remove them with: {shell_command('reassign cleanup', program=program)}"
     if not working:
         where = "paused, and no process is running" if state.paused else "not finished, and no process is running"
         return f"{where}; resume with: {_line(program, 'resume', state)}"

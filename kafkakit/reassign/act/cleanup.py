@@ -12,6 +12,7 @@ from kafkakit.core.errors import InputError, KafkakitError, LeaseLostError
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.plan import Plan, identity_of
 from kafkakit.core.rights import CLEANUP
+from kafkakit.core.text import shell_command
 from kafkakit.execution.act.journal_files import DiskFile, LineFile
 from kafkakit.execution.act.leases import ClusterAccess
 from kafkakit.execution.act.retrier import ClusterReader, Retrier
@@ -348,7 +349,7 @@ def verify(plan: Plan, access: ClusterAccess, journal: RunJournal, reporter: Rep
 
 
 def _close_line(commands: Commands, state: RunState) -> str:
-    return f"{commands.program} reassign close --run {state.run_id}"
+    return str(shell_command("reassign close", program=commands.program, run=state.run_id))
 
 
 def _log_dirs(admin: ClusterAdmin, retrier: Retrier, work: Sequence[DirWork]) -> Mapping[int, BrokerLogDirs]:

@@ -18,6 +18,7 @@ from kafkakit.core.model import Reassignment, TopicPartition
 from kafkakit.core.plan import Plan
 from kafkakit.core.quantities import counted, format_duration
 from kafkakit.core.rights import MOVE, THROTTLED
+from kafkakit.core.text import shell_command
 from kafkakit.execution.act.control_requests import ControlRequests
 from kafkakit.execution.act.journal_files import DiskFile, LineFile
 from kafkakit.execution.act.leases import ClusterAccess, OpenAccess, access_or_busy, held_lease
@@ -238,7 +239,7 @@ def abort_foreign(
     live = reader.live(selection.named_topics)
     require_existing(selection, live.states, {key.topic for key in live.states})
     shown = choose_moves(selection, live, runs)
-    commands = [f"{program} reassign abort --run {run}" for run in shown.ours]
+    commands = [str(shell_command("reassign abort", program=program, run=run)) for run in shown.ours]
     if not shown.moves:
         if shown.ours and not selection.everything:
             count = sum(map(len, shown.ours.values()))

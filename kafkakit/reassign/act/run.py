@@ -22,6 +22,7 @@ from kafkakit.core.errors import (
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.plan import Plan, identity_of
 from kafkakit.core.rights import MOVE, THROTTLED
+from kafkakit.core.text import shell_command
 from kafkakit.execution.act.control_requests import ControlRequests, ReceivedRequests
 from kafkakit.execution.act.journal_files import LineFile, pacer_lines
 from kafkakit.execution.act.leases import ClusterAccess
@@ -523,7 +524,7 @@ class Run:
             again = (commands.run(Direction.ABORT),) if problems or self._owed else ()
             next_commands = (*again, commands.run(Direction.APPLY), commands.run(Direction.ROLLBACK))
         elif problems and self._left_for_good(direction, assessment):
-            close = f"{commands.program} reassign close --run {self._journal.state.run_id}"
+            close = str(shell_command("reassign close", program=commands.program, run=self._journal.state.run_id))
             next_commands = (commands.replan,) if commands.replan else (close,) if self._journal.state.unsettled else ()
         elif problems:
             next_commands = (commands.run(direction), commands.line("verify"), commands.run(Direction.ROLLBACK))

@@ -30,6 +30,7 @@ from kafkakit.cli.run_options import (
 )
 from kafkakit.cli.session import finish, open_access, open_session
 from kafkakit.core.quantities import parse_duration
+from kafkakit.core.text import shell_command
 
 if TYPE_CHECKING:
     from kafkakit.cli.context import CliContext
@@ -165,8 +166,9 @@ def abort(
         except UsageError as error:
             if choice.plan_file or choice.run or not session.admin.reassignments():
                 raise
-            every = f"moves of no unfinished run are in flight; abort them with: {cli.program} reassign abort --all"
-            raise UsageError(error.message, hint=every) from None
+            every = shell_command("reassign abort", program=cli.program, all=True)
+            hint = f"moves of no unfinished run are in flight; abort them with: {every}"
+            raise UsageError(error.message, hint=hint) from None
         plan = named.plan
         request = run_request(
             cli,

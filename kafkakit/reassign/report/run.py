@@ -10,6 +10,7 @@ from kafkakit.core.cluster_facts import ResourceKind
 from kafkakit.core.errors import OperationFailedError
 from kafkakit.core.plan import Plan
 from kafkakit.core.quantities import counted, format_bytes, format_rate, format_rough_time
+from kafkakit.core.text import ShellCommand, shell_command
 from kafkakit.execution.decide.journal import ConfigKey, RunState
 from kafkakit.execution.decide.plan_state import NOT_ALIVE, Goal, Live, PartitionVerdict, ids, listed
 from kafkakit.execution.decide.runs import Commands, Direction, Outcome
@@ -316,8 +317,8 @@ def foreign_words(found: ForeignMoves) -> list[str]:
 
 def foreign_report(result: ForeignAbort, program: str) -> Report:
     """What became of moves that others began; what was not cancelled fails."""
-    words = " ".join(result.selection.words)
-    again = f"{program} reassign abort {words} --yes"
+    words = result.selection.words
+    again = str(ShellCommand("reassign abort", program=program, typed=(*words, "--yes")))
     lines = []
     if result.verdict == "nothing to abort":
         lines.append(f"cluster {result.found.cluster_id}: none of these moves runs, nothing to abort")
@@ -327,12 +328,13 @@ def foreign_report(result: ForeignAbort, program: str) -> Report:
         lines.append(f"cancelled: {counted(len(result.cancelled), 'move')}; recorded in {result.journal}")
     lines += [f"problem: {p}" for p in result.problems]
     lines += [
-        f"left: {counted(len(keys), 'move')} of an unfinished run; to abort it: {program} reassign abort --run {run}"
+        f"left: {counted(len(keys), 'move')} of an unfinished run; to abort it: "
+        f"{shell_command('reassign abort', program=program, run=run)}"
         for run, keys in result.found.ours.items()
     ]
     next_commands = (again,) if result.verdict in ("planned", "declined", "incomplete") else ()
     if result.throttled:
-        next_commands = (*next_commands, f"{program} reassign cleanup {words}")
+        next_commands = (*next_commands, str(ShellCommand("reassign cleanup", program=program, typed=words)))
         lines.append("throttles of these moves may still be set")
     if next_commands:
         lines += ["next:", *next_commands]
@@ -401,11 +403,11 @@ class Cleaned:
 def cleanup_report(cleaned: Cleaned, program: str, *, unthrottle_running: bool) -> Report:
     """What cleanup found and did; `program` is how kafkakit is called for this cluster. What is left fails."""
     words = () if cleaned.others is None else cleaned.others.words
-    again = " ".join([program, "reassign cleanup", *words, "--yes"])
+    again = str(ShellCommand("reassign cleanup", program=program, typed=(*words, "--yes")))
     again += " --unthrottle-running" if unthrottle_running else ""
     next_commands = (again,) if cleaned.verdict in ("planned", "declined", "incomplete") else ()
     if cleaned.others is None and cleaned.before.strangers and cleaned.ok:
-        next_commands = (f"{program} reassign cleanup --all",)
+        next_commands = (str(shell_command("reassign cleanup", program=program, all=True)),)
     failure = None
     if not cleaned.ok:
         facts = [*cleaned.left, *(f"{d}, what its runs left is not known" for d in cleaned.before.damaged)]
@@ -472,7 +474,8 @@ def render_cleanup(cleaned: Cleaned, program: str, *, unthrottle_running: bool) 
         names = ", ".join(map(str, found.silent))
         lines.append(f"not read: rates of broker {names}, which does not answer; run this again once it is back")
     if others is None and found.strangers:
-        lines.append(f"not removed: set by another tool or another host; remove them: {program} reassign cleanup --all")
+        every = shell_command("reassign cleanup", program=program, all=True)
+        lines.append(f"not removed: set by another tool or another host; remove them: {every}")
         words = [f"  {_key_words(s.key)}: {_value_words(s.key, s.value)}" for s in found.strangers]
         lines += capped(words, str, SHOWN, "  and {} more")
     return "\n".join(lines) + "\n"

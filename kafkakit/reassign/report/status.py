@@ -8,7 +8,7 @@ beyond the `TOP` that miss most are summed, and runs are those of this host that
 from collections.abc import Callable, Iterable, Mapping
 
 from kafkakit.core.quantities import counted, format_bytes, format_rate, format_rough_time
-from kafkakit.core.text import text_table
+from kafkakit.core.text import shell_command, text_table
 from kafkakit.execution.decide.plan_state import ids
 from kafkakit.execution.decide.status import (
     CopyState,
@@ -48,7 +48,7 @@ def render_status(view: StatusView) -> str:
     for item in ordered[:SHOWN]:
         lines += _move_lines(item, several_runs=bool(view.runs))
     if len(ordered) > SHOWN:
-        lines.append(f"  and {len(ordered) - SHOWN} more: {view.program} reassign list")
+        lines.append(f"  and {len(ordered) - SHOWN} more: {shell_command('reassign list', program=view.program)}")
     lines += _inside_lines(view.inside, SHOWN)
     if view.slowest is not None:
         lines.append(f"slowest: {_slowest(*view.slowest)}")
@@ -211,9 +211,9 @@ def _throttle_lines(view: StatusView) -> list[str]:
     for topic, counts in sorted(lists.items()):
         lines.append(f"  topic {topic}: " + ", ".join(_list_words(topic, k, n, view) for k, n in counts.items()))
     if view.idle_throttles:
+        every = shell_command("reassign cleanup", program=view.program, all=True)
         lines.append(
-            f"  leftover throttle on {view.idle_throttles}, but nothing is moving there; show and remove it: "
-            f"{view.program} reassign cleanup --all"
+            f"  leftover throttle on {view.idle_throttles}, but nothing is moving there; show and remove it: {every}"
         )
     return lines
 

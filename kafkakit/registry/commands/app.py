@@ -21,6 +21,7 @@ from kafkakit.cli.run_options import Consent
 from kafkakit.cli.version import add_kafka_kit_commands
 from kafkakit.core.errors import UsageError
 from kafkakit.core.model import cluster_tags_root
+from kafkakit.core.text import shell_command
 from kafkakit.registry.commands.client_options import (
     NewTopicOptions,
     ObjectChoice,
@@ -139,7 +140,9 @@ def mappings(
             if not error.message.endswith("does not exist"):  # kafka-kit's text, which names nothing
                 raise
             kind, name = ("broker", broker) if topic is None else ("topic", topic)
-            raise UsageError(f"{kind} {name} does not exist", hint=f"kafkakit registry {kind}s lists them") from None
+            raise UsageError(
+                f"{kind} {name} does not exist", hint=f"{shell_command(f'registry {kind}s')} lists them"
+            ) from None
 
 
 @with_option_groups

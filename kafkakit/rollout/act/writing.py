@@ -14,7 +14,7 @@ from kafkakit.core.errors import InputError, KafkakitError, LeaseLostError, Refu
 from kafkakit.core.journal_lines import RecordKind
 from kafkakit.core.model import ClusterSnapshot
 from kafkakit.core.quantities import epoch_ms
-from kafkakit.core.text import some
+from kafkakit.core.text import shell_command, some
 from kafkakit.execution.act.journal_files import DiskFile, LineFile, LineJournal
 from kafkakit.execution.act.retrier import Retrier, wait_until
 from kafkakit.execution.decide.journal import ConfigKey
@@ -464,12 +464,12 @@ class RolloutJournals:
         if found.rollout.end in (RolloutEnd.APPLIED, RolloutEnd.INCOMPLETE):
             raise RefusedError(
                 f"rollout {found.run} is {found.rollout.words}, not open",
-                hint=f"to take it back:\n{self._program} config rollback {found.run}",
+                hint=f"to take it back:\n{shell_command('config rollback', found.run, program=self._program)}",
             )
         return found
 
     def _is_open(self, name: str, state: RolloutState) -> RefusedError:
-        lines = (f"{self._program} config {word} --yes" for word in ("resume", "abort"))
+        lines = (str(shell_command(f"config {word}", program=self._program, yes=True)) for word in ("resume", "abort"))
         return RefusedError(
             f"rollout {name} is {state.words}", hint="\n".join(("finish it, or take it back, first:", *lines))
         )

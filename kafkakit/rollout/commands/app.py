@@ -17,6 +17,7 @@ from kafkakit.cli.command_classes import CliCommand, cli_context, new_group
 from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.cli.run_options import Consent
 from kafkakit.cli.session import finish, open_access, open_session
+from kafkakit.core.text import shell_command
 from kafkakit.rollout.commands.options import (
     ChangeOptions,
     PlanPath,
@@ -88,7 +89,9 @@ def plan(
     notes, is_refused = [], bool(made.errors) and not force
     if plan is not None and not is_refused:
         write_file(plan, encode_config_plan(made))
-        notes.append(f"wrote {plan}; carry it out with: {cli.program} config apply {plan}")
+        notes.append(
+            f"wrote {plan}; carry it out with: {shell_command('config apply', str(plan), program=cli.program)}"
+        )
     report = plan_report(made, "config plan", fail_on_changes=exit_code, notes=notes)
     return finish(cli, refused_plan(report, made, writes=plan is not None) if is_refused else report)
 

@@ -19,6 +19,7 @@ from kafkakit.cli.completion import BROKER_CHOICE, TOPIC_CHOICE, complete_profil
 from kafkakit.cli.option_groups import option
 from kafkakit.cli.run_options import Consent, change_question
 from kafkakit.core.errors import UsageError
+from kafkakit.core.text import shell_command
 from kafkakit.rollout.decide.settings import StepSize
 
 if TYPE_CHECKING:
@@ -315,7 +316,7 @@ class RehearsalOptions:
 
 def stopped(cli: CliContext) -> tuple[str, str]:
     """What is said where a rollout is stopped, and the commands that continue it."""
-    lines = (f"{cli.program} config {word} --yes" for word in ("resume", "abort"))
+    lines = (str(shell_command(f"config {word}", program=cli.program, yes=True)) for word in ("resume", "abort"))
     return "stopped; the rollout stays open", "\n".join(("continue it, or take it back:", *lines))
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from kafkakit.core.findings import AuditFinding, Rule, Severity, audit_finding
 from kafkakit.core.quantities import counted, format_bytes, format_rate, format_span
-from kafkakit.core.text import quote
+from kafkakit.core.text import ShellCommand, quote, shell_command
 from kafkakit.rules.config_defs import NEWEST, config_table
 from kafkakit.rules.effective import BrokerConfig, Declared, InputMissing, Source, TopicConfig
 from kafkakit.rules.engine import checked
@@ -60,15 +60,17 @@ NO_SPACE = Rule(
 CAPACITY_RULES = (BROKER_LOSS, RACK_LOSS, NO_SPACE)
 
 
+def _planned(cluster: str, verb: str, **options: str) -> ShellCommand:
+    return shell_command(verb, program=f"kafkakit --profile {quote(cluster)}", **options)
+
+
 def dir_findings(row: Mapping[str, Any]) -> Iterator[AuditFinding]:
     """KKX009 of a log dir: the row has `broker`, `path`, `total_bytes`, `replicas`, `days` (day, used)."""
     used = {day["day"]: day["used"] for day in row["days"]}
     series = tuple(used.get(day) for day in range(min(used), max(used) + 1))
     log_dir = LogDirFacts(path=row["path"], total_bytes=row["total_bytes"], daily_used_bytes=series)
     broker, cluster = _broker(row, (log_dir,))
-    repair = (
-        f"kafkakit --profile {quote(row['cluster'])} topicmappr rebalance --topics '.*' --brokers -1 --plan plan.json"
-    )
+    repair = str(_planned(row["cluster"], "topicmappr rebalance", topics=".*", brokers="-1", plan="plan.json"))
     for violation in days_to_full.check(broker, cluster, Limits()):
         finding = checked(days_to_full, violation, broker, cluster).finding
         yield audit_finding(CAPACITY_JOB, row["cluster"], finding, blast=row["replicas"] or 1, repair=repair)
@@ -105,7 +107,7 @@ def loss_findings(row: Mapping[str, Any]) -> Iterator[AuditFinding]:
             f"without {named}, {counted(row['below_min_isr'], 'partition')} would have fewer in-sync replicas than "
             f"min.insync.replicas{offline}"
         )
-        repair = f"kafkakit --profile {quote(cluster)} topicmappr fix-racks" if rule is RACK_LOSS else ""
+        repair = str(_planned(cluster, "topicmappr fix-racks")) if rule is RACK_LOSS else ""
         finding = rule.finding(where, message, count=row["below_min_isr"])
         yield audit_finding(CAPACITY_JOB, cluster, finding, blast=row["below_min_isr"], repair=repair)
     if row["lacks_space"]:
@@ -199,7 +201,7 @@ def partition_findings(row: Mapping[str, Any]) -> Iterator[AuditFinding]:
 
 def hot_broker_findings(row: Mapping[str, Any]) -> Iterator[AuditFinding]:
     """A broker that is far above the others of its cluster; the row is as that of partitions, of bytes in and out."""
-    repair = f"kafkakit --profile {quote(row['cluster'])} topicmappr leaders --plan plan.json"
+    repair = str(_planned(row["cluster"], "topicmappr leaders", plan="plan.json"))
     for which, rule, verb in (("first_", LEADS_MOST, "leads partitions with"), ("second_", SERVES_MOST, "sends")):
         if row[f"{which}hot"] < HOT_SHARE * row["hours"]:
             continue

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 from kafkakit.core.errors import ExitCode
 from kafkakit.core.quantities import counted, format_percent, format_rough_time
-from kafkakit.core.text import plain_value, text_table
+from kafkakit.core.text import plain_value, shell_command, text_table
 from kafkakit.report import Report, exposition, gauge, optional_section, records, section, single, text_of
 from kafkakit.streams.failover.decide.drained import NO_PROCESS, GroupDrain, LiveView
 from kafkakit.streams.failover.decide.evidence import DuplicateBudget
@@ -47,10 +47,10 @@ def run_report(command: str, end: RunEnd, program: str = "kafkakit") -> Report:
     lines += section("Steps:", text_table(STEP_COLUMNS, rows).splitlines())
     lines += _facts(record)
     if end.kind is EndKind.REFUSED:
-        command = f"{program} streams failover run {stream} --to {record.request.to}"
-        lines += ["", f"to continue with other options: {command}"]
+        again = shell_command("streams failover run", stream, program=program, to=record.request.to)
+        lines += ["", f"to continue with other options: {again}"]
     elif end.kind is not EndKind.DONE:
-        lines += ["", f"to continue: {program} streams failover resume {stream}"]
+        lines += ["", f"to continue: {shell_command('streams failover resume', stream, program=program)}"]
     return Report(
         command=command,
         data={
@@ -311,7 +311,8 @@ def live_text(view: LiveView) -> str:
         lines += section("Drain:", text_table(DRAIN_COLUMNS, drain[:MOST_ROWS]).splitlines())
         lines += [f"and {len(drain) - MOST_ROWS} more"] if len(drain) > MOST_ROWS else []
     if view.operation and view.holder == NO_PROCESS:
-        lines += ["", f"no process works on it; to continue: kafkakit streams failover resume {view.stream}"]
+        resume = shell_command("streams failover resume", view.stream)
+        lines += ["", f"no process works on it; to continue: {resume}"]
     return text_of(lines)
 
 

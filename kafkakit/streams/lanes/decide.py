@@ -30,6 +30,7 @@ from kafkakit.core.model import TopicPartition
 from kafkakit.core.query import Field, NumberField, TextField, compiled, fields_of
 from kafkakit.core.query_text import parse_query
 from kafkakit.core.records import Headers, OutgoingRecord, Record
+from kafkakit.core.text import shell_command
 from kafkakit.streams.model.commit import CommitIdentity, CommitState, Mark, MarkState, OffsetRanges
 from kafkakit.streams.model.done_set import DoneSet
 from kafkakit.streams.model.kkm1.decode import read_kkm1
@@ -345,7 +346,8 @@ def read_replay_state(commit: CommittedOffset | None, identity: CommitIdentity, 
             raise RefusedError(
                 f"the commit of group {identity.group} for partition {identity.partition} cannot be used: "
                 f"{reading.reason}",
-                hint=f"delete it (kafkakit streams commits delete {identity.group}), and all is replayed again",
+                hint=f"delete it ({shell_command('streams commits delete', identity.group)}), "
+                "and all is replayed again",
             )
         state = reading.state
     done = DoneSet(state.base, state.done)

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from kafkakit.core.errors import RefusedError, UsageError
+from kafkakit.core.text import shell_command
 from kafkakit.streams.model.route import (
     LIVE,
     ROUTE_LIMIT_BYTES,
@@ -98,7 +99,7 @@ def missing_quotas(before: Route | None, after: Route, name: str) -> Iterator[st
         known = {segment.cluster_id for segment in old.segments}
         for segment in existing_lane(after, name).segments:
             if segment.cluster_id not in known:
-                command = f"kafkakit streams lane quota {after.stream} {name} {old.quota_bytes_per_s}B"
+                command = shell_command("streams lane quota", after.stream, name, f"{old.quota_bytes_per_s}B")
                 yield f"the quota of lane {name} is not set on cluster {segment.cluster_id} yet: {command} sets it"
 
 
@@ -117,7 +118,7 @@ def refuse_open_operation(route: Route) -> None:
     if found is not None:
         raise RefusedError(
             f"stream {route.stream}: {found.kind} {found.id} is open (step {found.step}), and nothing else changes it",
-            hint=f"kafkakit streams failover status {route.stream} prints it; resume or abort it",
+            hint=f"{shell_command('streams failover status', route.stream)} prints it; resume or abort it",
         )
 
 

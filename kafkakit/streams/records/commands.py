@@ -218,7 +218,7 @@ def _marked(
     reject: bool,
 ) -> Report:
     """Mark the batches' offsets in the group's commit, after its plan was shown and confirmed."""
-    from kafkakit.core.text import quote
+    from kafkakit.core.text import shell_command
     from kafkakit.streams.commits import api
     from kafkakit.streams.commits.api_act import EditedCluster, PartitionScope, edit_lock
     from kafkakit.streams.records.decide import offsets_to_mark
@@ -246,7 +246,8 @@ def _marked(
         cli.output.say(api.render_plan(plan))
     opening = api.opening_for(plan, who=opened.requester, reason="batches in quarantine")
     outcome = cluster.carry_out(plan, opening, None if consent.yes else cli.output.ask_typed)
-    return api.outcome_report(outcome, f"{cli.program} streams commits undo last --group {quote(group)}")
+    undo = shell_command("streams commits undo", "last", program=cli.program, group=group)
+    return api.outcome_report(outcome, str(undo))
 
 
 MOST_PARTITIONS = 1_000_000

@@ -22,7 +22,7 @@ from kafkakit.core.findings import Finding, Rule, Severity, findings_data, findi
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.quantities import counted, format_bytes
 from kafkakit.core.records import Record
-from kafkakit.core.text import printable, quote
+from kafkakit.core.text import printable, shell_command
 from kafkakit.report import Report, attributes
 from kafkakit.streams.model.commit import OffsetRanges, amount, topic_id_text, utc_text
 from kafkakit.streams.model.guarded_reads import BatchVerdict, VerdictKind
@@ -615,8 +615,16 @@ def _findings(scan: BombScan, program: str) -> tuple[Finding, ...]:
     found = []
     for one in scan.found:
         rule = CORRUPT if one.verdict.kind is VerdictKind.CORRUPT else BOMB
-        command = f"{program} streams bombs quarantine {quote(one.key.topic)} --partition {one.key.partition}"
-        hint = f"{command} --offsets {one.verdict.start} --limit {scan.limit_bytes}"
+        hint = str(
+            shell_command(
+                "streams bombs quarantine",
+                one.key.topic,
+                program=program,
+                partition=one.key.partition,
+                offsets=str(one.verdict.start),
+                limit=str(scan.limit_bytes),
+            )
+        )
         found.append(rule.finding(printable(one.place), batch_words(one), hint))
     for key, reason in sorted(scan.unread.items()):
         found.append(UNREAD.finding(printable(str(key)), printable(reason), "scan it again when its leader answers"))

@@ -27,7 +27,7 @@ from kafkakit.core.plan import (
 )
 from kafkakit.core.plan_rules import check_partition_map
 from kafkakit.core.quantities import counted
-from kafkakit.core.text import quote
+from kafkakit.core.text import shell_command
 from kafkakit.placement.group_rule import TagRules, binding_notes
 from kafkakit.placement.log_dirs_balance import HomelessCopy
 from kafkakit.placement.problem import PlannedPartition
@@ -221,7 +221,7 @@ def apply_command(program: str, plan: Plan, path: str | None) -> str | None:
     """The command that carries out a plan saved at `path`; None when there is nothing to carry out."""
     if not path or not (plan.moves or plan.dir_moves):
         return None
-    return f"{program} reassign apply {quote(path)}"
+    return str(shell_command("reassign apply", path, program=program))
 
 
 def read_map_string(text: str) -> PartitionMap:

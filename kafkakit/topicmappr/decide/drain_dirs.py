@@ -11,7 +11,7 @@ from kafkakit.core.errors import UsageError
 from kafkakit.core.model import ClusterSnapshot, TopicPartition
 from kafkakit.core.plan import DirMove, Proof, ProofKind, StorageFacts, certificate
 from kafkakit.core.quantities import counted
-from kafkakit.core.text import some
+from kafkakit.core.text import shell_command, some
 from kafkakit.placement.by_size.exact import LARGEST
 from kafkakit.placement.group_rooms import Grouping
 from kafkakit.placement.group_rule import ClosedBrokers, GroupRule, racks_to_spread
@@ -91,7 +91,7 @@ def _known_dirs(snapshot: ClusterSnapshot, named: Sequence[int], log_dirs: Seque
             if own[path].error is not None:
                 raise UsageError(
                     f"{FLAG}: log dir {path} of broker {b} is offline, nothing can be moved out of it",
-                    hint=f"replace what was in it: kafkakit topicmappr repair --brokers {b}",
+                    hint=f"replace what was in it: {shell_command('topicmappr repair', brokers=b)}",
                 )
     return frozenset(log_dirs)
 

@@ -4,8 +4,8 @@ import shlex
 
 import pytest
 
-from kafkakit.core.text import ShellCommand, shell_command
-from tests.rigs.printed_commands import makers, options_of, refusal_of_line
+from kafkakit.core.text import ShellCommand, called_by, shell_command
+from tests.rigs.printed_commands import makers, named_commands, options_of, refusal_of_line
 
 
 def test_every_place_names_a_command_and_its_own_options() -> None:
@@ -17,6 +17,22 @@ def test_every_place_names_a_command_and_its_own_options() -> None:
         known = options_of(maker.verb)
         assert known is not None, f"{maker.place}: {maker.verb!r} is not a command"
         assert set(maker.options) <= known, f"{maker.place}: {maker.verb}"
+
+
+# Texts that name a command but print no line of it: a title, who wrote a file, the program's own examples.
+NO_LINES = ("cli/root.py", "adapters/tls.py", "lint/report.py", "sandbox/decide/processes.py")
+
+
+def test_a_text_with_a_value_in_a_command_line_is_a_value() -> None:
+    found = [each for each in named_commands() if not each.place.startswith(NO_LINES)]
+    assert len(found) > 50
+    assert [f"{each.place}: {each.verb}{each.rest}" for each in found if each.has_value] == []
+
+
+def test_a_text_names_commands_and_options_that_exist() -> None:
+    for each in named_commands():
+        known = options_of(each.verb)
+        assert known is None or set(each.options) <= known, f"{each.place}: {each.verb}{each.rest}"
 
 
 @pytest.mark.parametrize(
@@ -64,3 +80,24 @@ def test_an_argument_that_begins_with_a_dash_stands_behind_two() -> None:
     made = shell_command("streams commits delete", "-x", topic="t")
     assert str(made) == "kafkakit streams commits delete --topic t -- -x"
     assert shell_command("topicmappr audit", "-").words[-1:] == ("-",)
+
+
+def test_a_value_that_begins_with_a_dash_stands_behind_an_equals_sign() -> None:
+    made = shell_command("reassign abort", topic="-x y", run=None)
+    assert str(made) == "kafkakit reassign abort --topic='-x y'"
+    assert made.words[-1] == "--topic=-x y"
+    assert str(shell_command("topicmappr check", brokers="-2")) == "kafkakit topicmappr check --brokers -2"
+
+
+def test_options_as_typed_keep_their_quotes_and_stand_before_a_dashed_argument() -> None:
+    made = ShellCommand("streams commits delete", ("-x",), typed=("--topic 'a b'", "--apply"))
+    assert str(made) == "kafkakit streams commits delete --topic 'a b' --apply -- -x"
+    assert made.words[3:] == ("--topic", "a b", "--apply", "--", "-x")
+
+
+def test_commands_of_a_cluster_are_called_by_its_program() -> None:
+    text = "see kafkakit doctor, or `kafkakit reassign list`; kafkakit profile list, /kafkakit topicmappr"
+    assert called_by(text, "kafkakit -P") == (
+        "see kafkakit -P doctor, or `kafkakit -P reassign list`; kafkakit profile list, /kafkakit topicmappr"
+    )
+    assert called_by("kafkakit --profile a doctor", "kafkakit --profile b") == "kafkakit --profile a doctor"

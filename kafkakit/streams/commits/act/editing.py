@@ -20,7 +20,7 @@ from kafkakit.core.errors import (
 )
 from kafkakit.core.journal_lines import RecordKind, line_data
 from kafkakit.core.model import TopicPartition
-from kafkakit.core.text import quote, shown_name
+from kafkakit.core.text import shell_command, shown_name
 from kafkakit.execution.act.journal_files import DiskFile, LineFile, LineJournal
 from kafkakit.ports.acting import Clock, Reporter
 from kafkakit.ports.admin import ClusterAdmin
@@ -120,8 +120,10 @@ class EditedCluster:
 
     def recovery_commands(self, journal: str) -> str:
         """The commands that finish or undo an interrupted edit."""
-        base = f"{self._program} streams commits"
-        return f"finish it: {base} finish {quote(journal)}; or undo it: {base} undo {quote(journal)}"
+        finish, undo = (
+            shell_command(f"streams commits {verb}", journal, program=self._program) for verb in ("finish", "undo")
+        )
+        return f"finish it: {finish}; or undo it: {undo}"
 
     def plan(self, group: str, scope: PartitionScope, request: EditRequest, words: tuple[str, ...]) -> EditPlan:
         """Plan an edit; `words` state how the request was understood."""

@@ -37,7 +37,7 @@ def edit(
     reason: str,
 ) -> None:
     """Plan an edit, show it, and with consent carry it out."""
-    from kafkakit.core.text import quote
+    from kafkakit.core.text import shell_command
     from kafkakit.streams.commits.decide.editing.edit import verb_name
     from kafkakit.streams.commits.report.edits import outcome_report
 
@@ -51,8 +51,8 @@ def edit(
         if consent.dry_run:
             return show_plan(ctx, plan, verb_name(request.verb), group)
         outcome = cluster.carry_out(plan, opening_of(plan, reason), asking(ctx, plan, consent))
-    undo = f"{cli.program} streams commits undo last --group {quote(group)}"
-    session.finish(cli, outcome_report(outcome, undo))
+    undo = shell_command("streams commits undo", "last", program=cli.program, group=group)
+    session.finish(cli, outcome_report(outcome, str(undo)))
     return None
 
 
@@ -85,14 +85,13 @@ def lock_group(ctx: typer.Context, opened: session.ClusterSession, group: str, c
 def show_plan(ctx: typer.Context, plan: EditPlan, verb: str, argument: str) -> None:
     """Print a plan that is not carried out, with the command that carries just this one out."""
     from kafkakit.cli.context import given_words
-    from kafkakit.core.text import called_with
+    from kafkakit.core.text import ShellCommand
     from kafkakit.streams.commits.report.edits import plan_report
 
     cli = cli_context(ctx)
-    words = given_words(ctx, ("apply", "dry_run", "expect"))
-    command = (cli.program, "streams commits", verb)
-    again = called_with(command, argument, [*words, "--expect", plan.fingerprint])
-    session.finish(cli, plan_report(plan, again))
+    typed = (*given_words(ctx, ("apply", "dry_run", "expect")), "--expect", plan.fingerprint)
+    again = ShellCommand(f"streams commits {verb}", (argument,), program=cli.program, typed=typed)
+    session.finish(cli, plan_report(plan, str(again)))
 
 
 def asking(ctx: typer.Context, plan: EditPlan, consent: EditConsent) -> Callable[[str], bool] | None:

@@ -22,7 +22,7 @@ from kafkakit.core.cluster_facts import (
 )
 from kafkakit.core.errors import KafkakitError, OperationFailedError, TryLaterError, UsageError
 from kafkakit.core.model import TopicPartition
-from kafkakit.core.text import printable, shown_name, some
+from kafkakit.core.text import printable, shell_command, shown_name, some
 from kafkakit.streams.model.commit import CommitIdentity, Problem, amount
 from kafkakit.streams.model.dialects.dialect import KAFKA_LIMIT, CommitFacts, CopiedFrom, TimeSpan
 from kafkakit.streams.model.dialects.registry import dialect_named, read_metadata
@@ -112,7 +112,7 @@ def no_such_group(group: str, known: Collection[str], program: str) -> UsageErro
     like = f"is it {names}?" if near else f"the cluster has {amount(len(known), 'group')};"
     return UsageError(
         f"group {shown_name(group)} does not exist",
-        hint=f"{like} {program} streams commits limits lists all that commit",
+        hint=f"{like} {shell_command('streams commits limits', program=program)} lists all that commit",
     )
 
 

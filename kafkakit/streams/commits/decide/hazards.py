@@ -12,6 +12,7 @@ from kafkakit.core.errors import InputError
 from kafkakit.core.findings import Severity
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.quantities import format_rough_time
+from kafkakit.core.text import shell_command
 from kafkakit.streams.commits.decide.offset_states import duplicates_of, marked, reach_of
 from kafkakit.streams.model.commit import MarkState, Problem, amount, utc_text
 from kafkakit.streams.model.dialects.dialect import NUL, CommitFacts, CopiedFrom, Hazard
@@ -188,7 +189,8 @@ def _size(facts: CommitFacts) -> Iterator[Hazard]:
             severity=Severity.WARNING if live else Severity.NOTE,
             message=f"{facts.stored_bytes:,} bytes of metadata: on Kafka 4.1 and later Burrow reads a wrong time from "
             f"commits with {BURROW_BYTES} bytes or more, without an error",
-            hint=f"do not trust Burrow's status of this group; {facts.program} streams lag reads it right",
+            hint="do not trust Burrow's status of this group; "
+            f"{shell_command('streams lag once', program=facts.program)} reads it right",
         )
 
 

@@ -22,7 +22,7 @@ from kafkakit.core.findings import (
     in_order,
 )
 from kafkakit.core.quantities import counted, format_rough_time
-from kafkakit.core.text import printable, shown_name, some, text_table
+from kafkakit.core.text import printable, shell_command, shown_name, some, text_table
 from kafkakit.report import Report
 from kafkakit.streams.commits.decide.documents import ShownDocument, state_of
 from kafkakit.streams.commits.decide.group_look import (
@@ -312,7 +312,7 @@ def _usable_state(argument: str, offset: int, metadata: str) -> CommitState:
         raise InputError(
             f"{argument:.60}",
             f"the {reading.dialect} payload cannot be used: {reading.problem.value}{reason}",
-            hint=f"look at it with: kafkakit streams commits decode {metadata:.60} --offset {offset}",
+            hint=f"look at it with: {shell_command('streams commits decode', metadata, offset=offset)}",
         )
     return reading.state
 

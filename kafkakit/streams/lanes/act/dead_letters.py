@@ -31,6 +31,7 @@ from kafkakit.core.errors import (
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.quantities import epoch_ms
 from kafkakit.core.records import Record
+from kafkakit.core.text import shell_command
 from kafkakit.ports.acting import Clock
 from kafkakit.ports.data import ClusterClients
 from kafkakit.streams.lag.api_act import topic_facts
@@ -161,7 +162,7 @@ class LetterReader:
                 return letter, self._read(ports, key, offset)
         raise UsageError(
             f"nothing of stream {route.stream} was rejected at {key.topic}/{key.partition}@{offset}",
-            hint=f"kafkakit streams dlq list {route.stream} shows what was",
+            hint=f"{shell_command('streams dlq list', route.stream)} shows what was",
         )
 
     def _read(self, ports: ClusterClients, key: TopicPartition, offset: int) -> Found:

@@ -9,12 +9,12 @@ and base64 read strictly.
 
 from binascii import Error, a2b_base64, b2a_base64
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from kafkakit.core.cluster_facts import CommittedOffset, GroupMember, LogSpan
 from kafkakit.core.findings import Severity
 from kafkakit.core.model import TopicPartition
-from kafkakit.core.text import called_with, quote
+from kafkakit.core.text import ShellCommand
 from kafkakit.streams.model.commit import CommitIdentity, CommitState, Problem, Reading
 from kafkakit.streams.model.kkm1.text import utf16_units
 
@@ -179,12 +179,12 @@ class CommitFacts:
         return max(0, self.state.end - self.span.end)
 
     def command(self, verb: str, *words: str) -> str:
-        """The command line that calls a verb of `streams commits` for this very commit."""
-        command = (self.program, "streams", "commits", verb)
+        """The command line that calls a verb of `streams commits` for this very commit, or for the group to be named."""
+        made = ShellCommand(f"streams commits {verb}", ("GROUP",), program=self.program, typed=words)
         if self.key is None or self.group is None:
-            return " ".join((*command, *words))
-        where = ("--topic", quote(self.key.topic), "--partition", str(self.key.partition))
-        return called_with(command, self.group, (*where, *words))
+            return str(made)
+        where = (("--topic", self.key.topic), ("--partition", str(self.key.partition)))
+        return str(replace(made, arguments=(self.group,), options=where))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,6 +17,7 @@ from kafkakit.cli.completion import TOPIC_NAME
 from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.cli.run_options import Consent
 from kafkakit.cli.session import finish
+from kafkakit.core.text import shell_command
 from kafkakit.streams.routes.commands.options import (
     ClusterChoice,
     LaneName,
@@ -184,7 +185,7 @@ def create(
     rates = quotas_of(shape.shapes(names))
     with open_streams(cli, read_only=consent.dry_run) as streams:
         if streams.routes.read(stream) is not None:
-            raise UsageError(f"stream {stream} exists already", hint=f"kafkakit streams show {stream}")
+            raise UsageError(f"stream {stream} exists already", hint=str(shell_command("streams show", stream)))
         streams.warn_of_default_store()
         what = f"create with lanes {', '.join(names)}"
         return create_lanes(
