@@ -179,7 +179,7 @@ class CommitFacts:
         return max(0, self.state.end - self.span.end)
 
     def command(self, verb: str, *words: str) -> str:
-        """The command line that calls a verb of `streams commits` for this very commit, or for the group to be named."""
+        """The command line that calls a verb of `streams commits` for this very commit; GROUP where it is not known."""
         made = ShellCommand(f"streams commits {verb}", ("GROUP",), program=self.program, typed=words)
         if self.key is None or self.group is None:
             return str(made)
