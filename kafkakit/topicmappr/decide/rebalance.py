@@ -4,7 +4,7 @@
 where it goes, and the tolerance that describes the result.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -15,8 +15,9 @@ from kafkakit.core.quantities import counted, format_bytes, format_percent
 from kafkakit.core.selection import BrokerList
 from kafkakit.placement.by_size.attempt import Attempt
 from kafkakit.placement.by_size.layout import Layout
-from kafkakit.placement.by_size.lp_relaxation import BalanceProblem, BandGoal, DemandGroups
+from kafkakit.placement.by_size.lp_relaxation import BalanceGoal, BalanceProblem, BandGoal, DemandGroups
 from kafkakit.placement.by_size.proof import argument_of, cancels, moves_bound, moves_proof, not_counted, proof_of
+from kafkakit.placement.by_size.slots import SlotTable
 from kafkakit.placement.by_size.tightening import more_brokers, too_large, why_not
 from kafkakit.placement.group_rule import ClosedBrokers
 from kafkakit.placement.log_dirs_balance import DirRules, HomelessCopy
@@ -25,9 +26,7 @@ from kafkakit.placement.watch import UNWATCHED, Watch
 from kafkakit.topicmappr.decide.assembly import Decision, assemble
 from kafkakit.topicmappr.decide.dirs import fit_dirs, with_dirs
 from kafkakit.topicmappr.decide.rebalance_goal import (
-    AttemptSummary,
     BalanceInputs,
-    RecordingWatch,
     ResolvedGoal,
     SearchResult,
     Sources,
@@ -41,6 +40,52 @@ from kafkakit.topicmappr.decide.rebalance_soft_goals import FreeChoices
 from kafkakit.topicmappr.decide.requests import RebalanceRequest
 from kafkakit.topicmappr.decide.scope import Scope
 from kafkakit.topicmappr.decide.storage import RANGE_INCREASED, FreeChange, Sizes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptSummary:
+    """A plan that was made: the deviation sought and reached (in the aim's unit), bytes and replicas to copy.
+
+    `outside` are bytes that stayed outside the limits.
+    """
+
+    sought: int
+    reached: int
+    cost: int
+    moves: int
+    outside: int
+
+
+class RecordingWatch:
+    """A watch that writes down what is tried and passes everything else on."""
+
+    def __init__(self, watch: Watch, table: SlotTable, balance: BalanceGoal) -> None:
+        self._watch = watch
+        self._table = table
+        self._balance = balance
+        self.tries: list[AttemptSummary] = []
+
+    def phase(self, text: str) -> None:
+        """Pass on."""
+        self._watch.phase(text)
+
+    def stopped(self) -> bool:
+        """Pass on."""
+        return self._watch.stopped()
+
+    def solving(self, end: Callable[[], None] | None) -> None:
+        """Pass on."""
+        self._watch.solving(end)
+
+    def tried(self, max_deviation: int, found: Attempt) -> None:
+        """Write down. O(replicas)."""
+        reached = self._balance.measure(self._table.loads(found.at))
+        self.tries.append(
+            AttemptSummary(
+                sought=max_deviation, reached=reached, cost=found.cost, moves=found.moves, outside=found.outside
+            )
+        )
+        self._watch.tried(max_deviation, found)
 
 
 def free_change(plan: Plan, holding: frozenset[int], targets: Sequence[int]) -> FreeChange:
