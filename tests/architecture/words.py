@@ -25,9 +25,10 @@ HABITS: dict[str, tuple[str, re.Pattern[str]]] = {
     "where": (
         "if, when",
         re.compile(
-            r"(?<![-'|])\bwhere (?:no|not|none|one|all|some|more|several|nothing|ours)\b"
-            r"|(?<![-'|])\bwhere (?:[^\s.,;:]+ ){1,4}?(?:not|cannot|can|could|may|fails?|failed|exceeds?|forbids?|has|"
-            r"have|tells?|names?|several|alive|unlike|known|needed|found|stays?|stand beside|to stay|from there)\b"
+            r"(?<![-'|])(?<!topics )(?<!brokers )\bwhere (?:no|not|none|one|all|some|more|several|nothing|ours)\b"
+            r"|(?<![-'|])(?<!topics )(?<!brokers )\bwhere (?:[^\s.,;:]+ ){1,4}?(?:not|cannot|can|could|may|fails?"
+            r"|failed|exceeds?|forbids?|has|have|tells?|names?|several|alive|unlike|known|needed|found|stays?"
+            r"|stand beside|to stay|from there)\b"
             r"|\b(?:[01]|even|default|usual|refuse|fail|only) where\b",
             re.IGNORECASE,
         ),

@@ -456,7 +456,7 @@ def test_runs_are_stopped_and_cleaned_up_without_the_lease_as_well(desk: Desk, m
     for words in commands:
         refused = desk.home.run("--profile", "p", "reassign", *words)
         assert refused.code == 75, words
-        assert "to repair the cluster meanwhile: --without-lease" in refused.stderr, words
+        assert "to repair the cluster without it: --without-lease" in refused.stderr, words
     assert any(desk.configs().values())
     for words in commands[:5]:
         ran = desk.home.run("--profile", "p", "reassign", *words, "--without-lease")

@@ -99,8 +99,8 @@ def test_leaders_alone_change_where_that_is_enough(home: Home) -> None:
          "the least that may be: --max-leaders 2"),
         (("--max-topic-leaders", "1"), "--max-topic-leaders 1 cannot be kept: topic a has 8 partitions, and 6 brokers "
          "may lead 6", "the least that may be: --max-topic-leaders 2"),
-        (("--max-leaders", "2", "--pin", "a"), "--max-leaders 2 cannot be kept: of the partitions that may not move, 1 "
-         "find no leader", "allow more, or let more partitions move"),
+        (("--max-leaders", "2", "--pin", "a"), "--max-leaders 2 cannot be kept: no leader for 1 "
+         "immovable partition", "allow more, or let more partitions move"),
     ],
 )  # fmt: skip
 def test_ceilings_that_cannot_be_kept_are_refused_in_one_line(

@@ -171,7 +171,9 @@ def test_a_bad_list_is_a_finding_and_exits_1(home: Home, replicas: list[Any], ru
 def test_other_faults_of_a_map_are_told(home: Home) -> None:
     save(home, cluster(brokers=tuple(replace(b, rack="r2" if b.id == 4 else b.rack) for b in cluster().brokers)))
     write_map(home, ("t", 0, [4, 2]), ("t", 0, [1, 2]), ("t", 77, [1]), ("nope", 0, [1]), ("t", 1, [2]))
-    found = {f["rule"]: f for f in home.run(*AUDIT, "-o", "json").json["findings"]}
+    told = home.run(*AUDIT, "-o", "json").json
+    assert all(rule["repair"] == rule["mend"] for rule in told["rules"]), "the old key stays beside the new one"
+    found = {f["rule"]: f for f in told["findings"]}
     assert {"rack-rule-broken", "listed-twice", "unknown-partition", "fewer-replicas"} <= set(found)
 
 

@@ -172,7 +172,7 @@ def test_without_an_address_the_hint_names_all_ways_to_give_one(tmp_path: Path) 
     assert (ran.code, ran.stdout) == (2, "")
     for way in ("--bootstrap-server", "--profile", "--command-config", "-X bootstrap_server=", "--kafka-addr",
                 "KAFKAKIT_BOOTSTRAP_SERVER", "KAFKAKIT_PROFILE", "TOPICMAPPR_KAFKA_ADDR", "profile use",
-                "--zk-addr names ZooKeeper alone"):  # fmt: skip
+                "--zk-addr names only ZooKeeper"):  # fmt: skip
         assert way in ran.stderr
 
 

@@ -158,9 +158,8 @@ def aim_of(layout: Layout, request: RebalanceRequest, sources: Sources, targets:
         return ResolvedGoal(balance=balance, requested=requested, finest=0, budget=budget, words=words)
     if goal.free_range_bytes is not None:
         words = f"a range of free bytes of {format_bytes(goal.free_range_bytes)}"
-        return ResolvedGoal(
-            balance=RangeGoal(limits), requested=goal.free_range_bytes, finest=0, budget=budget, words=words
-        )
+        even = RangeGoal(limits)
+        return ResolvedGoal(balance=even, requested=goal.free_range_bytes, finest=0, budget=budget, words=words)
     # kafka-kit's finest tolerance is one percent of the mean to either side.
     finest = 0 if goal.given else int(sources.mean * 0.02)
     if request.tolerance:
@@ -603,8 +602,7 @@ def _refuse_leaders(inputs: BalanceInputs, request: RebalanceRequest) -> None:
     found = leaders_within(rows, rows, table.brokers, limits)
     if lacking := sum(1 for row, b in zip(rows, found.tolist(), strict=True) if row and b == NO_LEADER):
         raise InfeasibleError(
-            f"{describe_ceilings(request)} cannot be kept: of the partitions that may not move, "
-            f"{lacking} find no leader",
+            f"{describe_ceilings(request)} cannot be kept: no leader for {counted(lacking, 'immovable partition')}",
             hint="allow more, or let more partitions move",
         )
 

@@ -26,7 +26,12 @@ def test_broker_list_takes_ids_special_values_and_spaces() -> None:
     assert parsed.resolve(frozenset({7}), frozenset({8})) == (7, 8, 1001, 1002)
 
 
-@pytest.mark.parametrize("text", ["", "1,,2", "1;2", "1.5", "٣", "-3", "1" * 11, "0x1", "2147483648"])
+def test_words_stand_for_brokers_in_use_and_all_brokers() -> None:
+    assert parse_broker_list("1001, in-use") == parse_broker_list("1001,-1")
+    assert parse_broker_list("All") == parse_broker_list("-2")
+
+
+@pytest.mark.parametrize("text", ["", "1,,2", "1;2", "1.5", "in use", "٣", "-3", "1" * 11, "0x1", "2147483648"])
 def test_broker_list_refuses_what_is_no_id(text: str) -> None:
     with pytest.raises(UsageError, match="is not a broker id"):
         parse_broker_list(text)
