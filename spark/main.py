@@ -12,7 +12,7 @@ def main() -> int:
     """Read the spec, run its jobs."""
     parser = argparse.ArgumentParser(description="Run the audits of a job spec.")
     parser.add_argument("--spec", required=True, help="The job spec, a file of this host.")
-    parser.add_argument("--master", help="Spark's master, where spark-submit does not say it.")
+    parser.add_argument("--master", help="Spark's master, if spark-submit does not set it.")
     parser.add_argument("--remote", help="A Spark Connect server, such as sc://127.0.0.1:15002.")
     parser.add_argument("--code", help="The zip of the code, to be sent to a Connect server.")
     parser.add_argument("--conf", action="append", default=[], help="A setting of Spark, KEY=VALUE; repeatable.")

@@ -42,13 +42,20 @@ class AuditInputs:
     """What is audited, and where results go."""
 
     input: Annotated[str, typer.Option("--input", metavar="DIR|URI", help="The store of snapshots.")]
-    output: Annotated[str, typer.Option("--output", metavar="DIR|URI", help="Where the folder of the run is made.")]
-    date: str | None = option(None, "--date", metavar="DATE", help="The snapshots' day; the newest when not given.")
+    output: Annotated[
+        str, typer.Option("--output", metavar="DIR|URI", help="Folder in which the run's folder is created.")
+    ]
+    date: str | None = option(None, "--date", metavar="DATE", help="Date of the snapshots; the newest if not given.")
     days: int = option(
-        DEFAULT_DAYS, "--days", min=1, max=3660, metavar="N", help="Days of history, the snapshots' among them."
+        DEFAULT_DAYS,
+        "--days",
+        min=1,
+        max=3660,
+        metavar="N",
+        help="Days of history, including the day of the snapshots.",
     )
     segments: list[str] | None = option(
-        None, "--segments", metavar="DIR", help="Scan this tree of log segments, too. Repeatable."
+        None, "--segments", metavar="DIR", help="Also scan this tree of log segments. Repeatable."
     )
     parameters: list[str] | None = option(
         None, "--set", metavar="JOB.PARAMETER=VALUE", help="Set a threshold of a job. Repeatable."
@@ -58,19 +65,19 @@ class AuditInputs:
         None,
         "--clusters",
         metavar="NAME,...|where QUERY",
-        help="Look at these clusters of the store only, such as 'where env = prod'.",
+        help="Audit only these clusters of the store, such as 'where env = prod'.",
     )
     topics: str | None = option(
         None,
         "--topics",
         **TOPIC_CHOICE,
-        help="Of findings about topics, only those about these, such as 'where tier = hot'.",
+        help="Limit findings about topics to these, such as 'where tier = hot'.",
     )
     brokers: str | None = option(
         None,
         "--brokers",
         **BROKER_CHOICE,
-        help="Of findings about brokers, only those about these, such as 'where rack = a'.",
+        help="Limit findings about brokers to these, such as 'where rack = a'.",
     )
 
     def request(self, name: str) -> AuditRequest:
@@ -93,7 +100,7 @@ class RunMode:
 
     dry_run: bool = option(False, "--dry-run", help="Print what would be started, and start nothing.")
     detach: bool = option(False, "--detach", help="Print the run's folder and leave it running.")
-    again: bool = option(False, "--again", help="Run even where the same run has a result.")
+    again: bool = option(False, "--again", help="Run even if the same run has a result.")
     fail_on: FailOn = option(FailOn.WARNING, "--fail-on", help="Exit 1 with findings of this severity or worse.")
 
 
@@ -142,9 +149,9 @@ def show_status(
         FailOn, typer.Option("--fail-on", help="Exit 1 with findings of this severity or worse.")
     ] = FailOn.NEVER,
 ) -> int:
-    """Show where a run is: its jobs, or why it has no result.
+    """Show the state of a run: its jobs, or why it has no result.
 
-    Exits 0 when it is done, 1 when it or a job of it failed or was stopped, 75 while it runs.
+    Exits 0 when it is done, 1 when it or one of its jobs failed or was stopped, 75 while it runs.
     """
     cli = cli_context(ctx)
     place = place_of(absolute(run), cli.settings.state_dir)
@@ -154,7 +161,7 @@ def show_status(
 
 def list_runs(
     ctx: typer.Context,
-    folder: Annotated[str, typer.Argument(metavar="DIR|URI", help="What audits were given as --output.")],
+    folder: Annotated[str, typer.Argument(metavar="DIR|URI", help="The folder that audits wrote to (their --output).")],
 ) -> int:
     """List the runs of an output with their states."""
     cli = cli_context(ctx)
@@ -165,9 +172,9 @@ def list_runs(
 def show_logs(
     ctx: typer.Context,
     run: RunFolderArgument,
-    lines: Annotated[int, typer.Option("--lines", min=1, metavar="N", help="How many lines of the end.")] = 200,
+    lines: Annotated[int, typer.Option("--lines", min=1, metavar="N", help="Number of lines to print.")] = 200,
 ) -> int:
-    """Print the end of the driver's log, which lies on the host that started the run."""
+    """Print the end of the driver's log, which is on the host that started the run."""
     from kafkakit.audit.act import log_tail, read_run
 
     cli = cli_context(ctx)
@@ -208,9 +215,9 @@ FailOnOption = Annotated[FailOn, typer.Option("--fail-on", help="Exit 1 with fin
 def show_report(
     ctx: typer.Context,
     run: ResultsArgument,
-    html: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Write a page to this file, too.")] = None,
+    html: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Also write a page to this file.")] = None,
     sarif: Annotated[
-        Path | None, typer.Option("--sarif", metavar="FILE", help="Write the findings as SARIF to this file, too.")
+        Path | None, typer.Option("--sarif", metavar="FILE", help="Also write the findings as SARIF to this file.")
     ] = None,
     fail_on: FailOnOption = FailOn.NEVER,
 ) -> int:
@@ -247,14 +254,15 @@ def show_diff(
     later: Annotated[str, typer.Argument(metavar="RUN2", help="The later run: its folder, or its name.")],
     result: ResultFormat,
     output: Annotated[
-        str | None, typer.Option("--output", metavar="DIR|URI", help="The runs are names in this folder.")
+        str | None,
+        typer.Option("--output", metavar="DIR|URI", help="Folder of the two runs, if they are given by name."),
     ] = None,
     fail_on: FailOnOption = FailOn.WARNING,
 ) -> int:
     """Compare two runs: what is new, gone and still there.
 
-    Findings in clusters that only one of the runs looked at are listed apart: they are neither new nor gone. Exits 1
-    with new findings of --fail-on or worse.
+    Findings in clusters that only one of the runs looked at are listed separately: they are neither new nor gone. Exits
+    1 with new findings of --fail-on or worse.
 
     Examples:
 
@@ -309,12 +317,12 @@ def write_metrics(
 def write_fixes(
     ctx: typer.Context,
     run: ResultsArgument,
-    cluster: Annotated[str | None, typer.Option("--cluster", metavar="ID", help="Of this cluster only.")] = None,
+    cluster: Annotated[str | None, typer.Option("--cluster", metavar="ID", help="Only for this cluster.")] = None,
 ) -> int:
     """Collect the changes that findings of a run ask for: a cluster file and command lines.
 
-    The file has a document for each cluster, as docs/lint.md describes; kafkakit lint reads it. Commands stand in
-    comments at its beginning. Where findings ask for different values of a setting, the worst one's is taken.
+    The file has a document for each cluster, as docs/lint.md describes; kafkakit lint reads it. Commands are in
+    comments at its top. If findings ask for different values of a setting, the value of the worst finding is used.
 
     Examples:
 
@@ -335,15 +343,17 @@ class ScheduleOptions:
     """What is collected and audited each day, and where it goes."""
 
     store: Annotated[str, typer.Option("--store", metavar="DIR|URI", help="The store of snapshots.")]
-    results: Annotated[str, typer.Option("--results", metavar="DIR|URI", help="Where folders of runs are made.")]
+    results: Annotated[
+        str, typer.Option("--results", metavar="DIR|URI", help="Folder in which run folders are created.")
+    ]
     fleet: str | None = option(None, "--fleet", metavar="FILE", help="The clusters, as a fleet file.")
     profiles: str | None = option(None, "--profiles", metavar="A,B", help="The clusters, as names of profiles.")
-    at: str = option("03:30", "--at", metavar="HH:MM", help="Time of day in UTC; with cron in that of the machine.")
+    at: str = option("03:30", "--at", metavar="HH:MM", help="Time of day in UTC; with cron in the machine's time zone.")
     job: str = option(ALL, "--job", metavar="NAME", help="The audit, or all.")
     metrics_file: str | None = option(
         None, "--metrics-file", metavar="FILE", help="Write the figures for Prometheus here."
     )
-    name: str = option("kafkakit-audits", "--name", metavar="NAME", help="What it is called.")
+    name: str = option("kafkakit-audits", "--name", metavar="NAME", help="Name of the unit.")
     program: str = option(
         "/usr/local/bin/kafkakit", "--program", metavar="PATH", help="The program as the scheduler finds it."
     )
@@ -381,7 +391,7 @@ class ScheduleOptions:
 @with_option_groups
 def print_unit(
     ctx: typer.Context,
-    scheduler: Annotated[Scheduler, typer.Option("--format", help="What starts the audits.")],
+    scheduler: Annotated[Scheduler, typer.Option("--format", help="Scheduler that starts the audits.")],
     options: ScheduleOptions,
 ) -> int:
     """Print a systemd timer, a cron line or a Kubernetes CronJob that collects a fleet and audits it each day.

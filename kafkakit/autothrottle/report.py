@@ -43,7 +43,7 @@ def status_report(found: PacerStatus, *, every: bool) -> Report:
     ]
     others = list(found.others.items())
     shown = others if every else others[:SHOWN_OTHERS]
-    lines += [f"set by others, left alone: {_describe_setting(k, v)}" for k, v in shown]
+    lines += [f"set by others, not changed: {_describe_setting(k, v)}" for k, v in shown]
     if len(others) > len(shown):
         lines.append(f"and {len(others) - len(shown)} more of others: --all names them")
     lines += [f"override for {name}: {words}" for name, words in override_words(found.overrides)]
@@ -390,4 +390,4 @@ def _remarks(found: Simulation) -> Iterator[str]:
     full = np.flatnonzero((scenario.clients > scenario.real).any(axis=(0, 2))).tolist()
     if full:
         ids = ", ".join(str(scenario.broker_ids[n]) for n in full[:8]) + (", ..." if len(full) > 8 else "")
-        yield f"clients alone take more than the capacity of broker {ids} at times"
+        yield f"clients already take more than the capacity of broker {ids} at times"

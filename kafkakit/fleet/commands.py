@@ -36,7 +36,7 @@ class FleetTags(TagSource):
     """Whether tags are collected, and from where."""
 
     tags: bool = option(
-        False, "--tags", help="Read the tags of brokers and topics, too, so that audits can be limited by them."
+        False, "--tags", help="Also read the tags of brokers and topics, so that audits can be limited by them."
     )
 
 
@@ -108,7 +108,7 @@ class StorePlace:
         try:
             return date.fromisoformat(self.date).isoformat()
         except ValueError:
-            raise UsageError(f"--date {self.date!r:.40} is no date", hint="write it like 2026-11-22") from None
+            raise UsageError(f"--date {self.date!r:.40} is not a date", hint="write it like 2026-11-22") from None
 
     def lock(self, cli: CliContext, day: str, cluster: str, source: str = "") -> AbstractContextManager[object]:
         """Keeps other processes of this host from the cluster's rows of this source and date."""
@@ -142,7 +142,7 @@ class WhatToCollect:
         "7d",
         "--since",
         metavar="DURATION",
-        help="How far back logs are read where no earlier snapshot tells where to continue.",
+        help="How far back logs are read if no earlier snapshot tells where to continue.",
     )
 
     def request(self, snapshot_date: str) -> CollectRequest:
@@ -192,9 +192,9 @@ class WhereToRun:
 class Pace:
     """How many clusters are read at once, and for how long."""
 
-    concurrency: int = option(8, "--concurrency", min=1, max=256, metavar="N", help="Read so many clusters at once.")
+    concurrency: int = option(8, "--concurrency", min=1, max=256, metavar="N", help="Read this many clusters at once.")
     cluster_timeout: str = option(
-        "10m", "--cluster-timeout", metavar="DURATION", help="Give up a cluster that takes longer."
+        "10m", "--cluster-timeout", metavar="DURATION", help="Give up on a cluster after this long."
     )
     again: bool = option(False, "--again", help="Read clusters again whose snapshot of this date is complete.")
 
@@ -221,7 +221,7 @@ def collect(
     pace: Pace,
     where: WhereToRun,
 ) -> int:
-    """Read clusters side by side and write a snapshot of each into a store of Parquet files, for audits.
+    """Read clusters in parallel and write a snapshot of each to a store of Parquet files, for audits.
 
     Reads brokers, configurations, topics, partitions, replicas, log dirs and consumer groups, and changes nothing. No
     value of a sensitive setting is stored. A cluster that is complete for the date is not read again unless --again
@@ -267,10 +267,10 @@ class ScanChoice:
         "--broker",
         min=0,
         metavar="N",
-        help="The broker's id, where no meta.properties tells it.",
+        help="The broker's id, if no meta.properties tells it.",
     )
     crc: bool = option(False, "--crc", help="Verify checksums, which reads every byte.")
-    jobs: int = option(1, "--jobs", min=1, max=256, metavar="N", help="Read with so many processes.")
+    jobs: int = option(1, "--jobs", min=1, max=256, metavar="N", help="Number of reader processes.")
 
     def request(self, folders: Sequence[str], snapshot_date: str) -> ScanRequest:
         """What to read."""
@@ -366,7 +366,8 @@ def synth(
 ) -> None:
     """Make a fleet with known defects, to try audits on: snapshots, real log segments, or both.
 
-    What is wrong where is in `truth.json` beside them. A healthy fleet, without --defects, has no finding above a note.
+    `truth.json` next to them lists every injected defect. A healthy fleet, without --defects, has no finding above a
+    note.
 
     Examples:
 

@@ -203,7 +203,7 @@ def _of_packages(names: Sequence[str]) -> tuple[LintRule, ...]:
             except Exception as error:  # a package's own code, which may raise anything
                 raise InputError(f"package {entry.value}", f"its rules cannot be loaded: {error!r:.200}") from None
             if not all(isinstance(rule, LintRule) for rule in rules):
-                raise InputError(f"package {entry.value}", "holds something that is no LintRule")
+                raise InputError(f"package {entry.value}", "holds something that is not a LintRule")
             found += rules
     return tuple(found)
 
@@ -343,7 +343,7 @@ def _read(file: FoundFile, name: str, kind: str | None, read_input: ReadInput) -
             return None
         before = error.object[: error.start].decode("utf-8", "replace")
         byte = len(data) - len(error.object) + error.start
-        what = "a zero byte: this is no text file" if "\x00" in before else f"not valid UTF-8 text (byte {byte})"
+        what = "a zero byte: this is not a text file" if "\x00" in before else f"not valid UTF-8 text (byte {byte})"
         return unreadable(name, what, before)
     return read_text(name, text, kind, is_named=file.is_named)
 

@@ -39,14 +39,14 @@ class LintInputs:
         None, "--kind", metavar="KIND", help="Read every file as this kind instead of detecting it."
     )
     stdin_filename: str = option(
-        "stdin", "--stdin-filename", metavar="PATH", help="The name that findings give to what stdin holds."
+        "stdin", "--stdin-filename", metavar="PATH", help="Name of the file on stdin, for findings."
     )
-    live: bool = option(False, "--live", help="Lint the cluster of the profile, too; reads only.")
+    live: bool = option(False, "--live", help="Also lint the profile's cluster; reads only.")
     cluster_name: str | None = option(
         None,
         "--cluster-name",
         metavar="NAME",
-        help="With --live: which cluster of the files it is, where they name several.",
+        help="With --live: which cluster of the files it is, if they name several.",
     )
     against: Path | None = option(
         None, "--against", metavar="DIR", help="With --live: compare the cluster with these files, both ways."
@@ -59,13 +59,16 @@ class LintInputs:
     )
     tags: TagSource = NO_TAGS
     kafka_version: str | None = option(
-        None, "--kafka-version", metavar="VERSION", help="Kafka's version where files do not tell; else the newest."
+        None,
+        "--kafka-version",
+        metavar="VERSION",
+        help="Kafka's version if the files do not tell; otherwise the newest.",
     )
     target_version: str | None = option(
         None, "--target-version", metavar="VERSION", help="Report what an upgrade to this version breaks or changes."
     )
     env: str | None = option(
-        None, "--env", metavar="NAME", help="Environment where files do not tell: prod, staging, dev."
+        None, "--env", metavar="NAME", help="Environment if the files do not tell: prod, staging, dev."
     )
     lint_config: Path | None = option(
         None, "--lint-config", metavar="FILE", help="Read this file instead of looking for kafkakit-lint.yaml."
@@ -95,15 +98,18 @@ class RuleChoice:
     """Which rules run."""
 
     rules: RuleSet | None = option(
-        None, "--rules", help="Set of rules; core when neither this nor the configuration says."
+        None, "--rules", help="Set of rules; core if neither this nor the configuration sets it."
     )
     select: list[str] | None = option(
-        None, "--select", metavar="RULE,...", help="Only these: codes, prefixes (KKR), names, ALL. Repeatable."
+        None,
+        "--select",
+        metavar="RULE,...",
+        help="Run only these rules: codes, prefixes (KKR), names, ALL. Repeatable.",
     )
     extend_select: list[str] | None = option(
-        None, "--extend-select", metavar="RULE,...", help="These, too. Repeatable."
+        None, "--extend-select", metavar="RULE,...", help="Also run these rules. Repeatable."
     )
-    ignore: list[str] | None = option(None, "--ignore", metavar="RULE,...", help="None of these. Repeatable.")
+    ignore: list[str] | None = option(None, "--ignore", metavar="RULE,...", help="Skip these rules. Repeatable.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,24 +117,22 @@ class Acceptance:
     """Which findings are accepted, and which fail the command."""
 
     fail_on: FailOn | None = option(
-        None, "--fail-on", help="Exit 1 with findings of this severity or worse; warning by default."
+        None, "--fail-on", help="Exit 1 if there are findings of this severity or worse; default: warning."
     )
     baseline: Path | None = option(None, "--baseline", metavar="FILE", help="Accept the findings of this file.")
     write_baseline: Path | None = option(
-        None, "--write-baseline", metavar="FILE", help="Accept today's findings: write them there."
+        None, "--write-baseline", metavar="FILE", help="Accept today's findings: write them to this file."
     )
-    prune_baseline: bool = option(
-        False, "--prune-baseline", help="Take out of the baseline what is not found any more."
-    )
+    prune_baseline: bool = option(False, "--prune-baseline", help="Remove from the baseline what is no longer found.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fixing:
     """Whether files are changed."""
 
-    fix: bool = option(False, "--fix", help="Change files where the effective configuration stays the same.")
+    fix: bool = option(False, "--fix", help="Apply fixes that leave the effective configuration unchanged.")
     unsafe_fixes: bool = option(
-        False, "--unsafe-fixes", help="With --fix or --diff: also what changes the effective configuration."
+        False, "--unsafe-fixes", help="With --fix or --diff: also apply fixes that change the effective configuration."
     )
     diff: bool = option(False, "--diff", help="Print what --fix would change as a unified diff, and change nothing.")
 
@@ -160,7 +164,7 @@ class LintOutput:
         help="Format of the result; text, or github in GitHub Actions.",
     )
     also: list[str] | None = option(
-        None, "--also", metavar="FORMAT=FILE", help="Write the result in this format to a file, too. Repeatable."
+        None, "--also", metavar="FORMAT=FILE", help="Also write the result in this format to a file. Repeatable."
     )
     statistics: bool = option(False, "--statistics", help="Print numbers of findings by rule.")
     upgrade_report: Path | None = option(

@@ -158,7 +158,7 @@ def _closing(result: LintResult) -> Iterator[str]:
     if result.suppressed or result.baselined:
         yield f"accepted: {result.suppressed} by suppressions, {result.baselined} by the baseline"
     if result.skipped:
-        yield f"not checked everywhere, for want of other inputs: {counted(len(result.skipped), 'rule')} (see -o json)"
+        yield f"{counted(len(result.skipped), 'rule')} skipped at least in part, for lack of input (see -o json)"
 
 
 _GITHUB = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "notice"}
@@ -291,7 +291,7 @@ def _failure(found: list[Checked]) -> str:
 
 
 def _needs(result: LintResult, code: str) -> str:
-    return "not checked everywhere, for want of: " + ", ".join(result.skipped[code])
+    return "skipped at least in part, for lack of: " + ", ".join(result.skipped[code])
 
 
 def _attribute(text: str) -> str:
@@ -354,8 +354,8 @@ DEFAULTS = frozenset({"KKV007"})
 DEPRECATED = frozenset({"KKV005"})
 _SECTIONS = (
     ("What breaks", BREAKS, "Change these before the first broker is upgraded."),
-    ("What changes its default", DEFAULTS, "Set the value of today first if the new default is not wanted."),
-    ("What is deprecated", DEPRECATED, "These still work in the target version."),
+    ("Changed defaults", DEFAULTS, "To keep today's behaviour, set these explicitly before you upgrade."),
+    ("Deprecated", DEPRECATED, "These still work in the target version."),
 )
 
 
@@ -371,7 +371,7 @@ def upgrade_markdown(result: LintResult, target: str) -> str:
         found = [f"- `{position(c.finding)}` {c.rule.code}: {c.finding.message}" for c in _of(result, codes)]
         lines += [f"## {heading} ({len(found)})", "", *([what_to_do, "", *found] if found else ["Nothing."]), ""]
     first = [f"- `{where}`: {edit}" for where, edit in _first(result)]
-    return "\n".join([*lines, "## What to set first", "", *(first or ["Nothing."]), ""])
+    return "\n".join([*lines, *(["## What to set first", "", *first, ""] if first else [])])
 
 
 def upgrade_html(result: LintResult, target: str) -> str:
@@ -381,7 +381,8 @@ def upgrade_html(result: LintResult, target: str) -> str:
     for heading, codes, what_to_do in _SECTIONS:
         found = [(position(c.finding), c.rule.code, c.finding.message) for c in _of(result, codes)]
         body += [f"<h2>{heading} ({len(found)})</h2>", f"<p>{what_to_do if found else 'Nothing.'}</p>", _table(found)]
-    body += ["<h2>What to set first</h2>", _table(list(_first(result)))]
+    first = list(_first(result))
+    body += ["<h2>What to set first</h2>", _table(first)] if first else []
     return page_html(title, body)
 
 

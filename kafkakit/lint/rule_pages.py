@@ -42,7 +42,7 @@ class RulePage:
     def facts(self) -> str:
         """Severity, set, inputs and fix in one line."""
         rule = self.rule
-        needs = ", ".join(need.value for need in rule.needs if need is not Needs.FILE) or "files alone"
+        needs = ", ".join(need.value for need in rule.needs if need is not Needs.FILE) or "only files"
         return f"{rule.severity.value}; {'core' if rule.is_core else 'strict'}; needs {needs}; {_FIXES[rule.fix]}"
 
     @property

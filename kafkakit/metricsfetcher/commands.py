@@ -48,16 +48,24 @@ class SourceOptions(MetricsAccess):
         "METRICSFETCHER_APP_KEY, prometheus with --prometheus-url, else brokers.",
     )
     check_cluster: bool = option(
-        False, "--check-cluster", help="Datadog, Prometheus: take what the cluster has, and name what of it is missing."
+        False,
+        "--check-cluster",
+        help="Datadog, Prometheus: take only what the cluster has, and report what is missing.",
     )
     partition_size_query: str | None = option(
-        None, envvar="METRICSFETCHER_PARTITION_SIZE_QUERY", metavar="QUERY", help="Bytes by topic and partition."
+        None,
+        envvar="METRICSFETCHER_PARTITION_SIZE_QUERY",
+        metavar="QUERY",
+        help="Query for bytes by topic and partition.",
     )
     broker_storage_query: str | None = option(
-        None, envvar="METRICSFETCHER_BROKER_STORAGE_QUERY", metavar="QUERY", help="Free bytes by broker."
+        None, envvar="METRICSFETCHER_BROKER_STORAGE_QUERY", metavar="QUERY", help="Query for free bytes by broker."
     )
     broker_id_tag: str = option(
-        "broker_id", envvar="METRICSFETCHER_BROKER_ID_TAG", metavar="NAME", help="The tag or label of a broker."
+        "broker_id",
+        envvar="METRICSFETCHER_BROKER_ID_TAG",
+        metavar="NAME",
+        help="The tag or label with the broker's id.",
     )
     span: int = option(
         3600,
@@ -65,7 +73,7 @@ class SourceOptions(MetricsAccess):
         min=60,
         max=86_400,
         metavar="SECONDS",
-        help="Datadog: averages are over this.",
+        help="Datadog: averages cover this much time.",
     )
     prometheus_url: str | None = option(
         None,
@@ -76,7 +84,7 @@ class SourceOptions(MetricsAccess):
     query_set: QuerySet = option(
         QuerySet.JMX,
         "--query-set",
-        help="Prometheus: whose names the usual queries have (kminion has no sizes of partitions).",
+        help="Prometheus: the exporter whose metric names the default queries use (kminion has no partition sizes).",
     )
 
     @property
@@ -184,16 +192,16 @@ class StoreOptions(ZooKeeperOptions):
         "--to",
         envvar="METRICSFETCHER_TO",
         metavar="PLACE",
-        help="zookeeper, topic:NAME, file:PATH or - (stdout).",
+        help="Destination: zookeeper, topic:NAME, file:PATH or - (stdout).",
     )
     compression: str = option(
         "gzip",
         envvar="METRICSFETCHER_COMPRESSION",
         metavar="gzip|none|zstd",
-        help="Of znodes and records; kafka-kit reads gzip and none, and true and false mean these.",
+        help="Compression of znodes and records; kafka-kit reads gzip and none (true and false mean these).",
     )
     allow_partial: bool = option(
-        False, "--allow-partial", help="Write an incomplete answer, too, but never an empty one."
+        False, "--allow-partial", help="Write even an incomplete answer, but never an empty one."
     )
 
     @property
@@ -246,9 +254,9 @@ def fetch(
     The brokers themselves are the usual source; Datadog is queried as kafka-kit does, Prometheus with the names of the
     JMX exporter or of Strimzi, or with your queries. In ZooKeeper the values are kafka-kit's two znodes, replaced in
     one transaction; in a topic they are the records of two keys; a file also has the source, the age of each value and
-    the smallest copy of each partition. An incomplete answer (a broker that is silent, a series without a value, a
-    partition missing between others) is named and not written, an empty one never is. --check-cluster leaves out series
-    of topics that were deleted, and finds what has no series at all.
+    the smallest copy of each partition. An incomplete answer (a silent broker, a series without a value, a missing
+    partition) is reported and not written, unless --allow-partial is given; an empty one is never written.
+    --check-cluster leaves out series of topics that were deleted, and finds what has no series at all.
 
     kafka-kit's flags and METRICSFETCHER_ variables are taken, its keys only from variables or files: with these Datadog
     is the source, and its keys are checked first.
@@ -289,7 +297,7 @@ def show(
     ctx: typer.Context,
     where: ZooKeeperOptions,
     place: Annotated[
-        str, typer.Option("--from", metavar="PLACE", help="What is read: zookeeper, topic:NAME or file:PATH.")
+        str, typer.Option("--from", metavar="PLACE", help="Source: zookeeper, topic:NAME or file:PATH.")
     ] = "zookeeper",
     largest: Annotated[
         int, typer.Option("--largest", min=0, max=10_000, metavar="N", help="Show this many partitions and brokers.")
@@ -311,7 +319,7 @@ def show(
     cli = cli_context(ctx)
     named = parse_place(place, "--from")
     if named.kind is StoreKind.STDOUT:
-        raise UsageError("--from - is no place", hint="file:- reads stdin")
+        raise UsageError("--from - is not a source", hint="file:- reads stdin")
     with open_session(cli, read_only=True) as session:
         with closing(where.open_store(session, named)) as store:
             reading = store.read()
@@ -329,12 +337,18 @@ class UnitFormat(StrEnum):
 @with_option_groups
 def print_unit(
     ctx: typer.Context,
-    scheduler: Annotated[UnitFormat, typer.Option("--format", help="What starts it.")],
+    scheduler: Annotated[UnitFormat, typer.Option("--format", help="Scheduler that starts it.")],
     source: SourceOptions,
     store: StoreOptions,
     every: Annotated[
         int,
-        typer.Option("--every", min=1, max=59, metavar="MINUTES", help="How often; topicmappr refuses an hour's age."),
+        typer.Option(
+            "--every",
+            min=1,
+            max=59,
+            metavar="MINUTES",
+            help="How often to fetch; topicmappr refuses data older than an hour.",
+        ),
     ] = 20,
     program: Annotated[
         str, typer.Option("--program", metavar="PATH", help="The program as the scheduler finds it.")
@@ -342,8 +356,8 @@ def print_unit(
 ) -> int:
     """Print a systemd service with its timer, or a cron line, that runs fetch with the options given.
 
-    It holds no secrets: files are named, and variables with keys belong into /etc/kafkakit/metricsfetcher.env, which
-    the service reads.
+    It holds no secrets: files are named, and variables with keys belong in /etc/kafkakit/metricsfetcher.env, which the
+    service reads.
 
     Examples:
 

@@ -109,7 +109,10 @@ def parse_place(text: str, flag: str) -> StorePlace:
     with_name = word in (StoreKind.TOPIC, StoreKind.FILE)
     if word not in tuple(StoreKind) or with_name != bool(name) or (colon and not with_name):
         stdout = ", or - for stdout" if flag == "--to" else ""
-        raise UsageError(f"{flag}: {text!r:.80} is no place", hint=f"write zookeeper, topic:NAME or file:PATH{stdout}")
+        what = "a destination" if flag == "--to" else "a source"
+        raise UsageError(
+            f"{flag}: {text!r:.80} is not {what}", hint=f"write zookeeper, topic:NAME or file:PATH{stdout}"
+        )
     return StorePlace(StoreKind(word), name)
 
 
@@ -250,7 +253,7 @@ def _is_sound(sample: Sample, what: str, faults: Mapping[str, list[str]]) -> boo
         faults["series have no value"].append(what)
         return False
     if not 0 <= sample.value < MOST_BYTES:
-        faults["values are no numbers of bytes"].append(f"{what} {sample.value:g}")
+        faults["values are not numbers of bytes"].append(f"{what} {sample.value:g}")
         return False
     return True
 

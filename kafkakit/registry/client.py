@@ -242,7 +242,7 @@ def _read_token(path: Path) -> Secret:
         with path.open("rb") as file:
             text = file.read(MOST_TOKEN_BYTES + 1).decode().strip()
     except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "is no text"
+        reason = getattr(error, "strerror", None) or "is not text"
         raise InputError(str(path), f"the token cannot be read: {reason}") from None
     if not text or len(text) > MOST_TOKEN_BYTES or not text.isascii() or not text.isprintable():
         raise InputError(str(path), "holds no token")
@@ -274,7 +274,7 @@ class HttpCalls:
     ) -> None:
         parts = urlsplit(server if "//" in server else f"//{server}", scheme="http")
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.username:
-            raise UsageError(f"{printable(server[:100])} is no address of a registry", hint="http://HOST:PORT")
+            raise UsageError(f"{printable(server[:100])} is not a registry URL", hint="http://HOST:PORT")
         if token is not None and parts.scheme == "http" and not is_loopback(parts.hostname):
             raise UsageError(f"the token would go to {parts.hostname} unencrypted", hint="use https://")
         self._name = f"registry {parts.scheme}://{parts.netloc}"

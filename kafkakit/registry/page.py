@@ -89,7 +89,7 @@ def _panel() -> tuple[Html, ...]:
                 el("input", id="query", type="search", maxlength=4096, aria_describedby="help error", **free_text),
                 el("button", "Find", type="submit"),
             ),
-            el("p", "Such as ", el("code", example), ". Keys are ", el("span", id="keys"), " and those of tags.",
+            el("p", "Such as ", el("code", example), ". Keys: ", el("span", id="keys"), ", and any tag.",
                id="help", class_="soft"),
             el("div", id="error", role="alert"),
             id="search",
@@ -106,7 +106,7 @@ def _panel() -> tuple[Html, ...]:
            aria_label="Pages"),
         el(
             "details",
-            el("summary", "Why is an object found or not?"),
+            el("summary", "Explain this query for one object"),
             el(
                 "form",
                 _row(
@@ -176,7 +176,7 @@ const compare = (a, b) => typeof a === "number" ? a - b : collator.compare(a, b)
 let state = {kind: "", query: "", open: ""}, objects = [], total = 0, first = 0, sort = {column: "", down: false};
 let secret = "", readAt = null, asOf = "", loading = null;
 
-// Children that are no elements become text: nothing of the server's is ever read as markup.
+// Children that are not elements become text: nothing of the server's is ever read as markup.
 function make(name, attributes, ...children) {
   const made = document.createElement(name);
   for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);

@@ -76,10 +76,12 @@ def _plan_lines(plan: ConfigPlan, notes: Sequence[str]) -> Iterator[str]:
     if brokers:
         yield from optional_section(
             f"brokers to restart: {', '.join(map(str, brokers))}",
-            [f"{c.where}: {c.key} is read at start only" for c in plan.restarts[:SHOWN_FINDINGS]],
+            [f"{c.where}: {c.key} is read only at start" for c in plan.restarts[:SHOWN_FINDINGS]],
         )
-    yield from optional_section(f"findings that go: {len(plan.findings_gone)}", _finding_lines(plan.findings_gone))
-    yield from optional_section(f"findings that come: {len(plan.findings_new)}", _finding_lines(plan.findings_new))
+    yield from optional_section(f"lint findings fixed: {len(plan.findings_gone)}", _finding_lines(plan.findings_gone))
+    yield from optional_section(
+        f"lint findings introduced: {len(plan.findings_new)}", _finding_lines(plan.findings_new)
+    )
     yield from optional_section(
         "rollback:", capped(plan.rollback, lambda c: f"{c.where} {c.key}: {shown(c.key, c.after)}", SHOWN_FINDINGS)
     )
@@ -94,7 +96,7 @@ def _change_row(change: SettingChange, restart: bool) -> tuple[object, ...]:
         shown(key, change.before),
         shown(key, change.after),
         None if change.in_force is None else shown(key, change.in_force),
-        "restart" if restart else "while it runs",
+        "restart" if restart else "without restart",
     )
 
 
@@ -156,10 +158,10 @@ def run_report(
     lines += optional_section(
         "steps that passed:", [f"{n + 1}. {plan.steps[n].name}" for n in state.passed if not state.is_back]
     )
-    lines += optional_section("why values were taken back:", state.reasons)
+    lines += optional_section("why it was rolled back:", state.reasons)
     lines += optional_section("left as they are:", state.left)
     if wanted is None:
-        lines += optional_section("steps that are left:", steps_left(state) if undo is None else ())
+        lines += optional_section("remaining steps:", steps_left(state) if undo is None else ())
         lines += optional_section("would be taken back:", undo.lines if undo is not None else ())
         lines += ["", "nothing is done"]
     elif state.end is RolloutEnd.INCOMPLETE:
@@ -210,7 +212,7 @@ def history_report(
         text=f"{text_table(HISTORY_COLUMNS, rows)}\n" if rows else "no rollout on this host\n",
         columns=HISTORY_COLUMNS,
         rows=rows,
-        warnings=tuple(f"{damage}; only what stands before that counts" for damage in damages),
+        warnings=tuple(f"{damage}; only the lines before that count" for damage in damages),
     )
 
 
@@ -218,7 +220,7 @@ def changes_report(name: str, state: RolloutState) -> Report:
     """What one rollout wrote, in order, and how it ended."""
     rows = tuple((at, c.where, c.key, shown(c.key, c.before), shown(c.key, c.after)) for at, c in state.writes)
     head = [f"rollout {name} on cluster {state.plan.cluster_id}: {state.words}"]
-    head += [*optional_section("why values were taken back:", state.reasons), ""]
+    head += [*optional_section("why it was rolled back:", state.reasons), ""]
     return Report(
         command="config history",
         data={

@@ -198,8 +198,12 @@ def _unknown(scope: Scope, minor: str, base: str) -> Unknown | None:
     if scope is Scope.BROKER and (is_plugin_key(base) or is_zookeeper_key(base)):
         return None
     later = added_in(scope, base)
-    what = f"{scope.value} configuration of Kafka {minor}"
-    return Unknown(what, nearest_key(scope, base, minor)) if later is None else Unknown(f"{what}, but of {later}", None)
+    what = f"a {scope.value} setting in Kafka {minor}"
+    return (
+        Unknown(what, nearest_key(scope, base, minor))
+        if later is None
+        else Unknown(f"{what}, only since {later}", None)
+    )
 
 
 def _refused_later(now: ConfigDef, then: ConfigDef | None, text: str) -> str | None:
@@ -228,7 +232,7 @@ def _suspicion(definition: ConfigDef, key: str, text: str) -> Suspicion | None:
     default = to_int(definition.default or "") or 0
     if number >= SMALL_BYTES or default < MEBIBYTE:
         return None
-    return Suspicion(f"{number} bytes, where Kafka's default is {default}: a unit may have been lost", None)
+    return Suspicion(f"{number} bytes, but Kafka's default is {default}: a unit may have been lost", None)
 
 
 def table_of(subject: LintTopic | LintBroker) -> ConfigTable:
@@ -316,7 +320,7 @@ def _time_problem(config: BrokerConfig, value: SetValue) -> str | None:
 def _codec_problem(config: BrokerConfig, value: SetValue) -> str | None:
     number = to_int(value.text)
     unknown = number is not None and number not in _CODECS
-    return "is no codec: 0 to 4 are none, gzip, snappy, lz4 and zstd" if unknown else None
+    return "is not a codec: 0 to 4 are none, gzip, snappy, lz4 and zstd" if unknown else None
 
 
 def _ip_limit_problem(config: BrokerConfig, value: SetValue) -> str | None:
@@ -326,7 +330,7 @@ def _ip_limit_problem(config: BrokerConfig, value: SetValue) -> str | None:
 
 def _ip_overrides_problem(config: BrokerConfig, value: SetValue) -> str | None:
     wrong = next((item for item in to_items(value.text) if not _is_ip_override(item)), None)
-    return None if wrong is None else f"has the item {wrong!r:.60}, which is no host:count"
+    return None if wrong is None else f"has the item {wrong!r:.60}, which is not host:count"
 
 
 def _is_ip_override(item: str) -> bool:

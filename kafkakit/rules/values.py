@@ -171,11 +171,11 @@ def _text_problem(definition: ConfigDef, text: str) -> str | None:
     if "non-empty" in rules and not text:
         return "must not be empty"
     if "metadata-version" in rules:
-        return None if _is_metadata_version(text, definition.one_of) else "is no metadata version that it knows"
+        return None if _is_metadata_version(text, definition.one_of) else "is not a metadata version that it knows"
     if not definition.one_of:
         return None
     fits = text.upper() in definition.one_of if "any-case" in rules else text in definition.one_of
-    return None if fits else f"is none of the accepted values ({accepted(definition)})"
+    return None if fits else f"is not one of the accepted values ({accepted(definition)})"
 
 
 def _list_problem(definition: ConfigDef, items: tuple[str, ...]) -> str | None:
@@ -194,13 +194,13 @@ def _first_wrong(definition: ConfigDef, items: tuple[str, ...]) -> str | None:
     if definition.one_of:
         for item in items:
             if item not in definition.one_of:
-                return f"has the item {item!r:.60}, which is none of the accepted values ({accepted(definition)})"
+                return f"has the item {item!r:.60}, which is not one of the accepted values ({accepted(definition)})"
     pattern = {"quorum-voters": _VOTER, "quorum-bootstrap-servers": _ADDRESS}
     for rule in definition.rules:
         if rule in pattern:
             for item in items:
                 if not pattern[rule].fullmatch(item):
-                    return f"has the item {item!r:.60}, which is no address"
+                    return f"has the item {item!r:.60}, which is not an address"
     return None
 
 

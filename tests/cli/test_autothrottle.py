@@ -139,7 +139,7 @@ def test_show_tells_ours_from_those_of_others(desk: AutothrottleDesk) -> None:
     desk.run("once", "--rate", "100kB")
     ran = desk.run("show")
     assert f"set by the pacer: broker 1 {LEADER_RATE}=100000" in ran.stdout
-    assert f"set by others, left alone: broker 2 {LEADER_RATE}=777" in ran.stdout
+    assert f"set by others, not changed: broker 2 {LEADER_RATE}=777" in ran.stdout
     assert "law fixed, 1 moves" in ran.stdout
     found = desk.run("show", "-o", "json").json
     assert {t["set_by"] for t in found["throttles"] if t["name"] == "2"} == {"others"}
@@ -212,7 +212,7 @@ def test_the_service_adapts_until_it_is_stopped_and_throttles_stay(desk: Autothr
     ran = desk.run("run", "--rate", "100kB", "--interval", "10s", "--listen", "none")
     assert (ran.code, desk.configs()) == (143, SET_AUTOTHROTTLE)
     assert ran.stderr.count("1 move,") == 3
-    assert ran.stderr.endswith("stopped (SIGTERM); throttles of moves that run stay set\n")
+    assert ran.stderr.endswith("stopped (SIGTERM); throttles of running moves stay set\n")
     assert "error:" not in ran.stderr
     desk.clock.sleep(1000)
     assert desk.run("once", "--rate", "100kB").code == 0
@@ -224,7 +224,7 @@ def test_the_service_removes_its_throttles_at_the_end_on_request(desk: Autothrot
     stop_after_autothrottle(desk, 30)
     ran = desk.run("run", "--rate", "100kB", "--listen", "none", "--remove-on-exit")
     assert (ran.code, desk.configs()) == (143, {})
-    assert ran.stderr.endswith("stopped (SIGTERM); all throttles of the pacer are removed\n")
+    assert ran.stderr.endswith("stopped (SIGTERM); all of the pacer's throttles are removed\n")
 
 
 def test_the_service_goes_on_when_the_cluster_or_a_broker_fails(desk: AutothrottleDesk) -> None:
@@ -476,7 +476,7 @@ def test_the_service_takes_a_command_line_of_kafka_kit_and_tells_events(org: Org
     ticks = [line["tick"] for line in lines if "tick" in line]
     assert [tick["moves"] for tick in ticks][:1] == [1]
     assert ticks[0]["reasons"][0]["rate_bytes_per_s"] == 560_000
-    assert {"leads from now on"} <= {line["message"] for line in lines}
+    assert {"became leader"} <= {line["message"] for line in lines}
     assert all(set(line) <= {"at", "message", "tick"} for line in lines)
 
 
@@ -613,7 +613,7 @@ def test_every_flag_and_variable_of_kafka_kit_is_taken(org: Org, name: str, valu
     listen = () if name == "api-listen" else ("--listen", "none")
     ran = org.run("run", *listen, "--law", "headroom", *words, **env)
     assert ran.code == 143, ran.stderr
-    assert "leads from now on" in ran.stderr
+    assert "became leader" in ran.stderr
 
 
 @pytest.mark.parametrize(
@@ -623,12 +623,12 @@ def test_every_flag_and_variable_of_kafka_kit_is_taken(org: Org, name: str, valu
         (("-app-key=hidden-key",), "--api-key-file"),
         (("--skip-auto-delete-throttles",), "is not supported"),
         (("--cap-map", "{"), "--cap-map: not valid JSON"),
-        (("--cap-map", '{"a": 0}'), "no capacity"),
+        (("--cap-map", '{"a": 0}'), "not a valid capacity"),
         (("--capacity-file", "missing.yaml"), "missing.yaml"),
         (("--min-rate", "5000000"), "has no unit"),
         (("--metrics-window", "soon"), "--metrics-window"),
         (("--interval", "0"), "--interval"),
-        (("--source", "prometheus", "--instance-type-tag", "a-b"), "no name of a label"),
+        (("--source", "prometheus", "--instance-type-tag", "a-b"), "is not a valid label name"),
         (("--datadog-site", "http://example.org"), "no site of Datadog"),
         (("--max-tx-rate", "100"), "max-tx-rate"),
     ],

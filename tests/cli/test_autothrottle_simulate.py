@@ -69,7 +69,7 @@ def test_more_clients_from_some_time_on_make_it_longer(tmp_path: Path) -> None:
     )
     assert later > usual
     full = over_file(tmp_path, "--rate", "10MB", "--clients", "900%", "--max-time", "1m")
-    assert "note: clients alone take more than the capacity of broker 1001" in full.stdout
+    assert "note: clients already take more than the capacity of broker 1001" in full.stdout
     assert "note: latencies are not simulated" in over_file(tmp_path, "--p99", "20ms", "--max-time", "1m").stdout
 
 
@@ -92,10 +92,10 @@ def test_a_partial_answer_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         (("--plan", "plan.json"), "--from excludes --plan"),
         (("--prometheus-url", "http://x"), "--from excludes --plan and --prometheus-url"),
         (("--compare", "slo,slo"), "up to 6 different laws"),
-        (("--compare", "fixed"), "'fixed' is no law"),
-        (("--compare", "slo:1MB"), "'slo:1MB' is no law"),
+        (("--compare", "fixed"), "'fixed' is not a rate policy"),
+        (("--compare", "slo:1MB"), "'slo:1MB' is not a rate policy"),
         (("--compare", "fixed:fast"), "'fast' is not a rate"),
-        (("--compare", ""), "'' is no law"),
+        (("--compare", ""), "'' is not a rate policy"),
         (("--clients", "50"), "--clients: '50' is not a percentage"),
         (("--clients", "50%@2h,60%@1h"), "times must rise"),
         (("--clients", "50%,60%"), "times must rise"),

@@ -181,20 +181,20 @@ def test_a_prometheus_server_tells_what_was_usual_and_what_is_worse(host: Host) 
         begun = host.clock.elapsed
         ran = host.run("apply", "plan.json", "--yes", *words, "--prometheus-url", server.url)
         assert ran.code == 1
-        assert "ms of produce requests (p99): 900, usual 10, limit 15" in ran.stderr
+        assert "produce latency (p99): 900 ms, usual 10 ms, limit 15 ms" in ran.stderr
         assert host.cluster.topics["t"].configs == {}
         assert host.clock.elapsed - begun < 60
         queries = {request.words["query"] for request in server.got}
         assert len(queries) == 5
     away = host.run("watch", *words, "--prometheus-url", server.url)
-    assert (away.code, "nothing" in away.stderr) == (75, True)
+    assert (away.code, "no baseline" in away.stderr) == (75, True)
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--window", "1s", "--every", "5s"), "--window is shorter than two looks"),
-        (("--window", "20s", "--every", "5s", "--baseline", "10s"), "--baseline is shorter than --window"),
+        (("--window", "1s", "--every", "5s"), "--window must be at least twice --every"),
+        (("--window", "20s", "--every", "5s", "--baseline", "10s"), "--baseline must not be shorter than --window"),
         (("--window", "soon"), "--window"),
     ],
 )

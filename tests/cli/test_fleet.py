@@ -175,13 +175,13 @@ matching:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("kafkakit: cluster\nschema: 1\nclusters: []\n", "is no fleet file of schema 1"),
+        ("kafkakit: cluster\nschema: 1\nclusters: []\n", "is not a fleet file of schema 1"),
         ("kafkakit: fleet\nschema: 1\nclusters: [{name: a}]\n", "needs either a profile or bootstrap_servers"),
         ("kafkakit: fleet\nschema: 1\nclusters: [{name: a, profile: a, pasword: x}]\n", "unknown field `pasword`"),
         ("kafkakit: fleet\nschema: 1\nclusters: &a []\nmatching: *a\n", "aliases"),
         (
             "kafkakit: fleet\nschema: 1\nclusters: [{name: a, profile: a}, {name: a, profile: b}]\n",
-            "stands there twice",
+            "listed twice",
         ),
         ("kafkakit: [", "not valid YAML"),
     ],

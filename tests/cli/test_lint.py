@@ -206,7 +206,7 @@ def test_an_upgrade_is_reported_on_one_page(home: Home, name: str) -> None:
     assert lint(home, "server.properties", *words).code == 0
     page = (home.work / name).read_text()
     assert "Upgrade to Kafka 4.3" in page
-    for title in ("What breaks (2)", "What changes its default", "What to set first"):
+    for title in ("What breaks (2)", "Changed defaults", "What to set first"):
         assert title in page
     assert "log.segment.bytes" in page
     assert "zookeeper.connect" in page

@@ -187,7 +187,7 @@ def test_a_query_that_chooses_is_confirmed(desk: Desk) -> None:
         (("tag", "--topics", "test1", ":c"), "':c' is not a tag"),
         (("create", "new", "--target-tag", "tier=hot"), "'tier=hot' is not a tag"),
         (("tag", "--topics", "test1", "name:x"), "tag 'name' is a reserved tag"),
-        (("tag", "a:1"), "which topics or brokers is not given"),
+        (("tag", "a:1"), "no topics or brokers given"),
         (("tag", "--topics", "where nmae = x", "a:1"), "nothing here has nmae"),
         (("topics", "where bytes > 1GB"), "the registry does not know bytes"),
         (("topics", "where ("), "query, column 2: found the end"),
@@ -271,11 +271,11 @@ def test_apply_shows_makes_and_repeats_nothing(desk: Desk) -> None:
             "brokers: [{names: [1001], tags: {a: 1}}, {names: [1001], tags: {a: 2}}]",
             "rule 1 of brokers and rule 2 of brokers ask for different values of a of broker 1001",
         ),
-        ("topics: 1", "is no file of tags"),
+        ("topics: 1", "is not a tags file"),
         ("{}", "names neither topics nor brokers"),
         (
             "topics: [{names: [test1], tags: {a: 1}, typo: 2}]",
-            "is no file of tags: Object contains unknown",
+            "is not a tags file: Object contains unknown",
         ),
     ],
 )

@@ -100,11 +100,11 @@ def test_a_scan_without_findings_exits_0(desk: BombDesk, words: tuple[str, str])
         (("nosuch",), "topic nosuch does not exist"),
         (("or\x1b[2Jders",), "topic or\\x1b[2Jders does not exist"),
         (("orders", "--partition", "7"), "topic orders has no partition 7"),
-        (("orders", "--partition", "x"), "--partition: 'x' is no number or range"),
+        (("orders", "--partition", "x"), "--partition: 'x' is not a number or range"),
         (("orders", "--limit", "10b"), "--limit: '10b' is not a size"),
         (("orders", "--limit", "10"), "--limit: 10 is below 1000 bytes"),
         (("orders", "--from", "3", "--since", "-1h"), "name one start"),
-        (("orders", "--since", "soon"), "--since: 'soon' is no time"),
+        (("orders", "--since", "soon"), "--since: 'soon' is not a time"),
     ],
 )
 def test_what_cannot_be_scanned_is_a_usage_error(desk: BombDesk, words: tuple[str, ...], says: str) -> None:

@@ -116,9 +116,9 @@ def test_decode_tells_everything_the_payload_says(desk: Desk) -> None:
         "  100 .#xrr#####\n"
         "  # done  . pending  x rejected  r retrying  (one offset each)\n"
         "\n"
-        "  note: rejected-without-ledger: 1 rejected offset known to this\n"
-        "    commit alone: once the committed offset is past, no record shows\n"
-        "    that they were rejected\n"
+        "  note: rejected-without-ledger: 1 rejected offset known only to this\n"
+        "    commit: once the committed offset is past, no record shows that\n"
+        "    they were rejected\n"
         "    do: let the group keep a reject ledger or a dead letter lane\n"
         "        before it moves on\n"
     )

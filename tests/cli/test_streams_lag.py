@@ -88,7 +88,7 @@ def test_once_shows_a_line_for_each_group_and_topic(fleet: Fleet, home: Home) ->
     named, head, *lines = ran.stdout.splitlines()
     assert re.fullmatch(r"cluster \S+ \(profile a\)", named)
     assert head.split() == [
-        "GROUP", "TOPIC", "PARTITIONS", "STATUS", "LAG", "TIME-LAG", "SURELY-WITHIN", "SOURCE", "LIVE-LAG", "ETA",
+        "GROUP", "TOPIC", "PARTITIONS", "STATUS", "LAG", "TIME-LAG", "ERROR-BOUND", "MEASURED-FROM", "LIVE-LAG", "ETA",
         "AS-OF",
     ]  # fmt: skip
     assert {line.split()[0]: line.split()[4] for line in lines} == {"g": "6", "h": "0"}
@@ -243,7 +243,7 @@ def test_check_knows_every_status(fleet: Fleet, home: Home) -> None:
     assert home.run("streams", "lag", "check", "--crit-status", every).code == 1
     ran = home.run("streams", "lag", "check", "--crit-status", "late")
     assert ran.code == 2
-    assert "'late' is no status" in ran.stderr
+    assert "'late' is not a status" in ran.stderr
 
 
 def test_check_of_a_cluster_that_is_away_is_unknown(fleet: Fleet, home: Home) -> None:
@@ -366,10 +366,10 @@ def test_members_stand_beside_partitions_and_are_counted_for_groups(fleet: Fleet
     assert head.split()[:5] == ["GROUP", "TOPIC", "PARTITION", "CLIENT", "HOST"]
     assert re.split(r"  +", lines[0])[3:5] == ["reader", "/127.0.0.1"]
     assert re.split(r"  +", lines[1])[:5] == ["g", "payments", "0", "second", "/127.0.0.1"]
-    assert re.split(r"  +", lines[2])[3:5] == ["no owner", "-"]
+    assert re.split(r"  +", lines[2])[3:5] == ["no member", "-"]
     assert [re.split(r"  +", line)[3] for line in lines[3:5]] == ["?", "?"]
     assert "a: members of lost are not known: CoordinatorNotAvailableError" in ran.stdout
-    assert "a: members of s are not known: those of share groups are not listed" in ran.stdout
+    assert "a: members of s are not known: not listed for share groups" in ran.stdout
     assert groups.closed
     for level, at, cell in (("group", 1, "3 (1 idle)"), ("group-topic", 2, "1")):
         _, head, line = run_with(groups, home, "once", "--members", "g", "--by", level).stdout.splitlines()[:3]

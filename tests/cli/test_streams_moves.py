@@ -189,4 +189,4 @@ def test_bytes_need_sizes_and_capacities_rates(desk: Desk) -> None:
         ran = desk.run("balance", *options, "--dry-run")
         assert (ran.code, says in ran.stderr, "measuring" in ran.stderr) == (2, True, False), ran.stderr
     ran = desk.run("balance", "--capacity", "p=x", "--capacity", "q=2", "--by", "records", "--dry-run")
-    assert (ran.code, "'p=x' is no number of records a second" in ran.stderr) == (2, True)
+    assert (ran.code, "'p=x' is not a number of records a second" in ran.stderr) == (2, True)

@@ -303,7 +303,7 @@ def test_without_a_profile_or_a_configured_store_the_command_says_so(desk: Strea
     desk.home.write_config("bootstrap_server: fake:1\n", "profiles.d/bare.yaml")
     ran = desk.run("show", "orders", profile="bare")
     assert (ran.code, "there is no stream orders in control store file (this host only)" in ran.stderr) == (2, True)
-    assert "control_store of the profile" in ran.stderr
+    assert "this profile sets no control_store" in ran.stderr
     ran = desk.run("create", "orders", "--lanes", "live", "--yes", profile="bare")
     assert (ran.code, "no control_store is configured" in ran.stderr) == (0, True)
 

@@ -102,7 +102,7 @@ def test_throttle_the_moves_of_another_tool(five_brokers: SandboxCluster, tmp_pa
             assert "lowest possible time" in looked
             assert f"set by the pacer: broker 1002 {LEADER_RATE}=10000000" in overridden
             assert f"set by the pacer: broker 1001 {LEADER_RATE}=20000000" in overridden
-            assert "set by others, left alone: broker 1003" in overridden
+            assert "set by others, not changed: broker 1003" in overridden
             assert "override" not in stopped
             # They stay while the move runs.
             becomes(lambda: throttles(admin, "paced")["paced"][LEADER_LIST], "0:1001,0:1002")

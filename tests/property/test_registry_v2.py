@@ -19,7 +19,7 @@ from kafkakit.core.errors import InputError
 from kafkakit.core.rpc import RpcAnswer, RpcCall
 from kafkakit.registry.act.cluster import ClusterReader
 from kafkakit.registry.act.tag_store import TagStore
-from kafkakit.registry.act.v2 import Served
+from kafkakit.registry.act.v2 import Endpoints
 from kafkakit.registry.decide.access import read_jwt_rules
 from kafkakit.registry.decide.inventory import BrokerFacts, Change, Inventory, TopicFacts
 from kafkakit.registry.decide.tags import ANOTHER_PROGRAM, Kind, encode_tags
@@ -279,7 +279,7 @@ HEADERS = st.dictionaries(
 
 
 @pytest.fixture(scope="module")
-def answering() -> Iterator[tuple[Served, list[str], Callable[[Any], Any]]]:
+def answering() -> Iterator[tuple[Endpoints, list[str], Callable[[Any], Any]]]:
     loop = asyncio.new_event_loop()
     with tempfile.TemporaryDirectory() as folder:
         cluster, store = small_cluster(), FakeControlStore()

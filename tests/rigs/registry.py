@@ -18,7 +18,7 @@ from kafkakit.ports.stores import ControlStore
 from kafkakit.registry.act.cluster import ClusterReader, Writes
 from kafkakit.registry.act.service import RegistryServer, RegistryService, ServicePorts, SignedTokens
 from kafkakit.registry.act.tag_store import TagStore
-from kafkakit.registry.act.v2 import PartsV2, Served, serve_both
+from kafkakit.registry.act.v2 import Endpoints, PartsV2, serve_both
 from kafkakit.registry.decide.access import Access, Admission, Rates
 from kafkakit.registry.decide.inventory import Change, Inventory
 from kafkakit.registry.decide.requests import RPC_BY_NAME, SERVICE, OffsetsReply, Role
@@ -105,7 +105,7 @@ def served_on(
     max_age_s: float = 300,
     tokens: SignedTokens | None = None,
     **limits: Any,
-) -> tuple[Served, Inventory, list[str]]:
+) -> tuple[Endpoints, Inventory, list[str]]:
     """A service in both versions, its inventory and the lines that it will report; `limits` are of `PartsV2`."""
     clock, inventory, lines = SystemClock(), Inventory(), list[str]()
     tags, codec = TagStore(store, "registry"), registry_codec()

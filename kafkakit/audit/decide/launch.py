@@ -78,7 +78,7 @@ class SparkChoice:
             )
         if settings.get("spark.submit.deployMode", "client") != "client":
             raise UsageError(
-                "spark.submit.deployMode=cluster would run the driver where the run's folder is not",
+                "spark.submit.deployMode=cluster would run the driver on a host without the run's folder",
                 hint="run kafkakit on a host of the cluster, or use --backend k8s",
             )
         if self.properties_file is not None and self.backend in (Backend.CONNECT, Backend.K8S):
@@ -183,9 +183,11 @@ class Schedule:
             raise UsageError(f"{self.at!r:.40} is not a time of day", hint="write it like 03:30")
         for text in (self.name, self.namespace, self.secret or "a"):
             if not _NAME.fullmatch(text):
-                raise UsageError(f"{text!r:.80} is no name", hint="use small letters, digits and - between them")
+                raise UsageError(
+                    f"{text!r:.80} is not a valid name", hint="use small letters, digits and - between them"
+                )
         if self.image is not None and not _IMAGE.fullmatch(self.image):
-            raise UsageError(f"{self.image!r:.80} is no name of an image")
+            raise UsageError(f"{self.image!r:.80} is not an image name")
 
     @property
     def hour_and_minute(self) -> tuple[int, int]:

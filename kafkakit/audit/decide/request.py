@@ -88,7 +88,7 @@ def snapshot_date(request: AuditRequest, known: Collection[str], today: str) -> 
         try:
             wanted = date.fromisoformat(request.date).isoformat()
         except ValueError:
-            raise UsageError(f"--date {request.date!r:.40} is no date", hint="write it as 2026-11-20") from None
+            raise UsageError(f"--date {request.date!r:.40} is not a date", hint="write it as 2026-11-20") from None
         if wanted not in known and not request.segments:
             newest = f"the newest is {max(known)}" if known else "it has none"
             raise UsageError(f"{request.input} has no snapshot of {wanted}; {newest}", hint="kafkakit fleet collect")

@@ -324,7 +324,7 @@ def collect_repairs(findings: Iterable[AuditFinding], cluster: str | None = None
             continue
         resource, found = _resource(f), [_SETTING.fullmatch(line) for line in lines]
         if resource is None or not all(found):
-            left_out[f"{f.rule} at {f.where}: {' '.join(lines)} is no change of a topic, a broker or a cluster"] = None
+            left_out[f"{f.rule} at {f.where}: {' '.join(lines)} does not change a topic, a broker or a cluster"] = None
             continue
         settings = made.settings.setdefault(f.cluster, {}).setdefault(resource, {})
         for key, value in (match.groups() for match in found if match):

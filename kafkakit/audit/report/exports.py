@@ -46,14 +46,14 @@ PREFIX = "kafkakit_audit_"
 _COLUMNS = ("name", "labels", "value")
 HELP: Mapping[str, str] = {
     "findings": "Findings of a rule in a cluster.",
-    "cluster_findings": "Findings of a severity in a cluster; 0 where a job looked and found none.",
+    "cluster_findings": "Findings of a severity in a cluster; 0 if a job looked and found none.",
     "score": "Sum of the scores of a cluster's findings: their weight times what depends on each.",
     "new_findings": "Findings that the last run of an earlier date did not have.",
     "gone_findings": "Findings of that run that are gone.",
     "fact": "Single numbers of a job, such as the rows that it read.",
     "clusters": "Clusters that a job looked at.",
     "skipped": "What a job did not look at, in sentences of its result.",
-    "job_success": "1 where a job came to its end, 0 where it failed.",
+    "job_success": "1 for a job that finished, 0 for one that failed.",
     "job_seconds": "How long a job took.",
     "last_success_timestamp_seconds": "Time of the data of a job that came to its end.",
     "snapshot_timestamp_seconds": "Time of the data that the run looked at.",

@@ -73,7 +73,7 @@ def _news(view: RunView) -> list[Html | None]:
     return [
         _sentences("The runs differ", found.notes),
         _findings_section(f"New since {since}", found.new, MOST_NEW) or nothing,
-        _findings_section("Found where the run before did not look", found.unseen_before, MOST_OF_A_JOB),
+        _findings_section("New because the run before did not look there", found.unseen_before, MOST_OF_A_JOB),
         _findings_section("Gone", found.gone, MOST_OF_A_JOB),
     ]
 

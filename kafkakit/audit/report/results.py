@@ -147,7 +147,7 @@ def _lines(view: RunView, groups: list[tuple[str, tuple[AuditFinding, ...]]]) ->
     for failure in view.failed:
         yield f"FAILED: {printable(failure)}"
     titles = {"new": _since(view), "still": "still there", "found": "findings, worst first"}
-    titles["unseen-before"] = "found where the run before did not look"
+    titles["unseen-before"] = "new because the run before did not look there"
     for state, found in groups:
         if state == "new" and not found:
             yield from ("", f"{titles[state]}: nothing")
@@ -173,7 +173,7 @@ def _repairs(findings: Iterable[AuditFinding]) -> list[str]:
             hints.setdefault(f.rule, {})[f.hint] = None
     lines = [f"{rule}: {printable(hint)}" for rule, found in hints.items() for hint in list(found)[:SHOWN_SUBJECTS]]
     number = sum(1 for f in findings if f.repair)
-    return [*lines, f"{counted(number, 'finding')} with a change that can be applied: see audit fixes"] * bool(
+    return [*lines, f"{counted(number, 'finding')} can be fixed automatically: see kafkakit audit fixes"] * bool(
         lines or number
     )
 
@@ -199,7 +199,7 @@ def _diff_lines(comparison: Comparison) -> Iterator[str]:
     parts = [
         ("new", comparison.new),
         ("gone", comparison.gone),
-        ("found where the earlier run did not look", comparison.unseen_before),
+        ("new because the earlier run did not look there", comparison.unseen_before),
         ("not looked at again, so neither gone nor still there", comparison.unseen_after),
     ]
     for title, found in parts:

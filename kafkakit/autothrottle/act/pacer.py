@@ -79,7 +79,7 @@ from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.services import HostQueries, Patience, SampleQueries
 from kafkakit.ports.stores import ControlStore
 
-PATIENCE_S = 30.0
+OBSERVE_TIMEOUT_S = 30.0
 LEASE_PIECE_S = 1.0
 Measure = Callable[[], Observed]
 """Asks a metrics source; what could not be read is among `problems`."""
@@ -135,10 +135,12 @@ class Pacer:
 
     def __init__(self, cluster_id: str, ports: PacerPorts, lead: Lease | None, options: PacerOptions) -> None:
         self._cluster_id, self._ports, self._lead, self._options = cluster_id, ports, lead, options
-        self._clock: Clock = ports.clock if lead is None else HeldClock(ports.clock, lead, LEASE_PIECE_S, PATIENCE_S)
+        self._clock: Clock = (
+            ports.clock if lead is None else HeldClock(ports.clock, lead, LEASE_PIECE_S, OBSERVE_TIMEOUT_S)
+        )
         self._state_path = state_path(cluster_id)
         self._notes = Notes()
-        retrier = Retrier(self._clock, self._notes, PATIENCE_S)
+        retrier = Retrier(self._clock, self._notes, OBSERVE_TIMEOUT_S)
         self._reader = ClusterReader(ports.admin, self._clock, retrier)
         self._moves = MoveLooks(ports.admin, self._clock, self._reader, options.sample_s)
         self._writes = 0
@@ -305,10 +307,14 @@ class Pacer:
         """The journal and the throttles, guarded by the cluster's lease and by the lead."""
         self._writes = 0
         self._guard()
-        clock = access.clock if self._lead is None else HeldClock(access.clock, self._lead, LEASE_PIECE_S, PATIENCE_S)
+        clock = (
+            access.clock
+            if self._lead is None
+            else HeldClock(access.clock, self._lead, LEASE_PIECE_S, OBSERVE_TIMEOUT_S)
+        )
         admin = GuardedAdmin(access.admin, self._count)
         journal = open_journal(self._ports.store, clock, self._cluster_id)
-        return journal, Throttles(admin, clock, journal, self._notes, Retrier(clock, self._notes, PATIENCE_S))
+        return journal, Throttles(admin, clock, journal, self._notes, Retrier(clock, self._notes, OBSERVE_TIMEOUT_S))
 
     def _guard(self) -> None:
         if self._lead is not None:

@@ -133,7 +133,7 @@ class PacerService:
             tick = self._pacer.tick()
             self._known = tick.overrides
         except LeaseLostError as lost:
-            self._report(f"stops: {lost.message}")
+            self._report(f"stopping: {lost.message}")
             self._due_s = 0.0
         except KafkakitError as error:
             self.failure = error.message
@@ -151,13 +151,13 @@ class PacerService:
                 return True
             is_ours = self._lead.attempt(LEAD_TTL_S)
         except KafkakitError as error:
-            self._tell_waiting(f"does not lead: {error.message}")
+            self._tell_waiting(f"not the leader: {error.message}")
             return False
         if is_ours:
             self._is_waiting, self._due_s = False, 0.0
-            self._report("leads from now on")
+            self._report("became leader")
         else:
-            self._tell_waiting("waits: another instance leads")
+            self._tell_waiting("waiting: another instance is the leader")
         return is_ours
 
     def _tell_waiting(self, line: str) -> None:
@@ -193,11 +193,11 @@ def run_service(
     except KeyboardInterrupt as stop:
         notify("STOPPING=1")
         if not (remove_on_exit and service.is_leader):
-            raise ServiceStoppedError(stop, "throttles of moves that run stay set") from None
+            raise ServiceStoppedError(stop, "throttles of running moves stay set") from None
         for line in (owed := pacer.remove_all()):
             service.say(line)
-        left = "all but the above" if owed else "all"
-        raise ServiceStoppedError(stop, f"{left} throttles of the pacer are removed") from None
+        left = "all others" if owed else "all"
+        raise ServiceStoppedError(stop, f"{left} of the pacer's throttles are removed") from None
     finally:
         lead.release()
 

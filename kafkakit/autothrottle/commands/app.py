@@ -74,10 +74,10 @@ def serve(
     moves or overrides.
 
     Of several instances one leads and the others wait; one that ends or falls silent is replaced within 15 s, and
-    writes nothing after it lost the lead. The HTTP API has kafka-kit's routes (/throttle, /throttle/ID,
-    /throttle/remove), and /healthz and /metrics. SIGTERM ends it with exit 143: throttles of moves that run stay,
-    and the next instance, or `once`, takes them over and removes them when the moves have ended. Lines go to stderr,
-    with -o json as one JSON object each, that of a tick with all its rates and reasons.
+    writes nothing after it lost the leadership. The HTTP API has kafka-kit's routes (/throttle, /throttle/ID,
+    /throttle/remove), and /healthz and /metrics. SIGTERM ends it with exit 143: throttles of moves that run stay, and
+    the next instance, or `once`, takes them over and removes them when the moves have ended. Lines go to stderr, with
+    -o json as one JSON object each; a tick's object has all its rates and reasons.
 
     kafka-kit's flags and its AUTOTHROTTLE_ variables are taken; docs/autothrottle.md tells what they mean here.
 
@@ -196,10 +196,11 @@ def set_override(
         bool, typer.Option("--autoremove", help="Remove the override once the moves have ended.")
     ] = False,
 ) -> int:
-    """Set a rate by hand, for all brokers or for one; it goes before what the law decides.
+    """Set a rate by hand, for all brokers or for one; it overrides the automatic rate.
 
-    A pacer that runs takes it up within about 5 s, `once` at its next run. A broker's own override goes before the one
-    for all. It replaces an earlier override as a whole. On a broker without moves it limits the copies that catch up.
+    A running pacer picks it up within about 5 s, `once` at its next run. A broker's own override takes precedence over
+    the one for all. It replaces an earlier override as a whole. On a broker without moves it limits replicas that are
+    catching up.
 
     Examples:
 
@@ -231,7 +232,7 @@ def remove_override(
         bool, typer.Option("--all-brokers", help="Remove the overrides of all single brokers.")
     ] = False,
 ) -> int:
-    """Remove the override for all brokers, or that of one broker; the law decides again.
+    """Remove the override for all brokers, or the override for one broker; the automatic rate applies again.
 
     Examples:
 
@@ -279,7 +280,7 @@ class SimulatedMoves:
         metavar="PERCENT[@TIME],...",
         help="Client traffic as a share of what it is, from these times on: 100%,150%@2h,60%@6h.",
     )
-    max_time: str = option("3d", "--max-time", metavar="DURATION", help="Simulate no longer than this.")
+    max_time: str = option("3d", "--max-time", metavar="DURATION", help="Stop the simulation after this much time.")
 
     def read(
         self, cli: CliContext, session: ClusterSession, law: LawChoice, traffic: TrafficChoice
@@ -367,11 +368,11 @@ class ComparedLaws:
 def simulate(
     ctx: typer.Context, moves: SimulatedMoves, law: LawChoice, compared: ComparedLaws, traffic: TrafficChoice
 ) -> int:
-    """Play a law against moves beside client traffic, on simulated brokers: how long they take, and when clients wait.
+    """Simulate a throttling policy against client traffic: how long moves take, and when clients wait.
 
-    Changes nothing. The moves are those that run now, with the client traffic of now, or those of a file or a plan.
-    Brokers apply throttles like real ones, with their bursts and stalls. Clients wait while their bytes are held up
-    for more than 250 ms. Overrides and throttles of others do not count.
+    Changes nothing. It takes the moves and client traffic of the cluster now, or the moves of a file or a plan. Brokers
+    apply throttles like real ones, with their bursts and stalls. Clients wait while their bytes are held up for more
+    than 250 ms. Overrides and other tools' throttles do not count.
 
     Examples:
 
@@ -399,7 +400,7 @@ def simulate(
 @with_option_groups
 def print_unit(
     ctx: typer.Context,
-    runner: Annotated[Runner, typer.Option("--format", help="What runs the pacer.")],
+    runner: Annotated[Runner, typer.Option("--format", help="Scheduler that runs the pacer.")],
     law: LawChoice,
     metrics: MetricsChoice,
     capacities: CapacityChoice,
@@ -473,7 +474,7 @@ def _chosen(law: LawChoice, word: str) -> LawChoice:
 
     name, colon, rate = word.partition(":")
     if name not in tuple(LawName) or (name == LawName.FIXED) != bool(rate) or bool(colon) != bool(rate):
-        raise UsageError(f"--compare: {word!r:.60} is no law", hint="write slo, headroom or fixed:40MB")
+        raise UsageError(f"--compare: {word!r:.60} is not a rate policy", hint="write slo, headroom or fixed:40MB")
     return replace(law, law=LawName(name), rate=rate or None)
 
 
@@ -497,11 +498,11 @@ def once(
 ) -> int:
     """Look at the moves once, set or change their throttles, or remove them when the moves have ended.
 
-    For a timer: it prints nothing where nothing changed. Only moves that another tool began are throttled here, by
-    exact replica lists and rates that stand in a journal in the control store, so that the next run of any host takes
-    them over and removes them. A run of kafkakit that changes the cluster gets the rates as a control request instead.
-    Throttles that others set are named and left as they are, without --take-over. Exits with 75 while another pacer of
-    the cluster works, and with 1 when throttles could not be removed.
+    For a timer: it prints nothing if nothing changed. Only moves that another tool began are throttled here, by exact
+    replica lists and rates that stand in a journal in the control store, so that the next run of any host takes them
+    over and removes them. A run of kafkakit that changes the cluster gets the rates as a control request instead.
+    Without --take-over, throttles that others set are named and not changed. Exits with 75 while another pacer of the
+    cluster works, and with 1 when throttles could not be removed.
 
     Examples:
 
@@ -529,7 +530,7 @@ def explain(
     place: OverridePlace,
     take_over: TakeOver = False,
 ) -> int:
-    """Show which rates the law would set now, and which limit each of them comes from; change nothing.
+    """Show which rates would be set now, and which limit each comes from; change nothing.
 
     Examples:
 
@@ -557,7 +558,7 @@ def show(
         bool, typer.Option("--all", help="Name every throttle of others, not only the first ones.")
     ] = False,
 ) -> int:
-    """Show what is set now and by which process: throttles of the pacer, those of others, overrides, the last tick.
+    """Show what is set now and by which process: the pacer's throttles, other throttles, overrides, the last tick.
 
     Examples:
 

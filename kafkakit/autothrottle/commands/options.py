@@ -302,7 +302,7 @@ class LawChoice:
     law: LawName | None = option(
         None,
         "--law",
-        help="The law of rates; when not given: fixed with --rate, headroom (kafka-kit's) with flags that only "
+        help="The rate policy; if not given: fixed with --rate, headroom (kafka-kit's) with flags that only "
         "kafka-kit's command lines have, such as --max-tx-rate or --cap-map, else slo.",
     )
     rate: str | None = option(None, "--rate", metavar="RATE", help="fixed: the rate for each broker.")
@@ -315,7 +315,7 @@ class LawChoice:
     )
     capacity: str | None = option(None, "--capacity", metavar="RATE", help="A broker's network in each direction.")
     broker_capacity: list[str] | None = option(
-        None, "--broker-capacity", metavar="ID:RATE", help="That of one broker. Repeatable."
+        None, "--broker-capacity", metavar="ID:RATE", help="Capacity of one broker. Repeatable."
     )
     client_rate: str | None = option(
         None, "--client-rate", metavar="RATE", help="slo: what clients may take, without metrics."
@@ -587,7 +587,7 @@ FRESH_MS = 45_000
 
 def _label(text: str, flag: str) -> str:
     if not text.isascii() or not text.isidentifier():
-        raise UsageError(f"{flag} {text!r:.60} is no name of a label")
+        raise UsageError(f"{flag} {text!r:.60} is not a valid label name")
     return text
 
 
@@ -598,7 +598,7 @@ class EventChoice:
     dd_events: bool | None = option(
         None,
         "--dd-events/--no-dd-events",
-        help="Send events to Datadog for what changed, as kafka-kit does; usual where traffic is from there.",
+        help="Send events to Datadog for what changed, as kafka-kit does; the default if traffic comes from Datadog.",
     )
     dd_event_tags: str = option(
         "", envvar="AUTOTHROTTLE_DD_EVENT_TAGS", metavar="TAG,...", help="More tags of these events."
@@ -680,5 +680,5 @@ class ServiceChoice:
         False, "--no-token", help="Let any process of this host change overrides, as kafka-kit does."
     )
     remove_on_exit: bool = option(
-        False, "--remove-on-exit", help="Remove the pacer's throttles at SIGTERM, while moves run, too."
+        False, "--remove-on-exit", help="Remove the pacer's throttles at SIGTERM even while moves run."
     )

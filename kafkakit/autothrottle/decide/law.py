@@ -341,7 +341,7 @@ def unit_faults(observed: Observed, memory: Memory, capacity_of: Callable[[Load]
         return UnitFaults(reasons=reasons, short_since_ms=since_ms, doubted=frozenset(short))
     (side, load), *_ = short.items()
     copied = _format_measured_rate(load.copied)
-    text = f"{_format_measured_rate(load.total)} of traffic, copies of moves alone take {copied}"
+    text = f"{_format_measured_rate(load.total)} of traffic, but copies of moves take {copied}"
     others = {s: f"broker {side[0]} {side[1]} has {text}" for s in loads if s != side}
     return UnitFaults(reasons={side: text, **others, **reasons}, short_since_ms=_CERTAIN)
 
@@ -417,7 +417,7 @@ def read_cap_map(text: str) -> Capacities:
     found = decode_json(text.encode("utf-8", "surrogatepass"), dict[str, float], "--cap-map")
     for name, rate in found.items():
         if not math.isfinite(rate) or not 0 < rate <= _MAX_MB:
-            raise InputError("--cap-map", f"{name[:40]!r}: {rate:g} MB/s is no capacity")
+            raise InputError("--cap-map", f"{name[:40]!r}: {rate:g} MB/s is not a valid capacity")
     return Capacities(of_type={name: rate * MB for name, rate in found.items()})
 
 
@@ -433,7 +433,7 @@ def read_capacity_file(data: bytes, source: str) -> Capacities:
         found[section] = {}
         for name, at, child in yaml_items(node, source, section):
             if section == "brokers" and not _is_broker(name):
-                raise InputError(f"{source}:{at}", f"{name[:60]!r} is no broker's id")
+                raise InputError(f"{source}:{at}", f"{name[:60]!r} is not a broker ID")
             found[section][name] = _parse_capacity_rate(yaml_scalar(child, source, name), f"{source}:{at}")
     if not any(found.values()):
         raise InputError(source, "states no capacities", hint=f"keys: {', '.join(_KEYS)}")

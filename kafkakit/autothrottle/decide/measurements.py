@@ -403,7 +403,7 @@ def measured_by_host(
             labels = {"broker": str(found.broker), "type": found.instance_type}
             other = kept[name].get(found.broker)
             if other is not None:
-                faults[f"two hosts are broker {found.broker}, the later one counts"] |= {host, other[0]}
+                faults[f"two hosts are broker {found.broker}, the later one is used"] |= {host, other[0]}
             if other is None or (other[1].time, other[0]) < (end, host):
                 kept[name][found.broker] = host, Sample(labels, sample.value, end)
     told = {name: tuple(s for _, s in by_broker.values()) for name, by_broker in kept.items()}

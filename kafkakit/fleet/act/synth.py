@@ -137,7 +137,7 @@ class SynthPlaces:
 def make_fleet(request: SynthRequest, output: SynthOutput, places: SynthPlaces) -> Report:
     """Write what is asked for, and what is wrong where to `truth.json` in each folder."""
     if places.to is None and places.segments is None:
-        raise UsageError("no place is given to write to", hint="give --to DIR, --segments DIR, or both")
+        raise UsageError("no destination is given", hint="give --to DIR, --segments DIR, or both")
     found: dict[str, int] = {}
     if places.to is not None:
         of_tables = {n: c for n, c in request.defects.items() if n not in FILE_DEFECTS}

@@ -67,11 +67,11 @@ def read_fleet(data: bytes, source: str) -> tuple[FleetCluster, ...]:
     except msgspec.ValidationError as error:
         raise InputError(source, str(error), hint="docs/fleet.md describes the file") from None
     if found.kafkakit != "fleet" or found.schema != 1:
-        raise InputError(source, "is no fleet file of schema 1", hint="it begins with kafkakit: fleet and schema: 1")
+        raise InputError(source, "is not a fleet file of schema 1", hint="it begins with kafkakit: fleet and schema: 1")
     names = [cluster.name for cluster in found.clusters]
     for cluster in found.clusters:
         if not cluster.name or names.count(cluster.name) > 1:
-            raise InputError(source, f"the cluster name {cluster.name!r:.80} is empty or stands there twice")
+            raise InputError(source, f"the cluster name {cluster.name!r:.80} is empty or listed twice")
         if (cluster.profile is None) == (cluster.bootstrap_servers is None):
             raise InputError(source, f"cluster {cluster.name} needs either a profile or bootstrap_servers")
     return tuple(_completed(cluster, found.matching) for cluster in found.clusters)

@@ -414,8 +414,8 @@ _VALUE = re.compile(rf"(?:{_STRING}|({_NUMBER}|true|false|null)(?![\w.])|([\[{{]
 
 _NO_VALUE = {
     "": "a value is missing",
-    '"': "a text without end, or with a line break, a control character or a wrong escape in it",
-    "'": "texts stand in double quotes",
+    '"': "an unterminated string, or one with a line break, a control character or a wrong escape",
+    "'": "strings must be in double quotes",
     "]": "a value is missing before the bracket",
     "}": "a value is missing before the brace",
 }
@@ -452,7 +452,7 @@ class _Scanner:
             while done is not None:
                 if not self._stack:
                     if at < len(self.text):
-                        self._stop("something stands after the end of the document", at)
+                        self._stop("unexpected text after the end of the document", at)
                     return done
                 at, done = self._after_value(at, done)
 
@@ -460,7 +460,7 @@ class _Scanner:
         """Read the value that begins here: the offset behind it and the value, None when a container was opened."""
         found = _VALUE.match(self.text, at)
         if found is None:
-            self._stop(_NO_VALUE.get(self.text[at : at + 1], "this is no JSON value"), at)
+            self._stop(_NO_VALUE.get(self.text[at : at + 1], "this is not a JSON value"), at)
         self._values += 1
         if self._values > MAX_VALUES:
             self._stop(f"more than {MAX_VALUES:,} values", at)

@@ -108,7 +108,7 @@ def kind_named(name: str) -> Kind:
     """The kind of a name; `UsageError` for one that does not exist."""
     found = KINDS.get(name)
     if found is None:
-        raise UsageError(f"no kind of file is called {name!r:.60}", hint=f"kinds: {', '.join(sorted(KINDS))}")
+        raise UsageError(f"unknown kind of file: {name!r:.60}", hint=f"kinds: {', '.join(sorted(KINDS))}")
     return found
 
 
@@ -159,7 +159,7 @@ def _problems(document: Document, is_concern: bool) -> tuple[FileProblem, ...]:
 def _unknown(document: Document) -> FileProblem:
     return FileProblem(
         rule=UNKNOWN_KIND,
-        message="the file is of no kind that lint knows, so nothing of it was checked",
+        message="lint does not know this kind of file, so it was not checked",
         place=Place(document.path, 1),
     )
 
@@ -232,7 +232,7 @@ def _refused(text: str, form: str) -> Problem | None:
     """Why a text is not read at all."""
     zero = text.find("\x00")
     if zero >= 0:
-        return Problem(UNPARSABLE, "a zero byte: this is no text file", zero)
+        return Problem(UNPARSABLE, "a zero byte: this is not a text file", zero)
     conflict = text.find("<<<<<<< ")
     if conflict >= 0 and text[conflict - 1 : conflict] in ("", "\n") and "\n>>>>>>> " in text:
         return Problem(UNPARSABLE, "a merge conflict is not resolved: nothing of the file was checked", conflict)

@@ -193,7 +193,7 @@ class RegistryService:
             return error
         if isinstance(error, KafkakitError):
             return RpcError(code_of(error), error.message)
-        self._ports.report(f"a defect of this program: {type(error).__name__}: {error}")
+        self._ports.report(f"this is a bug in kafkakit: {type(error).__name__}: {error}")
         return RpcError(RpcCode.INTERNAL, "internal error")
 
     def _parse_http(self, rpc: Rpc, in_path: Mapping[str, str], call: RpcCall) -> AnyRequest:

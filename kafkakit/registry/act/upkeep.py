@@ -201,7 +201,7 @@ def migrate(source: TagStore, target: TagStore, bar: ProgressBar, *, merge: bool
         raise RefusedError(
             f"the target has other tags already: {', '.join(plan.others[:3])}"
             + (f" and {len(plan.others) - 3} more" if len(plan.others) > 3 else ""),
-            hint="--merge puts the source's tags over them and keeps the rest",
+            hint="--merge overrides them with the source's tags and keeps the rest",
         )
     if dry_run:
         histories = _copy_histories(source, target, dry_run=True)

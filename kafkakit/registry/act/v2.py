@@ -441,7 +441,7 @@ async def _messages(batches: Batches, encode: Callable[[AnyV2Reply], bytes]) -> 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Served:
+class Endpoints:
     """What is listened for."""
 
     first: RegistryService
@@ -464,7 +464,7 @@ class PartsV2:
     heartbeat_s: float = HEARTBEAT_S
 
 
-def serve_both(first: RegistryService, parts: PartsV2) -> Served:
+def serve_both(first: RegistryService, parts: PartsV2) -> Endpoints:
     """Version 2 beside version 1, and health checks of both."""
     inventory = parts.inventory
     reads = ReadsV2(inventory, EventLog(secrets.token_hex(4), most=parts.most_events))
@@ -484,7 +484,7 @@ def serve_both(first: RegistryService, parts: PartsV2) -> Served:
     health = Health(parts.health_codec, lambda: first.is_fresh)
     first.at_new_callers.append(watches.renew)
     first.at_stop += [watches.close, notices.stop, health.close]
-    return Served(
+    return Endpoints(
         first=first,
         http=second.http,
         grpc_services=(

@@ -47,11 +47,11 @@ def topics(
         str | None,
         typer.Argument(
             **TOPIC_CHOICE,
-            help="Topics, such as 'where team = pay'; all without it.",
+            help="Topics, such as 'where team = pay'; all if not given.",
             show_default=False,
         ),
     ] = None,
-    with_replicas: Annotated[bool, typer.Option("--with-replicas", help="Data has the replica lists, too.")] = False,
+    with_replicas: Annotated[bool, typer.Option("--with-replicas", help="Include the replica lists.")] = False,
 ) -> int:
     """List topics with their tags.
 
@@ -79,7 +79,7 @@ def brokers(
         str | None,
         typer.Argument(
             **BROKER_CHOICE,
-            help="Brokers, such as 'where rack = a'; all without it.",
+            help="Brokers, such as 'where rack = a'; all if not given.",
             show_default=False,
         ),
     ] = None,
@@ -151,7 +151,7 @@ def unmapped(
     registry: RegistryPlace,
     exclude: Annotated[
         list[str] | None,
-        typer.Option("--exclude", **TOPIC_NAME, help="A topic that does not count. Repeatable."),
+        typer.Option("--exclude", **TOPIC_NAME, help="A topic to ignore. Repeatable."),
     ] = None,
 ) -> int:
     """List the live brokers that hold no replica.
@@ -180,10 +180,10 @@ def translate_offsets(
         str, typer.Option("--alias", metavar="NAME", help="MirrorMaker 2's alias of the upstream cluster.")
     ] = "source",
 ) -> int:
-    """Show which offsets here stand for those of a group upstream, from MirrorMaker 2's checkpoints.
+    """Translate a group's offsets from the upstream cluster to this one, by MirrorMaker 2's checkpoints.
 
     MirrorMaker translates down to the last offset sync. local_end_offset is how far up the true offset may be, and
-    may_repeat how many records are read twice at most, where its syncs are kept on this cluster, or with --upstream.
+    may_repeat how many records are read twice at most; both need its offset syncs on this cluster, or --upstream.
 
     Examples:
 
@@ -202,10 +202,10 @@ def translate_offsets(
 
 @with_option_groups
 def tag(ctx: typer.Context, tags: TagTexts, objects: ObjectChoice, registry: RegistryPlace, consent: Consent) -> int:
-    """Set tags of topics and brokers beside those that they have.
+    """Add tags to topics and brokers; their other tags stay.
 
-    Where objects are chosen by a query, the changes are shown and confirmed first. A broker that is down can be named
-    by its id where it has replicas or tags; queries match live ones.
+    If objects are chosen by a query, the changes are shown and confirmed first. A broker that is down can be named by
+    its id if it has replicas or tags; queries match live brokers.
 
     Examples:
 
@@ -225,7 +225,7 @@ def tag(ctx: typer.Context, tags: TagTexts, objects: ObjectChoice, registry: Reg
 def untag(ctx: typer.Context, keys: TagKeys, objects: ObjectChoice, registry: RegistryPlace, consent: Consent) -> int:
     """Delete tags of topics and brokers by key.
 
-    Where objects are chosen by a query, the changes are shown and confirmed first.
+    If objects are chosen by a query, the changes are shown and confirmed first.
 
     Examples:
 
@@ -245,7 +245,7 @@ Prune = Annotated[
     typer.Option(
         "--prune",
         metavar="PREFIX",
-        help="Also delete the tags whose key begins with this and that no rule asks for. Repeatable.",
+        help="Also delete tags whose key begins with this and that no rule asks for. Repeatable.",
     ),
 ]
 
@@ -254,7 +254,7 @@ Prune = Annotated[
 def apply(
     ctx: typer.Context,
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="The tags that are wanted, YAML; `-` is stdin.", show_default=False)
+        Path, typer.Argument(metavar="FILE", help="YAML file with the wanted tags; `-` is stdin.", show_default=False)
     ],
     registry: RegistryPlace,
     consent: Consent,
@@ -290,7 +290,7 @@ def import_labels(
         Path,
         typer.Argument(
             metavar="FILE",
-            help="What kubectl get pods,nodes -o json or -o yaml prints; `-` is stdin.",
+            help="Output of kubectl get pods,nodes -o json or -o yaml; `-` is stdin.",
             show_default=False,
         ),
     ],
@@ -314,9 +314,9 @@ def import_labels(
     ] = False,
     prune: Prune = None,
 ) -> int:
-    """Make tags of brokers from the labels of Kubernetes' pods and nodes.
+    """Turn labels of Kubernetes pods and nodes into broker tags.
 
-    Prints a file for registry apply, or applies it. Labels of a pod go before those of its node.
+    Prints a file for registry apply, or applies it. A pod's labels override its node's labels.
 
     Examples:
 
@@ -401,11 +401,11 @@ def history(
         int | None, typer.Option("--broker", min=0, **BROKER_ID, help="Only this broker.", show_default=False)
     ] = None,
     since: Annotated[str, typer.Option("--since", metavar="DURATION", help="How far back.")] = "90d",
-    limit: Annotated[int, typer.Option("--limit", min=1, max=100_000, help="At most so many changes.")] = 100,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=100_000, help="Show at most this many changes.")] = 100,
 ) -> int:
-    """Show who changed which tags, the newest change first; of topics and brokers that are gone, too.
+    """Show who changed which tags, newest first, including topics and brokers that are gone.
 
-    A change by another program, such as kafka-kit's registry, is named as such.
+    A change by another program, such as kafka-kit's registry, is marked as such.
 
     Examples:
 
@@ -441,13 +441,13 @@ def cleanup(
     choice: CleanupChoice,
     dry_run: DryRun = False,
     force: Annotated[
-        bool, typer.Option("--force", help="However many of the tagged topics or brokers are gone.")
+        bool, typer.Option("--force", help="Clean up no matter how many tagged topics or brokers are gone.")
     ] = False,
 ) -> int:
-    """Mark the tags of topics and brokers that do not exist any more, and delete those marked long ago.
+    """Mark the tags of topics and brokers that no longer exist, and delete tags that were marked long ago.
 
-    registry serve does the same each 20 minutes. The marks are kafka-kit's, whose program may run beside this one.
-    What was deleted stays in the history.
+    registry serve does the same every 20 minutes. The marks are kafka-kit's, whose program may run beside this one.
+    Deleted tags stay in the history.
 
     Examples:
 
@@ -490,16 +490,20 @@ class MigrationChoice:
 
     source: Annotated[
         TagStoreName,
-        typer.Option("--from", help="Where tags are: kafka-kit's znodes, Kafka, files of this host, the profile's."),
+        typer.Option(
+            "--from", help="Store to copy from: kafka-kit's znodes, Kafka, files of this host, the profile's."
+        ),
     ]
-    target: Annotated[TagStoreName, typer.Option("--to", help="Where they are copied to.")]
+    target: Annotated[TagStoreName, typer.Option("--to", help="Store to copy to.")]
     zk_addr: str | None = option(
-        None, envvar="REGISTRY_ZK_ADDR", metavar="HOST:PORT,...", help="ZooKeeper, for its znodes."
+        None, envvar="REGISTRY_ZK_ADDR", metavar="HOST:PORT,...", help="ZooKeeper address, for its znodes."
     )
     zk_tags_prefix: str = option(
         "registry", envvar="REGISTRY_ZK_TAGS_PREFIX", help="The znode above tags in ZooKeeper."
     )
-    merge: bool = option(False, "--merge", help="Into a store that has other tags: the source's go over them.")
+    merge: bool = option(
+        False, "--merge", help="Allow a target that has tags: the source's tags override them, the rest stay."
+    )
 
     def apply(self, cli: CliContext) -> None:
         """Make it the ZooKeeper of the invocation; raises `UsageError`."""

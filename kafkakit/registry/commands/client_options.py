@@ -85,20 +85,28 @@ class RegistryPlace:
         "--server",
         envvar="REGISTRY_SERVER",
         metavar="URL",
-        help="Use this registry, kafka-kit's too, such as https://registry:8080; without it the profile's cluster "
-        "and its store of tags are used directly.",
+        help="Use this registry (kafka-kit's also works), such as https://registry:8080; without it the profile's "
+        "cluster and its store of tags are used directly.",
     )
     client_token_file: Path | None = option(
         None, "--token-file", envvar="REGISTRY_CLIENT_TOKEN_FILE", metavar="FILE", help="With --server: a bearer token."
     )
     client_ca_file: Path | None = option(
-        None, "--ca-file", envvar="REGISTRY_CLIENT_CA_FILE", metavar="FILE", help="With --server: its authorities, PEM."
+        None, "--ca-file", envvar="REGISTRY_CLIENT_CA_FILE", metavar="FILE", help="With --server: CA certificates, PEM."
     )
     client_cert_file: Path | None = option(
-        None, "--cert-file", envvar="REGISTRY_CLIENT_CERT_FILE", metavar="FILE", help="With --server: our certificate."
+        None,
+        "--cert-file",
+        envvar="REGISTRY_CLIENT_CERT_FILE",
+        metavar="FILE",
+        help="With --server: client certificate, PEM.",
     )
     client_key_file: Path | None = option(
-        None, "--key-file", envvar="REGISTRY_CLIENT_KEY_FILE", metavar="FILE", help="With --server: our private key."
+        None,
+        "--key-file",
+        envvar="REGISTRY_CLIENT_KEY_FILE",
+        metavar="FILE",
+        help="With --server: client private key, PEM.",
     )
     place: TagPlace
 
@@ -139,7 +147,7 @@ class SyncPlace:
         None,
         "--upstream",
         metavar="PROFILE",
-        help="Read offset syncs from the cluster of this profile, where MirrorMaker 2 keeps them unless "
+        help="Read offset syncs from the cluster of this profile; MirrorMaker 2 keeps them there unless "
         "offset-syncs.topic.location is target.",
     )
     local_alias: str | None = option(
@@ -209,7 +217,7 @@ class ObjectChoice:
         from kafkakit.registry.decide.tags import Kind as Kinds
 
         if not self.topics and not self.brokers:
-            raise UsageError("which topics or brokers is not given", hint="pass --topics or --brokers")
+            raise UsageError("no topics or brokers given", hint="pass --topics or --brokers")
         found: list[TagChange] = []
         down: dict[int, BrokerEntry] = {}
         if self.topics:
@@ -294,8 +302,8 @@ class NewTopicOptions:
     """What a new topic is, and which brokers may hold it."""
 
     partitions: int = option(1, "--partitions", min=1, help="Number of partitions.")
-    replication: int = option(3, "--replication", min=1, help="Copies of each partition.")
-    configs: list[str] | None = option(None, "--topic-config", metavar="KEY=VALUE", help="A setting. Repeatable.")
+    replication: int = option(3, "--replication", min=1, help="Replicas of each partition.")
+    configs: list[str] | None = option(None, "--topic-config", metavar="KEY=VALUE", help="A topic setting. Repeatable.")
     tags: list[str] | None = option(
         None, "--tag", metavar="KEY:VALUE", help="A tag. Repeatable.", autocompletion=complete_tags
     )
@@ -316,7 +324,7 @@ class NewTopicOptions:
         require_tag_texts((*(self.tags or ()), *(self.target_tags or ())))
         ids = [text.strip() for text in (self.target_brokers or "").split(",") if text.strip()]
         if not all(text.isascii() and text.isdigit() and len(text) <= 10 for text in ids):
-            raise UsageError(f"--target-brokers {self.target_brokers!r:.100} is no list of ids")
+            raise UsageError(f"--target-brokers {self.target_brokers!r:.100} is not a list of ids")
         configs = dict(text.partition("=")[::2] for text in self.configs or ())
         if any("=" not in text for text in self.configs or ()):
             raise UsageError("--topic-config must be KEY=VALUE")

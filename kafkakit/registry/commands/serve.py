@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from kafkakit.registry.act.service import CallerFile, RegistryService, SignedTokens
     from kafkakit.registry.act.tag_store import TagStore
     from kafkakit.registry.act.upkeep import CleanupPorts, PeriodicCleanup
-    from kafkakit.registry.act.v2 import Served
+    from kafkakit.registry.act.v2 import Endpoints
     from kafkakit.registry.decide.access import Access, Caller, JwtRules, Rates
     from kafkakit.registry.decide.inventory import Inventory
     from kafkakit.registry.decide.tags import CleanupRules
@@ -46,7 +46,7 @@ PASSWORD_VARIABLE = "REGISTRY_KAFKA_SASL_PASSWORD"
 def no_password(value: str | None) -> None:
     """Refuse a secret on the command line, where every user of the host can read it."""
     if value is not None:
-        raise UsageError("passwords are not taken from the command line", hint=f"set {PASSWORD_VARIABLE}")
+        raise UsageError("passwords are not accepted on the command line", hint=f"set {PASSWORD_VARIABLE}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,10 +57,10 @@ class KafkaChoice:
         None, envvar="REGISTRY_BOOTSTRAP_SERVERS", metavar="HOST:PORT,...", help="Kafka."
     )
     kafka_security_protocol: str | None = option(
-        None, envvar="REGISTRY_KAFKA_SECURITY_PROTOCOL", help="PLAINTEXT, SSL, SASL_SSL, ..."
+        None, envvar="REGISTRY_KAFKA_SECURITY_PROTOCOL", help="Security protocol: PLAINTEXT, SSL, SASL_SSL, ..."
     )
     kafka_ssl_ca_location: str | None = option(
-        None, envvar="REGISTRY_KAFKA_SSL_CA_LOCATION", metavar="FILE", help="Authorities, PEM."
+        None, envvar="REGISTRY_KAFKA_SSL_CA_LOCATION", metavar="FILE", help="CA certificates, PEM."
     )
     kafka_sasl_mechanism: str | None = option(
         None, envvar="REGISTRY_KAFKA_SASL_MECHANISM", help="PLAIN, SCRAM-SHA-256, SCRAM-SHA-512."
@@ -138,7 +138,7 @@ class ListenChoice:
     """Where the service listens, and to whom."""
 
     http_listen: str = option(
-        "127.0.0.1:8080", envvar="REGISTRY_HTTP_LISTEN", metavar="HOST:PORT", help="HTTP; `none`: not at all."
+        "127.0.0.1:8080", envvar="REGISTRY_HTTP_LISTEN", metavar="HOST:PORT", help="Address for HTTP; `none`: no HTTP."
     )
     http_name: list[str] | None = option(
         None,
@@ -148,16 +148,19 @@ class ListenChoice:
         help="HTTP without TLS: a name of this server that is answered without a token, beside localhost.",
     )
     grpc_listen: str = option(
-        "127.0.0.1:8090", envvar="REGISTRY_GRPC_LISTEN", metavar="HOST:PORT", help="gRPC; `none`: not at all."
+        "127.0.0.1:8090", envvar="REGISTRY_GRPC_LISTEN", metavar="HOST:PORT", help="Address for gRPC; `none`: no gRPC."
     )
     tls_cert_file: Path | None = option(
-        None, envvar="REGISTRY_TLS_CERT_FILE", metavar="FILE", help="TLS: our certificate, PEM."
+        None, envvar="REGISTRY_TLS_CERT_FILE", metavar="FILE", help="TLS: server certificate, PEM."
     )
     tls_key_file: Path | None = option(
-        None, envvar="REGISTRY_TLS_KEY_FILE", metavar="FILE", help="TLS: our private key, PEM."
+        None, envvar="REGISTRY_TLS_KEY_FILE", metavar="FILE", help="TLS: server private key, PEM."
     )
     tls_client_ca_file: Path | None = option(
-        None, envvar="REGISTRY_TLS_CLIENT_CA_FILE", metavar="FILE", help="TLS: clients need a certificate of these."
+        None,
+        envvar="REGISTRY_TLS_CLIENT_CA_FILE",
+        metavar="FILE",
+        help="TLS: CA certificates, PEM; clients need a certificate from one of them.",
     )
     allow_plaintext: bool = option(False, "--allow-plaintext", help="Let other machines connect without encryption.")
     token_file: Path | None = option(
@@ -172,7 +175,7 @@ class ListenChoice:
     no_token: bool = option(
         False, "--no-token", help="Let any process of this host change tags and topics, as kafka-kit does."
     )
-    max_request_bytes: int = option(1 << 20, min=1024, max=64 << 20, metavar="BYTES", help="The largest request.")
+    max_request_bytes: int = option(1 << 20, min=1024, max=64 << 20, metavar="BYTES", help="Largest request in bytes.")
 
     def access(self) -> Access:
         """Who may do what; raises `UsageError` for what would be open to other machines."""
@@ -269,10 +272,10 @@ class LimitChoice:
     """How much is answered, and from how old a reading."""
 
     read_rate_limit: int = option(
-        1000, envvar="REGISTRY_READ_RATE_LIMIT", min=1, help="Reads a second, for each caller."
+        1000, envvar="REGISTRY_READ_RATE_LIMIT", min=1, help="Reads per second, for each caller."
     )
     write_rate_limit: int = option(
-        10, envvar="REGISTRY_WRITE_RATE_LIMIT", min=1, help="Changes a second, for each caller."
+        10, envvar="REGISTRY_WRITE_RATE_LIMIT", min=1, help="Changes per second, for each caller."
     )
     default_request_timeout: int = option(
         5000,
@@ -311,13 +314,13 @@ class CleanupChoice:
         min=1,
         max=525_600,
         metavar="MINUTES",
-        help="Delete the tags of an object that was marked as gone so long ago.",
+        help="Delete an object's tags this long after it was marked as gone.",
     )
     max_share: str = option(
         "25%",
         "--cleanup-max-share",
         metavar="PERCENT",
-        help="Do nothing where more of the tagged topics or brokers are gone than this; 3 may always be.",
+        help="Do nothing if more of the tagged topics or brokers are gone than this; 3 may always be gone.",
     )
 
     def rules(self, *, force: bool = False) -> CleanupRules:
@@ -339,7 +342,7 @@ class PeriodicChoice(CleanupChoice):
         min=0,
         max=525_600,
         metavar="MINUTES",
-        help="Clean up tags of what does not exist any more each so many minutes; 0: never.",
+        help="Clean up tags of objects that are gone, every N minutes; 0: never.",
     )
 
     def start(self, cli: CliContext, place: TagPlace, stack: ExitStack) -> PeriodicCleanup | None:
@@ -388,9 +391,9 @@ def serve(
 ) -> None:
     """Answer questions about topics and brokers over HTTP and gRPC, and change tags and topics, until stopped.
 
-    Calls, paths, messages and flags are those of kafka-kit's registry, and so are the tags in ZooKeeper. Reads are
-    answered from the last reading of the cluster, whose age each reply states; what was written through this process
-    is in them at once. It listens on this host only; other machines need TLS, and a token or a certificate. Without
+    Calls, paths, messages and flags are the same as kafka-kit's registry, and so are the tags in ZooKeeper. Reads are
+    answered from the last reading of the cluster, whose age each reply states; they include at once what was written
+    through this process. It listens on this host only; other machines need TLS, and a token or a certificate. Without
     --token-file or --jwt-file only reads are answered, unless --no-token lets every process of the host write.
 
     Examples:
@@ -458,7 +461,7 @@ def open_service(
     tokens: SignedTokens | None,
     limits: LimitChoice,
     audit_log: Path | None,
-) -> Served:
+) -> Endpoints:
     """The service on the session's cluster, in both versions."""
     from kafkakit.core.quantities import parse_duration
     from kafkakit.registry.act.cluster import Writes
@@ -494,7 +497,7 @@ def open_service(
     return serve_both(first, parts)
 
 
-def open_listeners(served: Served, listen: ListenChoice, tls: Security | None) -> list[tuple[str, RpcListener]]:
+def open_listeners(served: Endpoints, listen: ListenChoice, tls: Security | None) -> list[tuple[str, RpcListener]]:
     """The listeners that are wanted, by name, not yet started."""
     from kafkakit.wiring import open_grpc_listener, open_http_listener
 

@@ -113,7 +113,7 @@ def read_access(data: bytes, source: str) -> dict[str, Caller]:
     try:
         document = msgspec.yaml.decode(data, type=_Document)
     except (msgspec.DecodeError, RecursionError, ValueError) as error:
-        raise InputError(source, f"is no list of callers: {' '.join(str(error).split())[:200]}") from None
+        raise InputError(source, f"is not a list of callers: {' '.join(str(error).split())[:200]}") from None
     if len(document.callers) > MAX_CALLERS:
         raise InputError(source, f"names more than {MAX_CALLERS} callers")
     found: dict[str, Caller] = {}

@@ -68,7 +68,7 @@ def read_desired(data: bytes, source: str) -> DesiredTags:
     try:
         document = msgspec.yaml.decode(data, type=_Document)
     except (msgspec.DecodeError, RecursionError, ValueError) as error:
-        raise InputError(source, f"is no file of tags: {' '.join(str(error).split())[:200]}") from None
+        raise InputError(source, f"is not a tags file: {' '.join(str(error).split())[:200]}") from None
     given = {Kind.TOPIC: document.topics, Kind.BROKER: document.brokers}
     rules = {kind: found for kind, found in given.items() if found is not None}
     if not rules:
@@ -314,7 +314,7 @@ def read_objects(data: bytes, source: str) -> list[LabelledObject]:
     except (msgspec.DecodeError, RecursionError, ValueError) as error:
         raise InputError(
             source,
-            f"is no list of pods or nodes: {' '.join(str(error).split())[:200]}",
+            f"is not a list of pods or nodes: {' '.join(str(error).split())[:200]}",
             hint="kubectl get pods -o json",
         ) from None
     return [each for each in found if each.kind in ("Pod", "Node")]
@@ -525,4 +525,6 @@ def decoded_reply(data: bytes, shape: type[T]) -> T:
     try:
         return decoded_json(data, shape, strict=False)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InputError("the registry", f"gives an answer that is none of its own: {str(error)[:200]}") from None
+        raise InputError(
+            "the registry", f"gives an answer that is not a registry response: {str(error)[:200]}"
+        ) from None

@@ -566,7 +566,9 @@ def fields_in_path(pattern: tuple[str, ...], segments: tuple[str, ...]) -> dict[
 def _value(name: str, kind: Any, text: str) -> Any:
     if kind is int:
         if not text.isascii() or not text.isdigit() or len(text) > 10 or int(text) > MAX_UINT32:
-            raise invalid(f"type mismatch, parameter: {name}, error: {printable(text[:40])!r} is no unsigned number")
+            raise invalid(
+                f"type mismatch, parameter: {name}, error: {printable(text[:40])!r} is not an unsigned number"
+            )
         return int(text)
     if kind is bool:
         if text not in (*_TRUE, *_FALSE):

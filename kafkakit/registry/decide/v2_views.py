@@ -209,7 +209,7 @@ class EventLog:
         if run != self._run or not (number.isascii() and number.isdigit() and len(number) < 16):
             raise LostPlaceError("the event id is of another server or another run of it: list again")
         if int(number) > self._last:
-            raise LostPlaceError("the event id is none of this server: list again")
+            raise LostPlaceError("the event id is not from this server: list again")
         return int(number)
 
     def after(self, number: int, most: int) -> list[tuple[int, Kind, str]]:
@@ -386,7 +386,7 @@ def page_after(names: Sequence[str], last: str | None, size: int, order: Callabl
     try:
         start = 0 if last is None else bisect_right(names, order(last), key=order)
     except ValueError:
-        raise invalid("page_token is none of this service") from None
+        raise invalid("page_token is not from this service") from None
     return names[start : start + size]
 
 
@@ -408,7 +408,7 @@ def read_token(question: Sequence[str], token: str) -> str | None:
         padded = token + "=" * (-len(token) % 4)
         found = decoded_json(urlsafe_b64decode(padded.encode("ascii")), _Token)
     except (ValueError, RecursionError):
-        raise invalid("page_token is none of this service") from None
+        raise invalid("page_token is not from this service") from None
     if len(token) > _MAX_TOKEN or found.of != _digest(question):
         raise invalid("page_token belongs to another request: ask with the same query")
     return found.last
@@ -430,7 +430,7 @@ class Watched:
 
     def __init__(self, request: WatchRequest, inventory: Inventory, selection: Selection) -> None:
         if not request.kind and (request.query or request.fields):
-            raise invalid("query and fields are for one kind: give kind, too")
+            raise invalid("query and fields are for one kind: also give kind")
         self._kinds = frozenset({Kind(request.kind)} if request.kind else Kind)
         self._masks = {kind: parse_mask(kind, request.fields) for kind in self._kinds}
         if request.query:
@@ -522,7 +522,7 @@ def _last(request: HistoryRequest) -> HistoryPlace | None:
     try:
         return None if text is None else decoded_json(text.encode(), _PLACE)
     except (msgspec.DecodeError, ValueError):
-        raise invalid("page_token is none of this service") from None
+        raise invalid("page_token is not from this service") from None
 
 
 def _since(request: HistoryRequest) -> float:
@@ -534,7 +534,7 @@ def _since(request: HistoryRequest) -> float:
             return found.timestamp()
     except (ValueError, OverflowError):
         pass
-    raise invalid(f"since: {printable(request.since[:40])!r} is no time such as 2026-01-31T12:00:00Z")
+    raise invalid(f"since: {printable(request.since[:40])!r} is not a time such as 2026-01-31T12:00:00Z")
 
 
 def _shown(place: HistoryPlace, entry: StoredEntry) -> HistoryEntry:

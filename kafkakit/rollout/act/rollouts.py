@@ -131,7 +131,7 @@ class HealthWatch:
         settings = self._settings
         count = looks_in(settings.baseline_s, settings.every_s)
         if self._service is None:
-            with self._reporter.progress(f"what is usual, {format_duration(settings.baseline_s)}") as bar:
+            with self._reporter.progress(f"measuring the baseline ({format_duration(settings.baseline_s)})") as bar:
                 looks = []
                 for number in range(count + 1):
                     looks.append(self._next(is_first=number == 0))
@@ -151,10 +151,10 @@ class HealthWatch:
     def problem_of(self, baseline: Baseline) -> str:
         """Why nothing can be judged with that past, empty where it can; a signal that is not told is warned of."""
         asked = () if self._service is None else tuple(self._service[1].texts)
-        lacking = [signal.value for signal in asked if signal not in baseline]
+        lacking = [signal.label for signal in asked if signal not in baseline]
         if not baseline or (asked and len(lacking) == len(asked)):
             why = self._problem or f"no {', '.join(lacking) or 'look at the cluster'}"
-            return f"nothing tells what is usual: {why}"
+            return f"no baseline is available: {why}"
         for signal in lacking:
             self._reporter.warn(f"not watched, no series: {signal}")
         return ""
@@ -173,7 +173,11 @@ class HealthWatch:
                     self._partitions.renew()
                 looks.append(self._next())
                 verdict = judge(baseline, looks, self.window)
-                bar.update(len(looks), self.window, "; ".join(f"{r.signal.value} {r.seen:g}" for r in verdict.rows[:3]))
+                bar.update(
+                    len(looks),
+                    self.window,
+                    "; ".join(f"{r.signal.label} {r.signal.number(r.seen)}" for r in verdict.rows[:3]),
+                )
         return verdict
 
     def _next(self, *, is_first: bool = False) -> HealthLook:
@@ -194,7 +198,7 @@ class HealthWatch:
             try:
                 answers[signal] = service.query(text, at)
             except KafkakitError as error:
-                problems.append(f"{signal.value}: {error.message}")
+                problems.append(f"{signal.label}: {error.message}")
                 if not answers:
                     break  # a service that is away is not asked five times
         return look_of(answers, queries, at, tuple(problems))
@@ -300,7 +304,7 @@ class Rollouts:
         source = self._ports.service[0].source if self._ports.service is not None else ""
         if state.watch.source != source and not state.is_back:
             raise UsageError(
-                f"the rollout is watched with {state.watch.source or 'the brokers alone'}",
+                f"the rollout is watched with {state.watch.source or 'the brokers only'}",
                 hint="give the same --metrics options, or take it back: kafkakit config abort",
             )
         return NamedState(name=journal.run, state=self._run(journal).forward())
@@ -589,7 +593,7 @@ def abort_check(requests: ReceivedRequests) -> None:
 
 
 def _words(verdict: HealthVerdict) -> str:
-    rows = [f"{r.signal.value} {r.seen:.4g} (limit {r.limit:.4g})" for r in verdict.rows]
+    rows = [f"{r.signal.label} {r.signal.number(r.seen)} (limit {r.signal.number(r.limit)})" for r in verdict.rows]
     return f"{verdict.health.value} after {verdict.looks} looks: {', '.join(rows)}"
 
 

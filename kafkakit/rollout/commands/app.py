@@ -63,10 +63,10 @@ def plan(
         bool, typer.Option("--force", help="Also write a plan that brings findings of level error, and exit 0.")
     ] = False,
 ) -> int:
-    """Show what a change of configuration would do: values before and after, steps, restarts, findings of lint.
+    """Show what a change of configuration would do: values before and after, steps, restarts, lint findings.
 
-    Nothing is written to the cluster. Restarts of brokers are always one at a time. If the change brings a finding of
-    level error, such as a value that brokers refuse, the command writes no plan and exits with 1.
+    Nothing is written to the cluster. Restarts of brokers are always one at a time. If the change introduces a lint
+    error, such as a value that brokers refuse, the command writes no plan and exits with 1.
 
     Examples:
 
@@ -99,7 +99,7 @@ def plan(
 def diff(ctx: typer.Context, a: Side, b: Side, exit_code: ExitCodeOption = False) -> int:
     """Show the settings that differ between clusters, files and times.
 
-    Of a file only the resources that it names are compared. A time is what is set now without what journals of this
+    Of a file, only the resources that it names are compared. A time is what is set now, without what journals of this
     host have written since.
 
     Examples:
@@ -127,11 +127,11 @@ def apply(
     watch: WatchOptions,
     consent: Consent,
 ) -> int:
-    """Carry out a plan step by step; what makes the cluster worse than usual is taken back.
+    """Carry out a plan step by step; a step that makes the cluster worse than its baseline is rolled back.
 
     Each step is watched for a window: offline partitions, partitions under min ISR, ISR shrinks and expands, leader
-    changes, and with a metrics service latency and client errors. docs/config.md has the test. Exits with 1 where
-    values were taken back. The same command continues after any interruption.
+    changes, and with a metrics service latency and client errors. docs/config.md has the test. Exits with 1 if values
+    were rolled back. The same command continues after any interruption.
 
     Examples:
 
@@ -192,9 +192,9 @@ def apply(
 def resume(
     ctx: typer.Context, restarts: RestartOptions, watch: WatchOptions, consent: Consent, run: RunName = None
 ) -> int:
-    """Continue an open rollout, in its direction: the steps that are left, or taking back.
+    """Continue an open rollout, in its direction: the remaining steps, or the rollback.
 
-    Window, looks and baseline are those that it was begun with.
+    It keeps the window, interval and baseline that it began with.
 
     Examples:
 
@@ -222,7 +222,7 @@ def resume(
 
 @with_option_groups
 def abort(ctx: typer.Context, restarts: RestartOptions, consent: Consent, run: RunName = None) -> int:
-    """Take an open rollout back; a process that works on it is asked to.
+    """Roll back an open rollout; a process that works on it is asked to do it.
 
     Examples:
 
@@ -258,9 +258,9 @@ def abort(ctx: typer.Context, restarts: RestartOptions, consent: Consent, run: R
 
 @with_option_groups
 def rollback(ctx: typer.Context, restarts: RestartOptions, consent: Consent, run: RunName = None) -> int:
-    """Take the values of a rollout back after it ended; the newest that is in force if none is named.
+    """Roll back a rollout that ended; the newest that is in force if none is given.
 
-    A value that another process has changed since is left alone, and reported.
+    A value that another process has changed since is kept, and reported.
 
     Examples:
 
@@ -290,9 +290,9 @@ def watch(
     options: WatchOptions,
     windows: Annotated[int, typer.Option("--windows", min=1, max=1000, help="How many windows to watch.")] = 1,
 ) -> int:
-    """Watch a cluster as a rollout does, and change nothing: what is usual first, then a verdict on each window.
+    """Watch a cluster as a rollout does, and change nothing: measure the baseline, then judge each window.
 
-    Exits with 1 where a window is worse than usual.
+    Exits with 1 if a window is worse than the baseline.
 
     Examples:
 
@@ -313,10 +313,10 @@ def watch(
 
 
 def history(ctx: typer.Context, run: RunName = None) -> int:
-    """List the rollouts of a cluster from this host's journals, or what one of them wrote and why it was taken back.
+    """List the rollouts of a cluster from this host's journals, or what one of them wrote and why it was rolled back.
 
-    Works while the cluster is down: where the profile, or -X, sets cluster_id, no cluster is asked, and where the
-    cluster does not answer, the rollouts of all clusters are listed.
+    Works while the cluster is down: if the profile, or -X, sets cluster_id, no cluster is asked; if the cluster does
+    not answer, the rollouts of all clusters are listed.
 
     Examples:
 

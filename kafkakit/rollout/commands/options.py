@@ -66,10 +66,16 @@ class ChangeOptions:
         None, "--cluster-name", metavar="NAME", help="Which cluster of the files or findings it is."
     )
     finding: list[str] | None = option(
-        None, "--finding", metavar="RULE|FINGERPRINT", help="Set what ends these findings of lint. Repeatable."
+        None,
+        "--finding",
+        metavar="RULE|FINGERPRINT",
+        help="Plan the settings that fix these lint findings. Repeatable.",
     )
     findings: Path | None = option(
-        None, "--findings", metavar="FILE", help="Take the findings from this file of `lint -o json` or an audit's."
+        None,
+        "--findings",
+        metavar="FILE",
+        help="Take the findings from this file, written by `lint -o json` or an audit.",
     )
     tags: TagSource = NO_TAGS
 
@@ -171,7 +177,7 @@ def side_of(cli: CliContext, session: ClusterSession, text: str) -> ConfigSide:
     try:
         moment = datetime.fromisoformat(rest)
     except ValueError:
-        raise UsageError(f"{rest!r:.60} is no time", hint="write time:2026-11-24T01:30:00Z") from None
+        raise UsageError(f"{rest!r:.60} is not a time", hint="write time:2026-11-24T01:30:00Z") from None
     moment = moment if moment.tzinfo is not None else moment.astimezone()
     states = RolloutJournals(session.settings.state_dir, session.cluster_id, session.clock).states()
     writes = [write for _, state in states for write in state.writes]
@@ -207,14 +213,14 @@ class WatchOptions:
         None,
         "--every",
         metavar="DURATION",
-        help=f"The time between two looks: {USUAL_EVERY}, and {DATADOG_EVERY} with Datadog, which limits queries.",
+        help=f"Time between two readings: {USUAL_EVERY}, and {DATADOG_EVERY} with Datadog, which limits queries.",
     )
     baseline: str | None = option(
         None,
         "--baseline",
         metavar="DURATION",
-        help=f"What is usual is the time so long before; {METRICS_BASELINE} with a metrics service, which keeps it, "
-        f"{BROKERS_BASELINE} with the brokers alone, which takes so long.",
+        help=f"How much history is the baseline: {METRICS_BASELINE} from a metrics service, {BROKERS_BASELINE} from "
+        "the brokers (and then the command first waits that long).",
     )
     metrics: MetricsSource = option(
         MetricsSource.BROKERS, "--metrics", help="What tells latency, client errors and ISR changes."
@@ -243,9 +249,9 @@ class WatchOptions:
             restart_with=restart_with,
         )
         if found.window_s < 2 * found.every_s:
-            raise UsageError("--window is shorter than two looks", hint="make it at least twice --every")
+            raise UsageError("--window must be at least twice --every")
         if found.baseline_s < found.window_s:
-            raise UsageError("--baseline is shorter than --window", hint="what is usual needs at least one window")
+            raise UsageError("--baseline must not be shorter than --window")
         return found
 
     def _every_s(self) -> float:
@@ -285,7 +291,7 @@ class RestartOptions:
     )
     leave_restarts: bool = option(False, "--leave-restarts", help="Change only what needs no restart.")
     settle: str = option(
-        "5m", "--settle", metavar="DURATION", help="How long a restarted broker may take to be in sync again."
+        "5m", "--settle", metavar="DURATION", help="How long a restarted broker may take to get back in sync."
     )
 
     def command(self) -> str:
@@ -294,7 +300,7 @@ class RestartOptions:
             return ""
         path = self.restart_with.absolute()
         if not path.is_file():
-            raise UsageError(f"--restart-with {self.restart_with} is no file")
+            raise UsageError(f"--restart-with {self.restart_with} is not a file")
         return str(path)
 
 

@@ -103,6 +103,18 @@ class Signal(StrEnum):
     REQUEST_MS = "ms of produce requests (p99)"
     METADATA_MS = "ms of a metadata answer"
 
+    @property
+    def label(self) -> str:
+        """As reports call it; the value stands in journals and JSON."""
+        return _LATENCIES.get(self, self.value)
+
+    def number(self, value: float) -> str:
+        """A value of it, with its unit."""
+        return f"{value:.4g} ms" if self in _LATENCIES else f"{value:.4g}"
+
+
+_LATENCIES = {Signal.REQUEST_MS: "produce latency (p99)", Signal.METADATA_MS: "metadata latency"}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RolloutState:
@@ -418,11 +430,11 @@ def judge(baseline: Baseline, looks: Sequence[HealthLook], window: int) -> Healt
         return HealthVerdict(health=Health.BAD, reasons=bad, rows=rows, looks=len(looks))
     if silent:
         why = next((look.problem for look in reversed(looks) if look.problem), "no reason is known")
-        said = f"{MOST_SILENT} looks in a row without {', '.join(silent)}: {why}"
+        said = f"{MOST_SILENT} looks in a row without {', '.join(s.label for s in silent)}: {why}"
         return HealthVerdict(health=Health.UNKNOWN, reasons=(said,), rows=rows, looks=len(looks))
     if len(looks) < window:
         return HealthVerdict(health=Health.OPEN, rows=rows, looks=len(looks))
-    few = [s.value for s in baseline if 2 * len(series(looks, s)) < window]
+    few = [s.label for s in baseline if 2 * len(series(looks, s)) < window]
     if few:
         said = f"too few values of {', '.join(few)} to judge"
         return HealthVerdict(health=Health.UNKNOWN, reasons=(said,), rows=rows, looks=len(looks))
@@ -453,7 +465,8 @@ def _row(signal: Signal, values: Sequence[float], looks: Sequence[HealthLook], w
 def _reason(row: SignalRow, looks: Sequence[HealthLook]) -> str:
     named = looks[-1].worst if row.signal in (Signal.OFFLINE, Signal.UNDER_MIN_ISR) else ()
     which = f" ({', '.join(named[:4])})" if named else ""
-    return f"{row.signal.value}: {row.seen:g}{which}, usual {row.usual:g}, limit {row.limit:.4g}"
+    label, number = row.signal.label, row.signal.number
+    return f"{label}: {number(row.seen)}{which}, usual {number(row.usual)}, limit {number(row.limit)}"
 
 
 def _deviation(values: Sequence[float], middle: float) -> float:
@@ -525,7 +538,7 @@ def look_of(
         numbers = [s for s in samples if math.isfinite(s.value)]
         fresh = [s for s in numbers if at - s.time <= timedelta(seconds=queries.stale_s)]
         if not fresh:
-            said.append(f"{signal.value}: {'the newest sample is too old' if numbers else 'no series'}")
+            said.append(f"{signal.label}: {'the newest sample is too old' if numbers else 'no series'}")
             continue
         total = sum(s.value for s in fresh)
         values[signal] = total * queries.every_s if signal in EVENTS else max(s.value for s in fresh)

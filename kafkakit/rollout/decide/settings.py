@@ -206,7 +206,7 @@ def _check(wanted: WantedSetting, name: str, configs: ClusterConfigs) -> None:
             raise UsageError(f"cluster {configs.cluster_id} has no topic {name!r:.120}")
         if definition is None:
             near = did_you_mean(key, config_table(minor_or_none(configs.version or "") or NEWEST).topic)
-            raise UsageError(f"{key!r:.80} is no setting of topics in Kafka {configs.version}{near}")
+            raise UsageError(f"{key!r:.80} is not a topic setting in Kafka {configs.version}{near}")
     elif name != CLUSTER_DEFAULT:
         if not name.isdecimal() or int(name) not in {b.id for b in configs.brokers}:
             problem = "does not answer" if name.isdecimal() and int(name) in configs.silent else "is not in the cluster"

@@ -153,7 +153,7 @@ HOT_PARTITION = Rule(
     "hot-partition",
     Severity.WARNING,
     "No partition takes far more bytes than the others of its topic.",
-    "Its broker and its consumer are busy while those of the others wait.",
+    "Its broker and its consumer are busy while the others wait.",
     "look for producers that write larger records to this partition",
     code="KKH001",
 )

@@ -48,7 +48,7 @@ OTHER_DEFAULTS = Rule(
     "version-default-drift",
     Severity.NOTE,
     "settings that are not set have the same default as on the clusters that this one is compared with",
-    risk="Behaviour changes with the version alone: a test on a mirror of another version does not cover it, and an "
+    risk="The version is enough to change behaviour: a test on a mirror of another version does not cover it, and an "
     "upgrade changes what no file mentions.",
     repair="set the keys to the wanted values before the versions are brought together",
     code="KKX010",

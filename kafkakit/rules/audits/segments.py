@@ -61,9 +61,9 @@ PARTITION_RULES: Mapping[str, tuple[Rule, str]] = {
         "batches that do not match their checksums: {n}",
     ),
     "damaged": (
-        _rule(2, "damaged-segment", _E, "segments hold batches alone",
+        _rule(2, "damaged-segment", _E, "segments hold only batches",
               "the broker cuts the log there when it recovers, or fails", _RESTORE),
-        "segments with bytes that are no batch: {n}",
+        "segments with bytes that are not a batch: {n}",
     ),
     "unreadable": (
         _rule(3, "unreadable-segment", _W, "segments can be read", "nothing is known of them",
@@ -87,9 +87,9 @@ PARTITION_RULES: Mapping[str, tuple[Rule, str]] = {
     ),
     "regressions": (
         _rule(7, "leader-epoch-regression", _W, "leader epochs do not fall along a log",
-              "records of a former leader stand behind those of a later one, as after an unclean election",
+              "records of a former leader come after records of a later one, as after an unclean election",
               "compare the replicas: kafkakit doctor"),
-        "places where the leader epoch falls along the log: {n}",
+        "times that the leader epoch falls along the log: {n}",
     ),
     "epoch_faults": (
         _rule(8, "leader-epoch-mismatch", _W, "batches have the epochs of leader-epoch-checkpoint",
@@ -109,7 +109,7 @@ PARTITION_RULES: Mapping[str, tuple[Rule, str]] = {
     ),
     "open_transactions": (
         _rule(11, "open-transaction", _E, "transactions end within transaction.max.timeout.ms",
-              "consumers of committed records stop there, and compaction too",
+              "consumers of committed records stop there, and so does compaction",
               "kafka-transactions.sh find-hanging, then abort"),
         "a transaction has been open for {age}",
     ),
@@ -172,7 +172,7 @@ TOPIC_RULES: Mapping[str, tuple[Rule, str]] = {
 """For each column of table `topics` that is true or above 0 the rule that is broken, and the sentence."""
 DEAD = _rule(22, "dead-files", _W, "log dirs hold no files that no log uses", "they use disk",
              "remove them while the broker is stopped")  # fmt: skip
-FOREIGN = _rule(23, "foreign-files", _N, "directories of partitions hold Kafka's files alone",
+FOREIGN = _rule(23, "foreign-files", _N, "directories of partitions hold only Kafka's files",
                 "a broker may fail on them, and they use disk", "move them away")  # fmt: skip
 RULES: tuple[Rule, ...] = (
     *(rule for table in (PARTITION_RULES, TOPIC_RULES) for rule, _ in table.values()), DEAD, FOREIGN,

@@ -299,9 +299,9 @@ def agent_literal_secret(agent: LintAgent, limits: Limits) -> Violations:
     for key, declared in agent.settings.items():
         if is_secret_key(key) and holds_literal_secret(key, declared.text):
             yield Violation(
-                message=f"{key} holds a secret written out",
+                message=f"{key} holds a secret in plain text",
                 key=key,
                 observed=HIDDEN,
                 expected="ENC[name]",
-                hint="replace the secret by a reference to a secrets backend, and change it: it is known",
+                hint="replace the secret with a reference to a secrets backend, and rotate it: it is exposed",
             )

@@ -112,7 +112,7 @@ def log_dirs_in_tmp(broker: LintBroker, cluster: LintCluster, limits: Limits) ->
         key = "log.dirs" if broker.config.text("log.dirs") else "log.dir"
         is_set = broker.config.declared(key) is not None
         yield Violation(
-            message=f"partitions are kept in {', '.join(lost)}, which the system empties"
+            message=f"data is under {', '.join(lost)}, which is wiped at reboot"
             + ("" if is_set else " (Kafka's default, no log dir is set)"),
             key=key if is_set else "log.dirs",
             observed=",".join(paths),

@@ -36,7 +36,7 @@ def dead_retention_on_compact(topic: LintTopic, cluster: LintCluster, limits: Li
     """A topic that is compacted only sets `retention.ms` or `retention.bytes`, which nothing reads.
 
     Why: without `delete` in its policy a topic keeps the newest value of each key for ever, whatever its retention,
-    also where the retention was set for data that must be deleted.
+    also when the retention was set for data that must be deleted.
     Source: Kafka, `UnifiedLog.deleteOldSegments`.
 
     Bad:
@@ -255,8 +255,8 @@ def changelog_with_delete(topic: LintTopic, cluster: LintCluster, limits: Limits
     """A topic that holds state also deletes by age.
 
     Why: the newest value of a key that is not written for `retention.ms` is deleted with its segment, and is missing
-    when the state is restored. For topics with the label `changelog` or `state`; those of windowed stores, whose old
-    values may go, have the label `windowed` too.
+    when the state is restored. For topics with the label `changelog` or `state`; topics of windowed stores, whose old
+    values may go, also have the label `windowed`.
     Source: Kafka Streams documentation, "Internal Topics of Kafka Streams".
 
     Bad:

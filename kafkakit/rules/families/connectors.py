@@ -64,7 +64,9 @@ def shared_capture_name(estate: Estate, limits: Limits) -> Violations:
                 continue
             if key == "topic.prefix" and not same_cluster(first, connector):
                 continue
-            yield Violation(f"{key} is {name}, as that of connector {first.name}", key, observed=name, about=connector)
+            yield Violation(
+                f"{key} is {name}, already used by connector {first.name}", key, observed=name, about=connector
+            )
 
 
 @connector_rule("KKE002", WARNING, CORE)
@@ -143,7 +145,7 @@ def snapshot_always(connector: LintConnector, limits: Limits) -> Violations:
 def no_heartbeat(connector: LintConnector, limits: Limits) -> Violations:
     """A connector for PostgreSQL sends no heartbeats.
 
-    Why: where the captured tables are quiet and others on the server are busy, the slot's position stands still and
+    Why: if the captured tables are quiet and others on the server are busy, the slot's position stands still and
     the server keeps its log until the disk is full, or the slot is lost (max_slot_wal_keep_size). Lag of a quiet table
     cannot be told from a stopped connector either.
     Source: Debezium documentation, `heartbeat.interval.ms` (0 by default); measured.
@@ -168,7 +170,7 @@ def no_heartbeat(connector: LintConnector, limits: Limits) -> Violations:
 def heartbeat_without_query(connector: LintConnector, limits: Limits) -> Violations:
     """Heartbeats write nothing to the database.
 
-    Why: a heartbeat alone is a record in Kafka. Only a change of a captured table moves the slot's confirmed position
+    Why: a heartbeat is only a record in Kafka. Only a change of a captured table moves the slot's confirmed position
     on a server where other databases are busy.
     Source: Debezium documentation, `heartbeat.action.query`; with it the slot stays 136 bytes behind, measured.
 
@@ -254,7 +256,7 @@ def publication_of_all_tables(connector: LintConnector, limits: Limits) -> Viola
     mode = word(connector, key, "all_tables")
     if is_postgres(connector) and mode not in ("disabled", "filtered"):
         yield Violation(
-            message=f"mode {mode}: the publication holds every table of the database, also those without a key"
+            message=f"mode {mode}: the publication holds every table of the database, including tables without a key"
             if mode == "all_tables"
             else f"mode {mode}: the connector makes the publication itself",
             key=key,
@@ -458,8 +460,9 @@ def worker_storage_not_compacted(connector: LintConnector, limits: Limits) -> Vi
         seen = True
         if topic.policies != ("compact",):
             yield Violation(
-                message=f"topic {topic.name} of {_name(store)} is not compacted alone (cleanup.policy "
-                f"{','.join(topic.policies) or 'empty'}): what connectors have not written for a while is deleted",
+                message=f"topic {topic.name} of {_name(store)} has cleanup.policy "
+                f"{','.join(topic.policies) or 'empty'}, not only compact: what connectors "
+                "have not written for a while is deleted",
                 key=key,
                 expected="cleanup.policy=compact",
             )
@@ -511,7 +514,7 @@ def worker_storage_shared(estate: Estate, limits: Limits) -> Violations:
             other = next((w for k, t, w in seen if (k, t) == (key, topic) and _is_other_group(w, worker)), None)
             twice = next((s for s in STORES[: STORES.index(store)] if worker.text(f"{s}.storage.topic") == topic), None)
             seen.append((key, topic, worker))
-            also = f"that of group {other.text('group.id')}" if other is not None else f"that of {_name(twice or '')}"
+            also = f"used by group {other.text('group.id')}" if other is not None else f"used for {_name(twice or '')}"
             if other is not None or twice is not None:
                 yield Violation(f"the topic of {_name(store)}, {topic}, is also {also}", key, about=worker)
 

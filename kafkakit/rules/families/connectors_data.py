@@ -112,7 +112,7 @@ def silently_dropped_records(connector: LintConnector, limits: Limits) -> Violat
     """Records that cannot be converted or applied are dropped.
 
     Why: `errors.tolerance=all` and a failure mode of `skip` or `warn` continue with the next record; the missing one is
-    at best a line in a log. A sink with a dead letter queue keeps them and is left alone.
+    at best a line in a log. A sink with a dead letter queue keeps them and is not reported.
     Source: KIP-298; Debezium documentation, `event.processing.failure.handling.mode`.
 
     Bad:
@@ -194,7 +194,7 @@ def exactly_once_not_possible(estate: Estate, limits: Limits) -> Violations:
 def connector_literal_secret(connector: LintConnector, limits: Limits) -> Violations:
     """A password or key of a connector or worker is written out.
 
-    Why: a secret in a repository is known to all who ever cloned it; Connect's REST interface shows it too.
+    Why: a secret in a repository is known to all who ever cloned it; Connect's REST interface also shows it.
     Configuration providers keep it elsewhere: `${file:/run/secrets/shop.properties:password}`. The secret itself is
     printed in no report.
     Source: KIP-297.
@@ -215,11 +215,11 @@ def connector_literal_secret(connector: LintConnector, limits: Limits) -> Violat
             options = literal_jaas_options(declared.text) if key.endswith("sasl.jaas.config") else ()
             where = ("the password of an address",) if not is_secret else options
             yield Violation(
-                message=f"{key} holds a secret written out" + (f" ({', '.join(where)})" if where else ""),
+                message=f"{key} holds a secret in plain text" + (f" ({', '.join(where)})" if where else ""),
                 key=key,
                 observed=HIDDEN,
                 expected="${provider:path:key}",
-                hint="replace the secret by a reference to a configuration provider, and change it: it is known",
+                hint="replace the secret with a reference to a configuration provider, and rotate it: it is exposed",
             )
 
 
@@ -227,7 +227,7 @@ def connector_literal_secret(connector: LintConnector, limits: Limits) -> Violat
 def weak_connector_acks(connector: LintConnector, limits: Limits) -> Violations:
     """A connector's or worker's producer does not wait for all replicas.
 
-    Why: Connect commits the position in the source once the leader alone has the record; a leader that fails then
+    Why: Connect commits the position in the source once the leader has the record; a leader that fails then
     has lost it for good, as the source is not read again.
     Source: Kafka documentation, producer `acks`; Connect's default is `all`.
 
@@ -247,8 +247,7 @@ def weak_connector_acks(connector: LintConnector, limits: Limits) -> Violations:
         yield set_to(
             key,
             "all",
-            f"{'nothing' if acks == '0' else 'the leader alone'} acknowledges records, and the source is not "
-            "read again",
+            f"{'nothing' if acks == '0' else 'only the leader'} acknowledges records, and the source is not read again",
         )
 
 

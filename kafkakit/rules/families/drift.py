@@ -118,7 +118,7 @@ def stale_dynamic_override(cluster: LintCluster, limits: Limits) -> Violations:
 def unmanaged_or_missing_topic(cluster: LintCluster, limits: Limits) -> Violations:
     """A declared topic is not in the cluster, or a topic of the cluster is in no file (a note).
 
-    Why: a missing topic is created by the first producer with the brokers' defaults, where these create topics; an
+    Why: a missing topic is created by the first producer with the brokers' defaults, if these create topics; an
     unmanaged one has settings that no review has seen.
     Source: kafka-gitops, topicctl.
 
@@ -236,7 +236,7 @@ UNIFORM = (
 def peer_outlier(cluster: LintCluster, limits: Limits) -> Violations:
     """A setting differs from that of nearly all clusters with the same label.
 
-    Why: where 95 % of the peers agree, the other value is more often forgotten than meant. At least 3 peers are needed.
+    Why: if 95 % of the peers agree, the other value is more often forgotten than meant. At least 3 peers are needed.
     Source: fleet audits; majority as baseline.
 
     Bad:
@@ -313,7 +313,7 @@ def intra_cluster_heterogeneity(cluster: LintCluster, limits: Limits) -> Violati
 def mirror_pair_divergence(estate: Estate, limits: Limits) -> Violations:
     """A topic has other settings on a mirror than on the cluster that it mirrors.
 
-    Why: changes are tested on the mirror, and readers fail over to it: both prove nothing where the settings differ.
+    Why: changes are tested on the mirror, and readers fail over to it: both prove nothing if the settings differ.
     A cluster is a mirror by its label `mirror:NAME`; topics are paired by name, or as `NAME.topic`. Its labels
     `may_differ:KEY` name the keys that are meant to differ.
     Source: MirrorMaker 2, `sync.topic.configs.enabled`.
@@ -453,7 +453,7 @@ def rollout_isr_regression(cluster: LintCluster, limits: Limits) -> Violations:
     """After a change the ISRs change far more often than at the same hours before, or an election was unclean.
 
     Why: replicas that fall out of sync are the first sign that brokers cannot bear a change, well before producers
-    see errors. More than the mean and 3 standard deviations is no chance; an unclean election lost records.
+    see errors. More than the mean and 3 standard deviations is not chance; an unclean election lost records.
     Source: Datadog, "Lessons learned from running Kafka" (2019).
 
     Bad:

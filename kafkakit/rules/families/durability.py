@@ -77,7 +77,7 @@ def min_isr_equals_rf(topic: LintTopic, cluster: LintCluster, limits: Limits) ->
 
 @topic_rule("KKD103", WARNING, CORE, fix=Fix.UNSAFE)
 def min_isr_one(topic: LintTopic, cluster: LintCluster, limits: Limits) -> Violations:
-    """A topic with three or more replicas acknowledges writes that one replica alone has.
+    """A topic with three or more replicas acknowledges writes that only one replica has.
 
     Why: with `min.insync.replicas` 1 the leader answers acks=all as soon as the ISR has shrunk to itself; if its disk
     then fails, acknowledged records are gone although 3 copies were paid for. Topics with the label `loss_tolerant`
@@ -97,7 +97,9 @@ def min_isr_one(topic: LintTopic, cluster: LintCluster, limits: Limits) -> Viola
         return
     replicas = replicas_of(topic)
     if replicas >= 3 and topic.config.sure_number(MIN_ISR) == 1:
-        yield set_to(MIN_ISR, "2", f"{MIN_ISR} is 1 of {replicas} replicas: the leader alone may acknowledge a write")
+        yield set_to(
+            MIN_ISR, "2", f"{MIN_ISR} is 1 of {replicas} replicas: a write may be acknowledged by the leader only"
+        )
 
 
 @topic_rule("KKD104", ERROR, CORE)

@@ -110,7 +110,7 @@ def default_rf_one(cluster: LintCluster, limits: Limits) -> Violations:
     """Topics that do not name a replication factor get one replica, in a cluster of several brokers.
 
     Why: Kafka's default is 1, so that auto-created topics and those created with -1 lose their data with one disk.
-    From 4.3 on the controllers' value counts, and brokers warn where it is set for them alone.
+    From 4.3 on the controllers' value counts, and brokers warn if it is set only for them.
     Source: Kafka documentation, `default.replication.factor`; Strimzi `KafkaSpecChecker`.
     Options: target_replication_factor (3).
 
@@ -156,7 +156,7 @@ def broker_level_min_isr_with_elr(broker: LintBroker, cluster: LintCluster, limi
     """A broker has a `min.insync.replicas` of its own in a cluster that keeps eligible leader replicas.
 
     Why: with the feature `eligible.leader.replicas.version` 1 (on by default in clusters made with 4.1 or later)
-    Kafka deletes such settings when the feature is turned on, refuses new ones, and uses the cluster's value alone.
+    Kafka deletes such settings when the feature is turned on, refuses new ones, and uses only the cluster's value.
     Source: Kafka documentation, "Eligible Leader Replicas"; KIP-966.
 
     Bad:
@@ -391,7 +391,7 @@ def min_isr_above_replicas(broker: LintBroker, cluster: LintCluster, limits: Lim
 
     Why: such a topic can never have so many replicas in sync. Kafka 3.7 and later count only the replicas that there
     are, so the setting promises a protection that is not there; earlier versions refuse every write with acks=all, and
-    with `transaction.state.log.min.isr` above its replication factor there are no transactions.
+    with `transaction.state.log.min.isr` above its replication factor no transaction works.
     Source: Kafka documentation, `min.insync.replicas`, `transaction.state.log.min.isr`; KIP-966, KAFKA-15583.
 
     Bad:

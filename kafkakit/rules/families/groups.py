@@ -68,7 +68,7 @@ def offsets_expire_before_data(cluster: LintCluster, limits: Limits) -> Violatio
     """A group's committed offsets are forgotten before the data that it has yet to read is deleted.
 
     Why: a group that was idle for longer than offsets.retention.minutes continues at auto.offset.reset although its
-    records are still there: it skips them (latest) or reads all again (earliest). Compacted topics are left alone.
+    records are still there: it skips them (latest) or reads all again (earliest). Compacted topics are not reported.
     Source: KIP-186; Kafka, `GroupMetadataManager`.
 
     Bad:

@@ -46,8 +46,9 @@ def even_controllers(cluster: LintCluster, limits: Limits) -> Violations:
     """
     number = cluster.derive(_controllers)
     if number and number % 2 == 0:
+        survived = counted((number - 1) // 2, "failure") if number > 2 else "no failure"
         yield Violation(
-            message=f"{number} controllers survive the loss of {(number - 1) // 2}, no more than {number - 1} do",
+            message=f"{number} controllers tolerate {survived}, exactly like {number - 1}",
             place=_first_controller(cluster),
             expected=f"{number + 1} controllers",
         )
@@ -104,8 +105,9 @@ def _roles(broker: LintBroker) -> tuple[str, ...]:
 def combined_mode(broker: LintBroker, cluster: LintCluster, limits: Limits) -> Violations:
     """A node of a production cluster is broker and controller at once.
 
-    Why: load on the broker then slows the controller, neither can be restarted or sized alone, and each rolling
-    restart of brokers moves the metadata leader too: the mode "should be avoided in critical deployment environments".
+    Why: load on the broker then slows the controller, neither can be restarted or sized without the other, and each
+    rolling restart of brokers also moves the metadata leader: the mode "should be avoided in critical deployment
+    environments".
     Source: Kafka documentation, "KRaft, Process Roles".
 
     Bad:
@@ -127,7 +129,7 @@ def voter_mismatch(broker: LintBroker, cluster: LintCluster, limits: Limits) -> 
     """A node's id, voters and listeners do not fit its roles, and it does not start.
 
     Why: Kafka checks at the start that voters or bootstrap servers are given, that controllers are among the voters
-    and brokers are not, that the controllers' listeners are those of controllers alone, that the listener between
+    and brokers are not, that only controllers have the controllers' listeners, that the listener between
     brokers is advertised, and that only existing listeners are advertised.
     Source: Kafka, `KafkaConfig.validateValues`.
 

@@ -49,7 +49,7 @@ def suppression_without_reason() -> Violations:
 
 @file_rule("KKL003", ERROR, CORE)
 def expired_suppression() -> Violations:
-    """A suppression's last day has passed, or is no date.
+    """A suppression's last day has passed, or is not a date.
 
     Why: the finding was accepted until a day; from then on it is reported again, beside this one.
     Source: kafkakit; expiring ignores of trivy and snyk.
@@ -134,7 +134,7 @@ def unknown_kind() -> Violations:
     """A file that was given by its name is of no kind that lint knows, so nothing of it was checked.
 
     Why: a check that silently checks nothing looks like one that passed.
-    Source: `docs/lint.md`, section Files; `--kind` names the kind where it is not detected.
+    Source: `docs/lint.md`, section Files; `--kind` names the kind if it is not detected.
 
     Bad:
         --- settings.yaml

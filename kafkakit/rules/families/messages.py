@@ -228,7 +228,7 @@ def log_append_time_on_event_topic(topic: LintTopic, cluster: LintCluster, limit
     key = "message.timestamp.type"
     if "event_time" in topic.labels and topic.config.sure_text(key) == "LogAppendTime":
         yield Violation(
-            message="the topic is labelled event_time, but brokers replace each event's time by that of its arrival",
+            message="the topic is labelled event_time, but brokers replace each event's time by its arrival time",
             key=key,
             expected="CreateTime",
         )
@@ -245,7 +245,7 @@ ASSUMED_RATIO = 20.0
 def broker_recompression(topic: LintTopic, cluster: LintCluster, limits: Limits) -> Violations:
     """Brokers compress again what producers have compressed with another codec.
 
-    Why: where the topic's codec is not the producer's, the leader decompresses and compresses every batch on its
+    Why: if the topic's codec is not the producer's, the leader decompresses and compresses every batch on its
     request threads, and no batch is copied as it came.
     Source: Kafka, `LogValidator`; documentation, `compression.type`.
 
@@ -271,7 +271,7 @@ def broker_recompression(topic: LintTopic, cluster: LintCluster, limits: Limits)
 def compression_level_hot(topic: LintTopic, cluster: LintCluster, limits: Limits) -> Violations:
     """Brokers compress a topic at a very high level.
 
-    Why: the level counts where brokers compress themselves. zstd above level 12, and gzip at level 9, take several
+    Why: the level matters if brokers compress themselves. zstd above level 12, and gzip at level 9, take several
     times the processor time of the default level for a few percent of size, on the request threads of the leader.
     Source: KIP-390; zstd's published benchmark.
 
@@ -375,7 +375,7 @@ def rdkafka_undecodable_batch(topic: LintTopic, cluster: LintCluster, limits: Li
 
     Why: librdkafka tries output buffers of 2, 6, 18, 54 ... times the compressed size (or of the frame's content size)
     up to receive.message.max.bytes. A batch between two sizes of which the second is above the limit is never
-    decoded, even where it is below the limit: the client reports BAD_COMPRESSION and the partition stalls. With 1 MB
+    decoded, even if it is below the limit: the client reports BAD_COMPRESSION and the partition stalls. With 1 MB
     compressed and the default limit of 100 MB, everything above 54 MB stalls.
     Source: librdkafka, `rdkafka_zstd.c`; issues 3950, 5260, 5595.
     Options: receive_message_bytes (100000000).

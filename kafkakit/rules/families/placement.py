@@ -69,10 +69,10 @@ def single_partition_hot_topic(topic: LintTopic, cluster: LintCluster, limits: L
 
 @topic_rule("KKP602", NOTE, CORE, Needs.FILE, Needs.LIVE)
 def partitions_not_multiple(topic: LintTopic, cluster: LintCluster, limits: Limits) -> Violations:
-    """The number of partitions is no multiple of the racks (or, for 100 partitions and more, of the brokers).
+    """The number of partitions is not a multiple of the racks (or, for 100 partitions and more, of the brokers).
 
     Why: leaders cannot be spread evenly: with 4 partitions over 3 racks one rack leads twice as much as the others.
-    Topics with fewer partitions than racks, and Kafka's own, are left alone.
+    Topics with fewer partitions than racks, and Kafka's own, are not reported.
     Source: topicctl, "leaders correct".
 
     Bad:
@@ -108,7 +108,7 @@ def rack_violation(topic: LintTopic, cluster: LintCluster, limits: Limits) -> Vi
     """Two replicas of a partition are in one rack, though there are racks enough for all.
 
     Why: racks stand for what fails together, such as a zone; a rack that holds two of three replicas takes the
-    partition below min.insync.replicas alone. Brokers without a rack never conflict (see KKP604).
+    partition below min.insync.replicas by itself. Brokers without a rack never conflict (see KKP604).
     Source: Kafka, KIP-36.
 
     Bad:
@@ -337,7 +337,7 @@ def slow_to_recover_replica(topic: LintTopic, cluster: LintCluster, limits: Limi
     Why: a replica is copied by one fetcher from one leader, so the largest replica bounds how soon a replaced broker
     is complete, whatever is moved beside it.
     Source: Kafka, KIP-73.
-    Options: recovery_s (7200), recovery_bytes_s (100000000, where the brokers have no throttle set).
+    Options: recovery_s (7200), recovery_bytes_s (100000000, if the brokers have no throttle set).
 
     Bad:
         topics:

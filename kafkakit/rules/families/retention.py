@@ -48,9 +48,9 @@ def retention_overshoot(topic: LintTopic, cluster: LintCluster, limits: Limits) 
     """Data may live much longer than `retention.ms` asks for, because segments stay open.
 
     Why: Kafka deletes whole segments, once their newest record is older than the retention R. The oldest record of
-    a segment therefore lives up to R + T + C: T is the time a segment stays open (`segment.ms`, or less where it fills
+    a segment therefore lives up to R + T + C: T is the time a segment stays open (`segment.ms`, or less if it fills
     first), C the interval of the check (5 min). With R = 24 h and the default segment.ms of 7 d that is 192 h, eight
-    times what was asked for; with segment.ms = 12 h it is 36 h. Reported where (T + C) / R exceeds the tolerance, as
+    times what was asked for; with segment.ms = 12 h it is 36 h. Reported if (T + C) / R exceeds the tolerance, as
     an error above 4; without append rates T is segment.ms. The check counts, so that a segment.ms of half the
     retention is a little above the tolerance (0.503 for 24 h): make it half less C, or the tolerance 0.51. The profile
     `core` looks only at topics whose retention is set, `strict` also at those with Kafka's default of 7 d.
@@ -130,9 +130,9 @@ def roll_slower_than_retention(topic: LintTopic, cluster: LintCluster, limits: L
 def size_retention_granularity(topic: LintTopic, cluster: LintCluster, limits: Limits) -> Violations:
     """Segments are large compared with `retention.bytes`, so that partitions grow far beyond it.
 
-    Why: Kafka deletes a segment only when the others alone reach `retention.bytes`, so a partition holds up to
+    Why: Kafka deletes a segment only when the others reach `retention.bytes`, so a partition holds up to
     retention.bytes + segment.bytes, and what is appended within the check interval: twice as much as was asked for
-    where the two are equal.
+    if the two are equal.
     Source: Kafka, `UnifiedLog.deleteRetentionSizeBreachedSegments`.
     Options: overshoot_ratio (0.5).
 
@@ -243,8 +243,8 @@ def retention_below_check_interval(topic: LintTopic, cluster: LintCluster, limit
         topic.config.sure_number("retention.ms")
         topic.config.broker.given()
         yield Violation(
-            message=f"retention.ms is {format_span(settings.retention_ms / 1000)}, but old segments are looked for "
-            f"every {format_span(settings.check_interval_ms / 1000)}",
+            message=f"retention.ms is {format_span(settings.retention_ms / 1000)}, but "
+            f"{CHECK_KEY} is {format_span(settings.check_interval_ms / 1000)}",
             key="retention.ms",
             expected=f"at least {settings.check_interval_ms}",
         )
@@ -375,7 +375,7 @@ def coarse_retention_check(broker: LintBroker, cluster: LintCluster, limits: Lim
         wanted = str(max(int(CHECK_SHARE * shortest[0]), 1))
         of = f" of topic {shortest[1]}" if shortest[1] else ""
         yield Violation(
-            message=f"old segments are looked for every {format_span(interval / 1000)}, more than a quarter of "
+            message=f"{CHECK_KEY} is {format_span(interval / 1000)}, more than a quarter of "
             f"the retention{of} ({format_span(shortest[0] / 1000)})",
             key=CHECK_KEY,
             expected=f"at most {wanted}",

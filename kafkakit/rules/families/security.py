@@ -201,7 +201,7 @@ def literal_secret(broker: LintBroker, cluster: LintCluster, limits: Limits) -> 
 
     Why: a secret in a repository is known to all who ever cloned it, and stays in its history. Kafka reads secrets
     through configuration providers: `${file:/run/secrets/kafka.properties:keystore}`, `${env:KEYSTORE_PASSWORD}`.
-    The secret itself is printed in no report. Secrets among the options of `sasl.jaas.config` count too.
+    The secret itself is printed in no report. Secrets among the options of `sasl.jaas.config` also count.
     Source: KIP-297, KIP-421.
 
     Bad:
@@ -215,12 +215,12 @@ def literal_secret(broker: LintBroker, cluster: LintCluster, limits: Limits) -> 
             continue
         options = literal_jaas_options(declared.text) if key.endswith("sasl.jaas.config") else ()
         yield Violation(
-            message=f"{key} holds a secret written out" + (f" ({', '.join(options)})" if options else ""),
+            message=f"{key} holds a secret in plain text" + (f" ({', '.join(options)})" if options else ""),
             key=key,
             place=declared.place,
             observed=HIDDEN,
             expected="${provider:path:key}",
-            hint="replace the secret by a reference to a configuration provider, and change it: it is known",
+            hint="replace the secret with a reference to a configuration provider, and rotate it: it is exposed",
         )
 
 

@@ -91,7 +91,7 @@ def local_retention_exceeds(subject: LintTopic | LintBroker, cluster: LintCluste
     From 4.4 on segments may not wait longer for their upload (remote.copy.lag) than they are kept on disk, either.
 
     Why: brokers refuse it: local.retention.ms and local.retention.bytes are part of retention.ms and retention.bytes,
-    and cannot be unlimited where these are not. A broker refuses such defaults at start where tiered storage is on,
+    and cannot be unlimited where these are not. A broker refuses such defaults at start if tiered storage is on,
     and always when they are changed while it runs.
     Source: `LogConfig.validateRemoteStorageRetentionTime`, `validateRemoteCopyLagTime`; `DynamicLogConfig`.
 
@@ -217,7 +217,7 @@ def copy_disabled_local_mismatch(topic: LintTopic, cluster: LintCluster, limits:
         whole = topic.config.sure_number(whole_key)
         if local != whole:
             yield Violation(
-                message=f"nothing is uploaded any more, and {key} is {local} where {whole_key} is {whole}: "
+                message=f"nothing is uploaded any more, and {key} is {local} but {whole_key} is {whole}: "
                 "brokers refuse the topic",
                 key=key,
                 expected=str(AS_RETENTION),

@@ -31,10 +31,10 @@ from kafkakit.rules.values import accepted, duplicates, parsed
 
 @config_rule("KKV001", ERROR, CORE, fix=Fix.UNSAFE)
 def unknown_config_key(subject: LintTopic | LintBroker, cluster: LintCluster, limits: Limits) -> Violations:
-    """A key is none of Kafka's: brokers refuse it on a topic and ignore it in their own configuration.
+    """A key is not one of Kafka's: brokers refuse it on a topic and ignore it in their own configuration.
 
     A topic's key is an error, a broker's a warning: a plugin may read it. Keys with the prefix of a listener are
-    looked up without it; prefixes of plugins in wide use are left alone.
+    looked up without it; prefixes of widely used plugins are accepted.
 
     Why: a broker only logs a key that it does not know, so a typo leaves the default in force: with
     log.retention.hour=24 data is kept for 168 h.
@@ -57,7 +57,7 @@ def unknown_config_key(subject: LintTopic | LintBroker, cluster: LintCluster, li
         meant = f"; {unknown.nearest} was probably meant" if unknown.nearest is not None else ""
         renamed = (Edit(value.key, rename=unknown.nearest),) if unknown.nearest and value.key == value.base else ()
         yield value.violation(
-            f"{value.key!r:.80} is no {unknown.what}: {effect}{meant}",
+            f"{value.key!r:.80} is not {unknown.what}: {effect}{meant}",
             severity=None if is_topic else WARNING,
             refused=is_topic,
             expected=unknown.nearest,
@@ -252,8 +252,8 @@ def duplicate_key() -> Violations:
 def illegal_topic_name(topic: LintTopic, cluster: LintCluster, limits: Limits) -> Violations:
     """A topic has a name that Kafka does not allow.
 
-    Why: brokers refuse to create it: names are 1 to 249 letters, digits, dots, underscores and hyphens, but neither
-    . nor .. alone.
+    Why: brokers refuse to create it: names are 1 to 249 letters, digits, dots, underscores and hyphens, but not
+    just . or ..
     Source: `org.apache.kafka.common.internals.Topic.validate`.
 
     Bad:
@@ -278,7 +278,7 @@ def name_problem(name: str) -> str | None:
     if len(name) > _LONGEST:
         return f"has {len(name)} characters, more than {_LONGEST}"
     wrong = sorted(set(name) - _LEGAL)
-    return f"has {wrong[0]!r}, but letters, digits, '.', '_' and '-' alone are allowed" if wrong else None
+    return f"has {wrong[0]!r}, but only letters, digits, '.', '_' and '-' are allowed" if wrong else None
 
 
 @cluster_rule("KKV016", ERROR, STRICT)

@@ -28,11 +28,11 @@ from kafkakit.rules.values import accepted
 def removed_key(subject: LintTopic | LintBroker, cluster: LintCluster, limits: Limits) -> Violations:
     """A key no longer exists in the version that the cluster runs or is to be upgraded to.
 
-    A key that is dead already is deleted by the safe fix; one that works until the upgrade is renamed where another
+    A key that is dead already is deleted by the safe fix; one that works until the upgrade is renamed if another
     took its place. Keys of ZooKeeper mode have a rule of their own.
 
-    Why: brokers refuse a topic with such a key and ignore it in their own configuration, where it looks as if it
-    still worked: Kafka 4.0 alone removed 42.
+    Why: brokers refuse a topic with such a key and ignore it in their own configuration, although it looks as if it
+    still worked: Kafka 4.0 removed 42.
     Source: the upgrade notes of Kafka 3.0 and 4.0; KIP-724, KIP-937.
 
     Bad:
@@ -156,7 +156,7 @@ def default_changed_on_upgrade(cluster: LintCluster, limits: Limits) -> Violatio
     """A key that no broker sets has another default in the version to upgrade to.
 
     Why: the upgrade changes what the cluster does although no file changes: from 4.0 on, records more than 1 h in
-    the future are rejected. Keys of tiered storage are left out where it is off.
+    the future are rejected. Keys of tiered storage are left out if it is off.
     Source: KIP-1030; the `ConfigDef`s of both versions.
 
     Bad:
@@ -219,7 +219,7 @@ _SHADOWING = (
 def shadowed_synonym(broker: LintBroker, cluster: LintCluster, limits: Limits) -> Violations:
     """Two forms of one setting are set in one place, of which only the finer one counts.
 
-    Why: who changes log.retention.hours where log.retention.ms is set changes nothing.
+    Why: whoever changes log.retention.hours while log.retention.ms is set changes nothing.
     Source: `KafkaConfig.logRetentionTimeMillis`; `ServerTopicConfigSynonyms`.
 
     Bad:
@@ -239,7 +239,7 @@ def shadowed_synonym(broker: LintBroker, cluster: LintCluster, limits: Limits) -
             if declared.place is None or shared.get(dead) != declared:
                 yield Violation(
                     message=f"{dead} is {declared.text}, but {strongest} is set to {layer[strongest].text} "
-                    "and counts before it",
+                    "and overrides it",
                     key=dead,
                     place=declared.place,
                     observed=declared.text,
@@ -269,11 +269,11 @@ _OF_LISTENERS_CLUSTER_WIDE = ("max.connections", "max.connection.creation.rate",
 
 @broker_rule("KKV010", ERROR, CORE)
 def wrong_scope(broker: LintBroker, cluster: LintCluster, limits: Limits) -> Violations:
-    """A key stands where brokers refuse or ignore it.
+    """A key is set in a place where brokers refuse or ignore it.
 
     Read-only keys and TLS keys without the prefix of a listener are refused in dynamic configuration, keys of single
-    brokers are refused as the cluster's default. Keys that exist only dynamically are ignored in a file, and those of
-    controllers on a node that is none, unless controllers share the file.
+    brokers are refused as the cluster's default. Keys that exist only dynamically are ignored in a file, and keys of
+    controllers on a node that is not a controller, unless controllers share the file.
 
     Why: the value that the file shows is not in force.
     Source: `DynamicBrokerConfig.validateConfigs`; `KafkaConfig.validateValues` (warnings of Kafka 4.3).
@@ -327,7 +327,7 @@ def _scope_problem(broker: LintBroker, value: SetValue, cluster: LintCluster) ->
     is_of_broker = definition.update_mode is UpdateMode.PER_BROKER or is_prefixed
     is_default = value.declared in broker.config.dynamic_default.values()
     if is_of_broker and is_default and value.base not in _OF_LISTENERS_CLUSTER_WIDE:
-        return ERROR, "is a key of single brokers: brokers refuse it as the default of the cluster"
+        return ERROR, "can only be set per broker: brokers refuse it as the cluster default"
     return None
 
 
@@ -337,12 +337,12 @@ def _static_problem(broker: LintBroker, key: str, cluster: LintCluster) -> tuple
     if "controller" in broker.roles or not _knows_roles(broker, cluster):
         return None
     if key in _CONTROLLER_KEYS:
-        return WARNING, "is a key of controllers: a node with the broker role alone ignores it"
+        return WARNING, "is a key of controllers: a node that is only a broker ignores it"
     minor = broker.config.table.version
     if key in _CONTROLLER_KEYS_4_3 and (int(minor[0]), int(minor[2:])) >= (4, 3):
         return (
             WARNING,
-            "is a key of controllers since Kafka 4.3: a node with the broker role alone will ignore it in 5.0",
+            "is a key of controllers since Kafka 4.3: a node that is only a broker will ignore it in 5.0",
         )
     return None
 

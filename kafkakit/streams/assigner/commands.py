@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class LoopOptions:
     """The times of the loop, and when a cluster counts as unreachable and as healthy."""
 
-    tick: str = option("200ms", "--tick", metavar="DURATION", help="How often workers are looked at.")
+    tick: str = option("200ms", "--tick", metavar="DURATION", help="How often workers are checked.")
     lease_ttl: str = option(
         "3s", "--lease-ttl", metavar="DURATION", help="How long another Assigner waits before it takes over."
     )
@@ -39,7 +39,10 @@ class LoopOptions:
         "1.5s", "--down-after", metavar="DURATION", help="A cluster that is silent for this long is unreachable."
     )
     healthy_after: str = option(
-        "30s", "--healthy-after", metavar="DURATION", help="What was wrong is over when it was not seen for this long."
+        "30s",
+        "--healthy-after",
+        metavar="DURATION",
+        help="A problem counts as over when it was not seen for this long.",
     )
     max_disk_use: str = option(
         "90%", "--max-disk-use", metavar="PERCENT", help="A cluster with a fuller log dir is not healthy: disk-full."
@@ -76,22 +79,27 @@ class PolicyOptions:
         None,
         "--failover-target",
         metavar="FROM=TO",
-        help="Where streams of a cluster go, by profiles. Repeatable; a cluster without one is left alone.",
+        help="Profile to fail a cluster's streams over to. Repeatable; a cluster without one is not failed over.",
     )
     confirm: str = option(
-        "10s", "--confirm", metavar="DURATION", help="How long the cluster must have been unreachable."
+        "10s", "--confirm", metavar="DURATION", help="How long the cluster must be unreachable first."
     )
     witnesses: int = option(
-        2, "--witnesses", min=1, metavar="N", help="So many workers must have got no answer either."
+        2, "--witnesses", min=1, metavar="N", help="Number of workers that must also see the cluster as down."
     )
     quorum: float = option(
-        0.6, "--quorum", min=0.51, max=1.0, metavar="PART", help="And this part of the workers that read the cluster."
+        0.6, "--quorum", min=0.51, max=1.0, metavar="PART", help="Share of the cluster's workers that must agree."
     )
     cool_down: str = option(
-        "1h", "--cool-down", metavar="DURATION", help="A stream is not moved again by itself for this long."
+        "1h", "--cool-down", metavar="DURATION", help="Minimum time between two automatic failovers of one stream."
     )
     failovers_a_day: int = option(
-        10, "--failovers-a-day", min=1, max=500, metavar="N", help="So many streams at most are moved in 24 h."
+        10,
+        "--failovers-a-day",
+        min=1,
+        max=500,
+        metavar="N",
+        help="Maximum number of streams that are failed over automatically in 24 h.",
     )
 
     def parsed(self, require_profile: Callable[[str], object]) -> AutomaticPolicy:
@@ -124,9 +132,9 @@ def run(ctx: typer.Context, loop: LoopOptions, policy: PolicyOptions) -> None:
     """Share the partitions of all streams out among their workers, and watch the streams' clusters.
 
     Workers are applications whose client was opened with `worker=WorkerOptions(...)`. Several Assigners may run with
-    one control store: one is in charge, and another one takes over when it ends. A worker that dies has its partitions
+    one control store: one is in charge, and another one takes over when it ends. Partitions of a worker that dies are
     taken over by others within 2 s. While no Assigner runs, workers keep what they have. SIGTERM ends it with exit 143;
-    a control document of a newer version with 2.
+    a control document of a newer version ends it with 2.
 
     Examples:
 
@@ -202,7 +210,7 @@ def show(ctx: typer.Context) -> int:
 def drain(
     ctx: typer.Context,
     worker: Annotated[str, typer.Argument(metavar="WORKER", help="The worker, by its name or id of `show`.")],
-    undo: Annotated[bool, typer.Option("--undo", help="Let it have partitions again.")] = False,
+    undo: Annotated[bool, typer.Option("--undo", help="Let the worker take partitions again.")] = False,
     wait: Annotated[
         str, typer.Option("--wait", metavar="DURATION", help="End with 75 when it still has some after this long.")
     ] = "1m",
@@ -269,7 +277,7 @@ class FleetOptions:
     workers: int = option(10, "--workers", min=1, metavar="N", help="Workers, of three sizes.")
     pools: int = option(1, "--pools", min=1, metavar="N", help="Pools that workers and streams are divided into.")
     zones: int = option(3, "--zones", min=1, metavar="N", help="Zones of workers and of leaders.")
-    seed: int = option(1, "--seed", metavar="N", help="Another seed makes another fleet.")
+    seed: int = option(1, "--seed", metavar="N", help="Seed of the random fleet.")
 
     def shape(self) -> FleetShape:
         """The numbers."""
@@ -292,7 +300,9 @@ def simulate(
     fleet: FleetOptions,
     kill: Annotated[
         list[int] | None,
-        typer.Option("--kill", min=1, metavar="N", help="Kill so many workers at once. Repeatable: one after another."),
+        typer.Option(
+            "--kill", min=1, metavar="N", help="Kill this many workers at once. Repeatable: one after another."
+        ),
     ] = None,
     kill_cluster: Annotated[
         list[int] | None,
@@ -313,7 +323,7 @@ def simulate(
     return finish(cli, simulation_report(shape, simulated(SimulatedFleet(shape), kill or (), kill_cluster or ())))
 
 
-app = new_group("Share the partitions of streams out among workers, and watch the streams' clusters.")
+app = new_group("Assign partitions of streams to workers, and watch the streams' clusters.")
 app.command("run", cls=CliCommand, short_help="Run an Assigner.")(run)
 app.command("show", cls=CliCommand, short_help="Show the Assigner, clusters and workers.")(show)
 app.command("drain", cls=CliCommand, short_help="Take all partitions from a worker.")(drain)

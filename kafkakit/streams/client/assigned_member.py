@@ -362,7 +362,8 @@ class WorkerOptions:
     def __post_init__(self) -> None:
         if not 1 <= self.capacity <= 1_000_000 or not 0 < 2 * self.beat_s <= self.ttl_s <= 600 or self.fallback_s <= 0:
             raise UsageError(
-                f"{self} is no worker", hint="capacity is 1 to 1000000, and ttl_s twice beat_s or more, up to 600"
+                f"{self} is not a valid worker",
+                hint="capacity is 1 to 1000000, and ttl_s twice beat_s or more, up to 600",
             )
 
 

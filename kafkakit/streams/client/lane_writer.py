@@ -358,7 +358,7 @@ class LaneWriter:
                 continue  # given up meanwhile
             partition = entry.record.partition
             if partition is not None and partition >= segment.partitions:
-                text = f"partition {partition} is none of the {segment.partitions} of {segment.topic}"
+                text = f"partition {partition} is not one of the {segment.partitions} of {segment.topic}"
                 settled.append(self._kept.settled(entry, RecordRefusedError(text)))
                 continue
             try:

@@ -24,7 +24,7 @@ def demo(
     Starts two clusters of one broker each. While producers write and consumers handle, there is a record that no
     handler can read, a batch that is too large to be decoded, an outage of a database, and a burst on one lane; then
     the stream moves to the second cluster. The commands for clusters, topics and lanes are shown before they run. Both
-    clusters are removed at the end, also after Ctrl-C. Exits 1 when a record was lost.
+    clusters are removed at the end, even after Ctrl-C. Exits 1 when a record was lost.
 
     Examples:
 

@@ -125,7 +125,7 @@ class RowChoice:
         help="Only topics whose name matches, or 'where QUERY'. Repeatable.",
         autocompletion=complete_topic_names,
     )
-    internal: bool = option(False, "--internal", help="Show topics whose names begin with __, too.")
+    internal: bool = option(False, "--internal", help="Also show topics whose names begin with __.")
     tags: TagSource = NO_TAGS
 
     def filter(self, cli: CliContext, which: ClusterChoice) -> RowFilter:
@@ -203,9 +203,9 @@ def once(
 
     Reads the cluster's commits from the offsets topic (from where the last run stopped), samples the log ends
     twice, and reads the next record of each lagging group. Nothing is written to the cluster, and no group is
-    joined. Time lag is that of the oldest record not done; live lag is that of the newest one done. With --members the
-    coordinators of the groups shown describe them, which needs DESCRIBE on each; -o json lists all members with
-    their partitions.
+    joined. Time lag is the age of the oldest unprocessed record, live lag the age of the newest processed one. With
+    --members the coordinators of the groups shown describe them, which needs DESCRIBE on each; -o json lists all
+    members with their partitions.
 
     Examples:
 
@@ -290,9 +290,6 @@ class CheckWaitLimit(WaitLimit):
     )
 
 
-SAME_CRITICAL = "The same, as the critical threshold."
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitOptions:
     """The limits of lag, of time, of what retention leaves, and the statuses."""
@@ -303,18 +300,27 @@ class LimitOptions:
         metavar="N",
         help="Warn above this many records of a group in a topic (10k, 1.5M).",
     )
-    crit_lag: str | None = option(None, "--crit-lag", metavar="N", help=SAME_CRITICAL)
+    crit_lag: str | None = option(
+        None, "--crit-lag", metavar="N", help="Critical above this many records of a group in a topic."
+    )
     warn_time: str | None = option(
         None, "--warn-time", metavar="DURATION", help="Warn above this time lag of a partition."
     )
-    crit_time: str | None = option(None, "--crit-time", metavar="DURATION", help=SAME_CRITICAL)
+    crit_time: str | None = option(
+        None, "--crit-time", metavar="DURATION", help="Critical above this time lag of a partition."
+    )
     warn_retention: str | None = option(
         None,
         "--warn-retention",
         metavar="DURATION",
         help="Warn when pending records will be deleted within this time.",
     )
-    crit_retention: str | None = option(None, "--crit-retention", metavar="DURATION", help=SAME_CRITICAL)
+    crit_retention: str | None = option(
+        None,
+        "--crit-retention",
+        metavar="DURATION",
+        help="Critical when pending records will be deleted within this time.",
+    )
     warn_status: str = option(
         "stalled,rewind,held_back,no_commit",
         "--warn-status",
@@ -391,14 +397,14 @@ def check(
 ) -> int:
     """Check the lag of groups against thresholds, for cron and monitoring: one line with performance data.
 
-    Exit 0 when all is within limits, 1 on a warning or worse, 2 for a group or topic that is named and does not
-    exist, 75 when the lag is not known (for example, a cluster does not answer). With --nagios the codes are those of
-    monitoring plugins.
+    Exit 0 when all is within limits, 1 on a warning or worse, 2 for a named group or topic that does not exist, 75 when
+    the lag is not known (for example, a cluster does not answer). With --nagios the codes are the ones that monitoring
+    plugins use.
 
-    The file of --limits has owners (of each the globs of its groups) and rules, the first of which that matches
-    counts. The keys of a rule are group and topic (globs), owner, and the limits as the options spell them, with _
-    for -; a limit that it does not name is that of the command line. --silence-own-moves is about lag, time lag and
-    the statuses warning and stalled alone, and ends with the run.
+    The --limits file has owners (each with the globs of its groups) and rules; the first rule that matches applies. The
+    keys of a rule are group and topic (globs), owner, and the limits as the options spell them, with _ for -; a limit
+    that it does not set comes from the command line. --silence-own-moves silences only lag, time lag and the statuses
+    warning and stalled, and ends with the run.
 
     Examples:
 
@@ -448,7 +454,7 @@ def serve(
         typer.Option(
             "--http-name",
             metavar="HOST",
-            help="Another name under which a --listen of this host is reached, as behind a proxy. Repeatable.",
+            help="Another name under which this host's --listen address is reached, such as a proxy's. Repeatable.",
             show_default=False,
         ),
     ] = None,
@@ -457,7 +463,7 @@ def serve(
         typer.Option(
             "--dogstatsd",
             metavar="HOST:PORT",
-            help="Send the metrics to a Datadog agent every 10 s, too.",
+            help="Also send the metrics to a Datadog agent every 10 s.",
             show_default=False,
         ),
     ] = None,
@@ -476,7 +482,7 @@ def serve(
         typer.Option(
             "--partition-series",
             metavar="GLOB",
-            help="Partitions of groups whose name matches get series, too (kafkakit_lag_partition_...). Repeatable.",
+            help="Also publish series for the partitions of matching groups (kafkakit_lag_partition_...). Repeatable.",
             show_default=False,
         ),
     ] = None,
@@ -501,6 +507,7 @@ def serve(
     from kafkakit.adapters.host import life_of, notify_service, resident_bytes, this_holder
     from kafkakit.adapters.metrics_services import DogStatsd
     from kafkakit.cli.session import open_session
+    from kafkakit.core.quantities import counted
     from kafkakit.core.rpc import answer_pages, is_loopback, parse_listen
     from kafkakit.streams.lag.act.fleet import ClusterShares, Fleet, LagService, run_service
     from kafkakit.streams.lag.decide.monitors import instance_name
@@ -526,7 +533,8 @@ def serve(
             cli.output.warn(
                 f"{server.address} can be reached from other machines, without authentication or encryption"
             )
-        cli.output.say(f"serving http://{server.address}/metrics, /json and /healthz for {len(clusters)} clusters")
+        shown = counted(len(clusters), "cluster")
+        cli.output.say(f"serving http://{server.address}/metrics, /json and /healthz for {shown}")
         run_service(
             service,
             session.clock,

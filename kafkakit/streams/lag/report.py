@@ -68,9 +68,9 @@ def view_text(view: LagView, conditions: Sequence[MonitorCondition], at_ms: int,
         "lag",
         "lost",
         "time lag",
-        "surely within",
+        "error bound",
     ]
-    columns += ["source", "live lag", "eta", "retention left", "as of"]
+    columns += ["measured from", "live lag", "eta", "retention left", "as of"]
     rows = []
     for number, line in enumerate(lines):
         is_rest = number == len(view.lines)
@@ -280,7 +280,7 @@ def _rounded(rate: float | None) -> float | None:
     return None if rate is None else round(rate, 3)
 
 
-NO_OWNER = "no owner"
+NO_OWNER = "no member"
 
 
 def member_columns(level: ViewLevel) -> tuple[str, ...]:
@@ -289,7 +289,7 @@ def member_columns(level: ViewLevel) -> tuple[str, ...]:
 
 
 def member_cells(line: ViewLine, readers: Readers) -> tuple[object, ...]:
-    """The cells of a line; a partition that no member holds has no owner, members without partitions are counted."""
+    """The cells of a line; members without partitions are counted."""
     found, owner = readers.of(line), readers.owner(line)
     if line.partition >= 0:
         if owner is None:

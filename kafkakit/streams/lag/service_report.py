@@ -80,7 +80,7 @@ def json_page(
     try:
         level = ViewLevel(query.get("by", ViewLevel.GROUP_TOPIC.value).replace("-", "_"))
     except ValueError:
-        raise UsageError("by names no level", hint=f"there are {', '.join(sorted(ViewLevel))}") from None
+        raise UsageError("by is not a level", hint=f"choose from {', '.join(sorted(ViewLevel))}") from None
     top = _number(query.get("top", str(DEFAULT_TOP)))
     cluster = query.get("cluster")
     rows = RowFilter(groups=_globs(query, "group"), topics=_globs(query, "topic"))
@@ -187,7 +187,7 @@ _GAUGES: tuple[tuple[str, str, LineFigure], ...] = (
         "Since when the oldest transaction is open that keeps readers of committed data waiting; absent for none.",
         lambda n: _now(n, _seconds_if_known(n.held_ms)),
     ),
-    ("pending_records", "Those of them that no commit marks as done.", lambda n: _where_known(n, n.pending)),
+    ("pending_records", "Records that no commit marks as done.", lambda n: _where_known(n, n.pending)),
     (
         "records_without_commit",
         "Records in partitions that members own and for which the group never committed.",
@@ -251,7 +251,7 @@ _GAUGES: tuple[tuple[str, str, LineFigure], ...] = (
 )
 _PARTITION_GAUGES = (
     ("records", "Offsets from the committed one to the end of one partition."),
-    ("pending_records", "Those of them that no commit marks as done."),
+    ("pending_records", "Records of one partition that no commit marks as done."),
     ("backlog_seconds", "Age of the oldest record of one partition that is not done, by the time that it carries."),
     ("backlog_low_seconds", "Proven lower bound of that age."),
     ("backlog_high_seconds", "Proven upper bound of that age."),
@@ -311,9 +311,9 @@ CONDITIONS: tuple[tuple[str, str, ConditionFigure], ...] = (
         lambda c: _seconds_unless_negative(c.ends_known_ms) or 0.0,
     ),
     ("commit_log_partitions", "Partitions of the offsets topic.", lambda c: float(c.partitions)),
-    ("blind_partitions", "Those of them that cannot be read now.", lambda c: float(c.blind_count)),
+    ("blind_partitions", "Partitions of the offsets topic that cannot be read now.", lambda c: float(c.blind_count)),
     ("open_transactions", "Open transactions that hold commits back.", lambda c: float(c.held_back_count)),
-    ("held_back_commits", "Commits that they hold back.", lambda c: float(c.held_back_commits)),
+    ("held_back_commits", "Commits that open transactions hold back.", lambda c: float(c.held_back_commits)),
     ("missing_topics", "Topics with commits that do not exist.", lambda c: float(c.missing_topics_count)),
     ("ends_unknown", "Partitions without an answer about their end.", lambda c: float(sum(c.end_errors.values()))),
     ("commit_records", "Records of the offsets topic read since the start.", lambda c: float(c.totals.records)),
@@ -328,7 +328,11 @@ CONDITIONS: tuple[tuple[str, str, ConditionFigure], ...] = (
     ("dropped_commits", "Commits in aborted or fenced transactions.", lambda c: float(c.totals.dropped_commits)),
     ("skipped_offsets", "Offsets of the commit log passed over.", lambda c: float(c.totals.skipped_offsets)),
     ("record_reads", "Reads of records for their times since the start.", lambda c: float(c.record_reads)),
-    ("record_read_failures", "Those of them without an answer.", lambda c: float(c.record_failures)),
+    (
+        "record_read_failures",
+        "Reads of records for their times that got no answer.",
+        lambda c: float(c.record_failures),
+    ),
 )
 
 

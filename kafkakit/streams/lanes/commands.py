@@ -66,11 +66,11 @@ def list_(
         int, typer.Option("--limit", metavar="N", min=0, max=MOST_LISTED, help="Show at most N records; count all.")
     ] = 100,
 ) -> None:
-    """List rejected records: those of the DLQ lane, and references to records that still lie in their topic.
+    """List rejected records: in the DLQ lane, and as references to records that are still in their topic.
 
     Reads the DLQ lane and the reject ledger (topic __kafkakit_rejects) from their beginning to their end. Reads only,
     and joins no group. In place of a stream it takes a dead letter topic that Spring, Kafka Connect or Kafka Streams
-    wrote, whose headers are known, or with --topic-header that of another program.
+    wrote, whose headers are known, or with --topic-header a dead letter topic of another program.
 
     Examples:
 
@@ -240,7 +240,7 @@ def purge(
     from kafkakit.streams.routes.api_act import RouteStore
 
     if bool(where) == everything:
-        raise UsageError("name what is to be deleted: --where QUERY or --all, and not both")
+        raise UsageError("give what to delete: --where QUERY or --all, not both")
     cli = cli_context(ctx)
     with ExitStack() as stack:
         opened = stack.enter_context(open_session(cli, read_only=True))
@@ -262,19 +262,19 @@ def purge(
 def copy(
     ctx: typer.Context,
     stream: Stream,
-    once: Annotated[bool, typer.Option("--once", help="Look once; otherwise again and again, until Ctrl-C.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Check once; otherwise repeatedly, until Ctrl-C.")] = False,
     everything: Annotated[bool, typer.Option("--all", help="Copy every reference now.")] = False,
     ahead: Annotated[
         str, typer.Option("--ahead", metavar="DURATION", help="Copy this long before retention may delete the record.")
     ] = "1d",
-    every: Annotated[str, typer.Option("--every", metavar="DURATION", help="Time between two looks.")] = "1m",
+    every: Annotated[str, typer.Option("--every", metavar="DURATION", help="Time between two checks.")] = "1m",
 ) -> None:
     """Copy rejected records to the DLQ lane before retention deletes them.
 
-    A rejected record stays in its topic, and a reference to it in topic __kafkakit_rejects. From the record's time
-    and retention.ms follows when it may be deleted; where size or compaction may delete it, it is copied at once. The
-    reference is removed once the copy is acknowledged, so an interruption can copy a record twice and loses none.
-    Exits 1 when a record is gone already, or cannot be read; its reference stays.
+    A rejected record stays in its topic, and a reference to it in topic __kafkakit_rejects. The record's time and
+    retention.ms tell when it may be deleted; if size or compaction may delete it, it is copied at once. The reference
+    is removed once the copy is acknowledged, so an interruption can copy a record twice and loses none. Exits 1 when a
+    record is gone already, or cannot be read; its reference stays.
 
     Examples:
 
@@ -291,7 +291,7 @@ def copy(
     cli = cli_context(ctx)
     ahead_s, every_s = parse_duration(ahead, "--ahead"), parse_duration(every, "--every")
     if not once and 2 * every_s > ahead_s:
-        raise UsageError(f"--every {every} is too long for --ahead {ahead}", hint="look at least twice in that time")
+        raise UsageError(f"--every {every} is too long for --ahead {ahead}", hint="check at least twice in that time")
     with ExitStack() as stack:
         opened = stack.enter_context(open_session(cli, read_only=True))
         guard, clock = claimed(ctx, opened, stack, stream, "copy")
@@ -327,7 +327,7 @@ def route(
 ) -> None:
     """Count which lane sampled records would go to, and which rule decides on each.
 
-    Rules are those of a stream, or of a file: a list of `lane: NAME` and `where: QUERY`. The first that matches
+    Rules come from a stream, or from a file: a list of `lane: NAME` and `where: QUERY`. The first that matches
     decides; no match is lane live. Queries see key, header.NAME, tenant (the header tenant), bytes and age_s, the
     record's age now. The sample has a JSON object a line, each a record as `streams records show -o json` prints it, or
     what that printed as it is. Reads only.
@@ -375,7 +375,7 @@ def rules(
 
     The file is a list of `lane: NAME` and `where: QUERY`; the first rule that matches a record decides, and no match is
     lane live. Producers follow the change without a restart; records that are written already stay where they are.
-    `streams lane route` shows first what rules would do to records of now.
+    Check first with `streams lane route` what the rules would do to current records.
 
     Examples:
 
@@ -483,15 +483,15 @@ def reconcile(
         typer.Option(
             "--margin",
             metavar="DURATION",
-            help="Read records whose time in Kafka is so much outside; longer where applications set times themselves.",
+            help="Also read records whose time in Kafka is this far outside; more if applications set times.",
         ),
     ] = "10m",
 ) -> int:
-    """Compare the two streams of a dual write by the ids of their records (header kafkakit-id).
+    """Compare the two streams of a dual write by their records' ids (header kafkakit-id).
 
-    Counts records that only one stream has, that both have, and that have another key. Duplicates are no difference;
-    records without an id are not compared. Reads every lane but dlq, up to 2,000,000 records of each stream, with 300
-    bytes of memory each; writes nothing and joins no group. Exits 1 when the streams differ.
+    Counts records that only one stream has, that both have, and that have another key. Duplicates do not count as a
+    difference; records without an id are not compared. Reads every lane but dlq, up to 2,000,000 records of each
+    stream, with 300 bytes of memory each; writes nothing and joins no group. Exits 1 when the streams differ.
 
     Examples:
 

@@ -164,7 +164,7 @@ def decode_header(value: bytes) -> PathwayContext | ContextFault:
     try:
         return decode_binary(a2b_base64(value, strict_mode=True))
     except ValueError:
-        return ContextFault("no base64")
+        return ContextFault("not base64")
 
 
 def context_of(headers: Headers, now_ms: int) -> PathwayContext | ContextFault | None:

@@ -178,7 +178,7 @@ def cut_text(text: str, most_bytes: int) -> bytes:
 
 def _number(text: str, most: int = MAX_NUMBER) -> int:
     if not (text.isascii() and text.isdecimal() and len(text) <= 19) or int(text) > most:
-        raise ValueError("no number of these headers")
+        raise ValueError("not a number of these headers")
     return int(text)
 
 

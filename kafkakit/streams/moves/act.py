@@ -96,7 +96,7 @@ class SeriesRun:
                 self.require_held()
                 left_ms = self._admit(queue, pace)
                 if left_ms and said_s < 0:
-                    self._ports.reporter.say(f"the pace allows the next begin in {format_duration(left_ms / 1000)}")
+                    self._ports.reporter.say(f"the pace allows the next start in {format_duration(left_ms / 1000)}")
                 said_s = 0.0 if left_ms else -1.0
                 for flight in tuple(self._flights.values()):
                     self._advance(flight, wait_s)

@@ -33,7 +33,7 @@ Targets = Annotated[
     typer.Option(
         "--to",
         metavar="PROFILE",
-        help="A cluster that streams go to. Repeatable: what is written is then spread evenly.",
+        help="A cluster that streams go to. Repeatable: the write load is then spread evenly.",
         autocompletion=complete_profile_names,
     ),
 ]
@@ -42,8 +42,7 @@ Capacities = Annotated[
     typer.Option(
         "--capacity",
         metavar="PROFILE=RATE",
-        help="A cluster that takes part, and what it can take: east=50MB/s, or with --by records east=20000. "
-        "Repeatable.",
+        help="A cluster that takes part, and its capacity: east=50MB/s, or with --by records east=20000. Repeatable.",
     ),
 ]
 
@@ -52,16 +51,18 @@ Capacities = Annotated[
 class PaceOptions:
     """How many streams are moved at a time."""
 
-    at_once: int = option(4, "--at-once", min=1, max=1000, metavar="N", help="Streams that are under way at a time.")
+    at_once: int = option(
+        4, "--at-once", min=1, max=1000, metavar="N", help="Maximum number of streams that move at a time."
+    )
     per_hour: int | None = option(
-        None, "--per-hour", min=1, metavar="N", help="Streams that are begun within any hour."
+        None, "--per-hour", min=1, metavar="N", help="Maximum number of streams started within any hour."
     )
     replan: bool = option(False, "--replan", help="Plan anew instead of continuing the series that is under way.")
     wait: str = option(
         "10m",
         "--wait",
         metavar="DURATION",
-        help="Leave a stream open, and list it, when nothing could be done with it for this long.",
+        help="Leave a stream open, and list it, when nothing could be done for it for this long.",
     )
 
     def pace(self) -> Pace:
@@ -76,7 +77,7 @@ class MeasureOptions:
     """How loads are measured."""
 
     by: LoadUnit = option(LoadUnit.BYTES, "--by", help="What is measured: bytes of one copy, or records.")
-    window: str = option("10s", "--window", metavar="DURATION", help="How long it is measured what is written.")
+    window: str = option("10s", "--window", metavar="DURATION", help="How long to measure the write load.")
 
     def rule(self, within: str = "0%") -> MeasureRule:
         """The options as a rule; `UsageError` for a duration or a share that cannot be read."""
@@ -103,7 +104,7 @@ class MeasureOptions:
             if profile in found:
                 raise UsageError(f"--capacity names profile {profile:.60} twice")
             if self.by is LoadUnit.RECORDS and not is_number:
-                raise UsageError(f"--capacity: {text!r:.60} is no number of records a second", hint="east=20000")
+                raise UsageError(f"--capacity: {text!r:.60} is not a number of records a second", hint="east=20000")
             found[profile] = int(amount[:15]) if self.by is LoadUnit.RECORDS else parse_rate(amount)
         if len(found) < 2:
             raise UsageError("balance needs two clusters or more", hint="--capacity PROFILE=RATE for each")
@@ -130,10 +131,10 @@ def evacuate(
     approval: Approval,
     events: EventOptions,
     emergency: Annotated[
-        bool, typer.Option("--emergency", help="The cluster is away: producers leave before it is looked at.")
+        bool, typer.Option("--emergency", help="The cluster is down: producers leave before it is checked.")
     ] = False,
 ) -> int:
-    """Move every stream off a cluster, a few at a time: each by an operation of its own, as `streams move` does it.
+    """Move every stream off a cluster, a few at a time, each by its own operation, like `streams move`.
 
     The plan and what has begun are in the control store, so the same command continues after any interruption, and
     keeps to the pace. What could not be moved is listed at the end. Exits with 0 when no stream is left on the
@@ -170,14 +171,15 @@ def balance(
     within: Annotated[
         str,
         typer.Option(
-            "--within", metavar="PERCENT", help="How far above the best spread the fullest cluster may be used."
+            "--within", metavar="PERCENT", help="How far above the best possible use the fullest cluster may end."
         ),
     ] = "5%",
 ) -> int:
-    """Spread streams over clusters by what is written to them, with as little moved as possible.
+    """Spread streams over clusters by their write load, moving as little as possible.
 
-    The largest use of a stated capacity becomes as small as it can be, within a share that saves moves; the plan says
-    what no plan is below. It is carried out as `streams evacuate` does it. Streams with lanes on several clusters stay.
+    The fullest cluster ends within a margin of the best possible spread; the margin saves moves, and the plan states
+    the best possible value. The plan is carried out like `streams evacuate`. Streams with lanes on several clusters
+    stay.
 
     Examples:
 

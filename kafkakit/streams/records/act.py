@@ -339,7 +339,7 @@ class LogWalk:
         for item in verdicts_of(records, before, self._limit_bytes):
             if isinstance(item, WalkEnd):
                 if item.is_corrupt and self._at[key] == before:
-                    self._unread[key] = f"{item.reason} after offset {before - 1}, and where it ends is unknown"
+                    self._unread[key] = f"{item.reason} after offset {before - 1}, and its end is unknown"
                 return
             verdict = measured(records, item, self._limit_bytes)
             self._at[key] = max(before, verdict.end)

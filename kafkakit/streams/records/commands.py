@@ -41,11 +41,11 @@ def show(
     place: Annotated[str, typer.Argument(metavar="TOPIC/PARTITION@OFFSET", help="The record.", show_default=False)],
     count: Annotated[
         int,
-        typer.Option("--count", metavar="N", min=1, max=MOST_RECORDS, help="This many records, markers included."),
+        typer.Option("--count", metavar="N", min=1, max=MOST_RECORDS, help="Number of records, markers included."),
     ] = 1,
     max_bytes: MaxBytes = 1_000,
 ) -> None:
-    """Show the record at an offset: time, key, value and headers, and what became of its transaction.
+    """Show the record at an offset: time, key, value and headers, and the outcome of its transaction.
 
     Bytes that are UTF-8 are shown as text, others as hexadecimal digits, with -o json as base64. Of an offset without
     a record it reports why: a transaction marker, deleted by retention, compacted away (the next record is shown), or
@@ -158,9 +158,9 @@ def quarantine(
     """Keep batches that become too large in files, and let a group pass them.
 
     Each batch over the limit is written as it was fetched, still compressed, to CLUSTER/TOPIC-PARTITION/OFFSET.log,
-    which Kafka's tools read as a segment. OFFSET.json beside it holds where it is from, its checksums and its
-    producer. The topic is not changed. With --group the offsets of one partition's batches are marked as done in the
-    group's commit, as streams commits skip does: the plan is shown first, and undo takes it back.
+    which Kafka's tools read as a segment. OFFSET.json next to it holds its origin, its checksums and its producer. The
+    topic is not changed. With --group the offsets of one partition's batches are marked as done in the group's commit,
+    as streams commits skip does: the plan is shown first, and undo reverts it.
 
     Examples:
 
@@ -285,9 +285,9 @@ def scan(
     """Look for batches in topics that become larger than a limit when they are decompressed.
 
     Reads the logs up to their present ends and looks at headers: zstd, lz4 and snappy batches are bounded by their
-    blocks. Gzip has no sizes that can be relied on: a batch that may exceed the limit is inflated up to it, and
-    nothing of it is kept. Reads only, and joins no group. Exits 1 when a batch is found, 0 when none is, 75 when none
-    is found and a partition was not read to its end.
+    blocks. Gzip states no reliable sizes: a batch that may exceed the limit is inflated up to it, and nothing of it is
+    kept. Reads only, and joins no group. Exits 1 when a batch is found, 0 when none is, 75 when none is found and a
+    partition was not read to its end.
 
     Examples:
 

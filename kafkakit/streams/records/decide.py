@@ -45,7 +45,7 @@ _PLACE = re.compile(r"(.+)/([0-9]{1,10})@([0-9]{1,19})", re.DOTALL)
 _MARKERS = {0: "abort marker", 1: "commit marker"}
 
 
-class Fate(StrEnum):
+class TransactionOutcome(StrEnum):
     """Whether read_committed consumers get a record; UNKNOWN where that could not be read in time."""
 
     COMMITTED = "committed"
@@ -69,7 +69,7 @@ class Entry:
     value: bytes | None = None
     headers: tuple[tuple[str, bytes | None], ...] = ()
     instead: str = ""
-    fate: Fate | None = None
+    fate: TransactionOutcome | None = None
 
     @property
     def time_type(self) -> str:
@@ -119,7 +119,10 @@ def parse_place(text: str) -> tuple[TopicPartition, int]:
     """Read `TOPIC/PARTITION@OFFSET`; `UsageError` with the form for anything else."""
     match = _PLACE.fullmatch(text)
     if match is None or int(match[2]) > MAX_PARTITION or int(match[3]) > MAX_OFFSET:
-        raise UsageError(f"{text!r:.200} names no record", hint="write TOPIC/PARTITION@OFFSET, such as payments/3@102")
+        raise UsageError(
+            f"{text!r:.200} is not TOPIC/PARTITION@OFFSET",
+            hint="write it like payments/3@102",
+        )
     return TopicPartition(match[1], int(match[2])), int(match[3])
 
 
@@ -148,11 +151,11 @@ def resolved(
             if not one.batch.is_transactional or one.batch.is_control:
                 yield one
             elif one.offset in committed:
-                yield replace(one, fate=Fate.COMMITTED)
+                yield replace(one, fate=TransactionOutcome.COMMITTED)
             elif one.last >= stable:
-                yield replace(one, fate=Fate.OPEN)
+                yield replace(one, fate=TransactionOutcome.OPEN)
             else:
-                yield replace(one, fate=Fate.ABORTED if is_whole else Fate.UNKNOWN)
+                yield replace(one, fate=TransactionOutcome.ABORTED if is_whole else TransactionOutcome.UNKNOWN)
 
 
 def _opened(sealed: Entry, stable: int, records: Mapping[int, Record], *, is_whole: bool) -> Iterator[Entry]:
@@ -214,10 +217,10 @@ RECORD_COLUMNS = (
     "instead",
 )
 FATES = {
-    Fate.COMMITTED: "committed",
-    Fate.ABORTED: "aborted: read_committed consumers pass over it",
-    Fate.OPEN: "open: read_committed consumers wait for its end",
-    Fate.UNKNOWN: "its end was not read in time",
+    TransactionOutcome.COMMITTED: "committed",
+    TransactionOutcome.ABORTED: "aborted: read_committed consumers pass over it",
+    TransactionOutcome.OPEN: "open: read_committed consumers wait for its end",
+    TransactionOutcome.UNKNOWN: "its end was not read in time",
 }
 
 

@@ -25,7 +25,7 @@ from kafkakit.streams.model.pathways import (
     pathway_hash,
     produce_tags,
 )
-from kafkakit.streams.records.api import Entry, Fate
+from kafkakit.streams.records.api import Entry, TransactionOutcome
 
 MOST_PATHWAYS = 1000
 """Pathways of one topic that are kept apart."""
@@ -105,7 +105,7 @@ class TopicSample:
 
     def add(self, entry: Entry, now_ms: int) -> None:
         """Count what the log holds at one place."""
-        if entry.batch.is_control or entry.fate is Fate.ABORTED:
+        if entry.batch.is_control or entry.fate is TransactionOutcome.ABORTED:
             return
         if entry.instead:
             self.unread += entry.least_records

@@ -55,7 +55,7 @@ def run(inputs: JobInput) -> JobOutput:
 def _skipped(inputs: JobInput) -> tuple[str, ...]:
     missing = {
         "log_dirs": "sizes of log dirs: none were collected, so nothing is compared with them",
-        "disk_daily": "daily sizes of log dirs: none were collected, so trends come from the dates of the run alone",
+        "disk_daily": "daily sizes of log dirs: none were collected, so trends come only from the dates of the run",
         "replicas": "replicas: none were collected, so partitions count with the size of their leader's copy",
         "partitions": "partitions: none were collected, so neither ceilings nor losses are known",
     }

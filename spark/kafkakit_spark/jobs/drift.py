@@ -90,7 +90,9 @@ def run(job: JobInput) -> JobOutput:
         findings_of(other_defaults(spark, counts, _other_versions(clusters), infos, may_differ), drift.other_defaults),
         findings_frame(spark, drift.version_skews([_version_row(c) for c in clusters], job.spec.now_ms)),
     ]
-    skipped = [] if with_files else ["declared against live: no cluster has declared topics with its own beside them"]
+    skipped = (
+        [] if with_files else ["declared vs live: no declared topics were collected (key declared in the fleet file)"]
+    )
     if not any(c.sources for c in clusters):
         skipped.append("mirror pairs: no cluster is labelled mirror:NAME")
     tables = {}
@@ -99,7 +101,7 @@ def run(job: JobInput) -> JobOutput:
         tables["changes"] = table
         found.append(findings_of(stale, drift.stale_override))
     else:
-        skipped.append("changes and stale overrides: there is one day")
+        skipped.append("changes and stale overrides: needs snapshots of at least two days")
     facts = counts.agg(F.coalesce(F.sum("n"), F.lit(0)).alias("broker_settings_compared"))
     return JobOutput(findings=reduce(DataFrame.union, found), tables=tables, facts=(facts,), skipped=tuple(skipped))
 

@@ -105,8 +105,8 @@ def _skipped(inputs: JobInput) -> tuple[str, ...]:
     if inputs.has("traffic_hourly"):
         return ()
     if inputs.has("partitions"):
-        return ("traffic by the hour: none was collected, so peers are compared once, and reads from brokers are not",)
-    return ("traffic: none was collected, so nothing was checked",)
+        return ("no hourly traffic was collected: peers were compared only once, and reads from brokers were skipped",)
+    return ("no traffic was collected, so nothing was checked",)
 
 
 def _traffic(inputs: JobInput) -> DataFrame:

@@ -73,7 +73,7 @@ def test_what_is_new_stands_before_the_rest() -> None:
         "Failed jobs: what they would have found is missing here",
         "The runs differ",
         "New since 2026-11-19",
-        "Found where the run before did not look",
+        "New because the run before did not look there",
         "Gone",
         "Owners",
         "Clusters",
@@ -92,7 +92,7 @@ def test_the_numbers_are_those_of_the_run() -> None:
         ("3", "clusters"), ("1", "errors"), ("3", "warnings"), ("0", "notes"), ("1", "new"), ("1", "gone"),
         ("1", "failed jobs"), ("6s", "run time"),
     ]  # fmt: skip
-    new = page[page.index("New since") : page.index("Found where")]
+    new = page[page.index("New since") : page.index("New because")]
     assert re.findall(r"topic (\w+) of c1", new) == ["new"], "what is still there is left out"
     assert "<code>a.b=1</code>" in new
     assert page.count("<svg") == 3, "one distribution, the findings, and the rows of drift over the days"

@@ -86,7 +86,7 @@ def test_segments_need_no_snapshot() -> None:
         (None, (), "has no snapshot"),
         ("2026-11-19", KNOWN, "has no snapshot of 2026-11-19; the newest is 2026-11-20"),
         ("2026-11-19", (), "it has none"),
-        ("yesterday", KNOWN, "is no date"),
+        ("yesterday", KNOWN, "is not a date"),
     ],
 )
 def test_a_date_without_snapshots_is_refused(date: str | None, known: tuple[str, ...], said: str) -> None:

@@ -90,7 +90,7 @@ def test_units_that_are_larger_than_bytes(law: Law, copies_too: bool) -> None:
     assert set(rates(certain).values()) == {MB}
     (line,) = certain.warnings
     assert line == (
-        "does the metrics source give bytes/s? broker 1 out has 50 kB/s of traffic, copies of moves alone take 20 MB/s "
+        "does the metrics source give bytes/s? broker 1 out has 50 kB/s of traffic, but copies of moves take 20 MB/s "
         "(and 1 more like it); rates there are the minimum"
     )
     # Copies are slow by now, so that they are no tenth of what is measured; it stays certain.
@@ -210,7 +210,7 @@ def test_a_file_is_yaml_or_json_with_units(text: str) -> None:
         ("", "states no capacities"),
         ("brokers:\n", "states no capacities"),
         ("broker:\n  1: 5MB\n", r"c.yaml:1: unknown key 'broker'.*brokers"),
-        ("brokers:\n  one: 5MB\n", "c.yaml:2: 'one' is no broker's id"),
+        ("brokers:\n  one: 5MB\n", "c.yaml:2: 'one' is not a broker ID"),
         ("brokers:\n  1: fast\n", "c.yaml:2: 'fast' is not a rate"),
         ("brokers:\n  1: 90\n", "c.yaml:2: the rate 90 has no unit"),
         ("brokers:\n  1: 5MB\n  1: 6MB\n", "given twice"),

@@ -447,7 +447,7 @@ def test_of_two_hosts_of_a_broker_the_later_one_counts(rig: Rig) -> None:
     rig.datadog.points["a.example"] = [(NOW.timestamp() * 1000 - 150_000, 5.0)]
     found = rig.measure()
     assert found.brokers[1].out.total == 9.0
-    assert "two hosts are broker 1, the later one counts: host a.example, c" in found.problems
+    assert "two hosts are broker 1, the later one is used: host a.example, c" in found.problems
 
 
 def test_optional_queries_tell_copies_and_latency() -> None:

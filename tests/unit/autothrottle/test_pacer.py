@@ -399,8 +399,8 @@ def test_the_second_instance_waits_and_takes_over_within_15_s(rig: PacerRig) -> 
         one.step()
         two.step()
         rig.clock.sleep(1)
-    assert said[0] == "leads from now on"
-    assert waited == ["waits: another instance leads"]
+    assert said[0] == "became leader"
+    assert waited == ["waiting: another instance is the leader"]
     began = rig.clock.monotonic()
     while not two.is_leader:
         two.step()

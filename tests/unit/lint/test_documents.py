@@ -34,7 +34,7 @@ def messages(document: Document) -> list[str]:
         ("? [a]\n: 1\n", "1:3 a key that is itself a mapping or a list"),
         ("a: {<<: 1}\n", "1:5 the merge key << takes a mapping or a list of mappings"),
         ("a: \x07\n", "1:4 a character '\\x07' that YAML does not allow"),
-        ("a: \x00\n", "1:4 a zero byte: this is no text file"),
+        ("a: \x00\n", "1:4 a zero byte: this is not a text file"),
         (LAUGHS, "6:8 aliases repeat more than 200,000 values"),
     ],
 )
@@ -129,11 +129,11 @@ def test_the_parser_without_c_reads_the_same(monkeypatch: pytest.MonkeyPatch) ->
         ("[1, ]", "1:5 not valid JSON: a value is missing before the bracket"),
         ('{"a" 1}', "1:2 not valid JSON: a key in double quotes and a colon are expected here"),
         ("[1 2]", "1:4 not valid JSON: a comma or the end of the list or object is expected here"),
-        ("{} {}", "1:4 not valid JSON: something stands after the end of the document"),
-        ("[01]", "1:2 not valid JSON: this is no JSON value"),
-        ("['a']", "1:2 not valid JSON: texts stand in double quotes"),
-        ('["a\n"]', "1:2 not valid JSON: a text without end, or with a line break, a control character or a wrong "
-         "escape in it"),
+        ("{} {}", "1:4 not valid JSON: unexpected text after the end of the document"),
+        ("[01]", "1:2 not valid JSON: this is not a JSON value"),
+        ("['a']", "1:2 not valid JSON: strings must be in double quotes"),
+        ('["a\n"]', "1:2 not valid JSON: an unterminated string, or one with a line break, a control character or "
+         "a wrong escape"),
         ("", "1:1 not valid JSON: a value is missing"),
         ("[" * 101, "1:101 not valid JSON: nested deeper than 100 levels"),
     ],

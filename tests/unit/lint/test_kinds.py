@@ -362,7 +362,7 @@ def test_a_broken_file_that_would_be_of_a_kind_is_reported() -> None:
 def test_a_kind_can_be_forced() -> None:
     reading = read_text("settings.conf", "any.key=1\n", "server-properties")
     assert texts(reading.pieces.brokers[0].static) == {"any.key": "1"}
-    with pytest.raises(UsageError, match="no kind of file is called 'nothing'"):
+    with pytest.raises(UsageError, match="unknown kind of file: 'nothing'"):
         read_text("a", "", "nothing")
     for kind in KINDS:
         assert read_text("a.yaml", "[]", kind).kinds == (kind,)

@@ -67,7 +67,7 @@ def test_what_does_not_exist_is_a_usage_error(tmp_path: Path) -> None:
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
     with pytest.raises(UsageError, match="cannot be read"):
         reading_of(tmp_path / "loop")
-    with pytest.raises(UsageError, match="no kind of file is called 'x'"):
+    with pytest.raises(UsageError, match="unknown kind of file: 'x'"):
         reading_of(tmp_path, kind="x")
     with pytest.raises(UsageError, match="cannot be read"):
         find_files(["a\x00b"])
@@ -92,8 +92,8 @@ def test_limits_on_depth_and_number(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     [
         (b"kafkakit: cluster\n# \xff\n", 2, 3, "not valid UTF-8 text (byte 20)"),
         (b"\xef\xbb\xbfa: \xff\n", 1, 4, "not valid UTF-8 text (byte 6)"),
-        (b"a: b\x00\n", 1, 5, "a zero byte: this is no text file"),
-        (b"\x7fELF\x02\x00\x01\xfe\xff", 1, 8, "a zero byte: this is no text file"),
+        (b"a: b\x00\n", 1, 5, "a zero byte: this is not a text file"),
+        (b"\x7fELF\x02\x00\x01\xfe\xff", 1, 8, "a zero byte: this is not a text file"),
         (b"kafkakit: cluster\ntopics: [\n", 3, 1, "not valid YAML: while parsing a flow node did not find expected "
          "node content"),
     ],

@@ -123,7 +123,7 @@ def test_a_worker_with_one_topic_for_two_stores() -> None:
     text = "group.id=g\nconfig.storage.topic=a\noffset.storage.topic=%s\nstatus.storage.topic=c\n"
     assert verdict("KKE023", {"connect-distributed.properties": text % "b"}) == 0
     (finding,) = findings("KKE023", {"connect-distributed.properties": text % "a"})
-    assert finding.message == "the topic of offsets, a, is also that of configurations"
+    assert finding.message == "the topic of offsets, a, is also used for configurations"
 
 
 @pytest.mark.parametrize("name", ["a.yaml", "server.properties", "a.json"])

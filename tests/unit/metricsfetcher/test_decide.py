@@ -69,9 +69,9 @@ def test_of_several_copies_the_largest_counts_and_the_smallest_is_kept() -> None
     ("bad", "problem"),
     [
         (size("t", 1, math.nan), "1 series have no value: partition t-1"),
-        (size("t", 1, -1), "1 values are no numbers of bytes: partition t-1 -1"),
-        (size("t", 1, math.inf), "1 values are no numbers of bytes: partition t-1 inf"),
-        (size("t", 1, 2.0**60), "1 values are no numbers of bytes: partition t-1 1.15292e+18"),
+        (size("t", 1, -1), "1 values are not numbers of bytes: partition t-1 -1"),
+        (size("t", 1, math.inf), "1 values are not numbers of bytes: partition t-1 inf"),
+        (size("t", 1, 2.0**60), "1 values are not numbers of bytes: partition t-1 1.15292e+18"),
         (size("t", "x", 1), "1 series of sizes have no topic or no number of a partition: partition:x,topic:t"),
         (size("t", "٣", 1), "1 series of sizes have no topic or no number of a partition: partition:٣,topic:t"),
         (size("", 1, 1), "1 series of sizes have no topic or no number of a partition: partition:1,topic:"),
@@ -96,7 +96,7 @@ def test_a_bad_series_of_sizes_is_named_and_not_taken(bad: Sample, problem: str)
         ([free(1, GB), free("kafka-2", GB)], "1 series of free storage have no broker's number in broker_id: "
          "broker_id:kafka-2"),
         ([free(1, GB), free(2, math.nan)], "1 series have no value: broker 2"),
-        ([free(1, GB), free(2, -5)], "1 values are no numbers of bytes: broker 2 -5"),
+        ([free(1, GB), free(2, -5)], "1 values are not numbers of bytes: broker 2 -5"),
         ([free(1, GB), free(1, 2 * GB)], "1 brokers have several series of free storage, of which the lowest was "
          "taken: 1"),
         ([free(1, GB), free(2, GB, 1800)], "1 series ended 30 min or more before the others: broker 2"),

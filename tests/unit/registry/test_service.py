@@ -487,7 +487,7 @@ def test_both_listeners_speak_tls_and_know_their_clients(
         (["--tls-client-ca-file", "k"], "belong together"),
         (["--token-file", "missing"], "missing"),
         (["--token-file", "tokens", "--no-token"], "exclude each other"),
-        (["--kafka-sasl-password", "secret"], "passwords are not taken from the command line"),
+        (["--kafka-sasl-password", "secret"], "passwords are not accepted on the command line"),
         (["--zk-tags-prefix", "/"], "--zk-tags-prefix is empty"),
         (["--enable-locking"], "--enable-locking needs --zk-addr"),
         (["--read-rate-limit", "0"], "read-rate-limit"),

@@ -71,7 +71,7 @@ def test_a_plan_says_what_must_restart_and_what_it_takes_back(bench: Bench) -> N
         (("retention.ms=1",), {}, "no scope is given"),
         ((), {"topics": "a"}, "nothing is asked for"),
         (("retention.ms=1",), {"topics": "zzz"}, "no topic matches"),
-        (("no.such.key=1",), {"topics": "a"}, "is no setting of topics"),
+        (("no.such.key=1",), {"topics": "a"}, "is not a topic setting"),
         (("log.retention.ms=1",), {"brokers": (9,)}, "broker 9 is not in the cluster"),
         (("ssl.keystore.password=x",), {"brokers": (1,)}, "holds a secret"),
         (("listeners=PLAINTEXT://:1",), {"cluster_default": True}, "is set for each broker"),

@@ -300,7 +300,7 @@ def test_client_errors_and_latency_of_a_metrics_service_take_values_back(bench: 
     service.values.update(USUAL)
     bench.after_seconds(6, lambda: service.values.update({Signal.REQUEST_MS: 90.0}))
     done = bench.apply(retention(bench), watch)
-    assert "ms of produce requests (p99): 90, usual 20, limit 25" in done.state.reasons[0]
+    assert "produce latency (p99): 90 ms, usual 20 ms, limit 25 ms" in done.state.reasons[0]
     assert all(t.configs == {} for t in bench.cluster.topics.values())
 
 
@@ -321,7 +321,7 @@ def test_metrics_that_tell_nothing_from_the_start_change_nothing(bench: Bench) -
     service.away_from = datetime(2000, 1, 1)  # noqa: DTZ001
     done = bench.apply(retention(bench), replace(WATCH, source=FakeMetrics.source))
     assert done.state.end is RolloutEnd.TAKEN_BACK
-    assert done.state.reasons[0].startswith("nothing tells what is usual: ISR shrinks: fake metrics do not answer")
+    assert done.state.reasons[0].startswith("no baseline is available: ISR shrinks: fake metrics do not answer")
     assert [c for c in bench.cluster.calls if c[0] == "alter_configs"] == []
 
 
@@ -503,7 +503,7 @@ def test_a_rollout_is_continued_with_the_metrics_that_it_was_begun_with(bench: B
     with pytest.raises(LeaseLostError):
         bench.apply(plan)
     watched(bench, USUAL)
-    with pytest.raises(UsageError, match="is watched with the brokers alone"):
+    with pytest.raises(UsageError, match="is watched with the brokers only"):
         bench.rollouts.proceed(bench.rollouts.journals.only_open())
 
 
@@ -705,9 +705,9 @@ def test_signals_that_stop_leave_a_window_unknown_and_that_is_bad() -> None:
     silent = [HealthLook(at_ms=0, problem="away")] * 3
     found = judge(baseline, silent, 9)
     assert (found.health, found.is_bad) == (Health.UNKNOWN, True)
-    assert found.reasons == ("3 looks in a row without ms of produce requests (p99): away",)
+    assert found.reasons == ("3 looks in a row without produce latency (p99): away",)
     mixed = looks({Signal.REQUEST_MS: 10}, {}, {}, {Signal.REQUEST_MS: 10}, {}, {})
-    assert judge(baseline, mixed, 6).reasons == ("too few values of ms of produce requests (p99) to judge",)
+    assert judge(baseline, mixed, 6).reasons == ("too few values of produce latency (p99) to judge",)
 
 
 def test_a_signal_without_a_past_is_not_judged() -> None:

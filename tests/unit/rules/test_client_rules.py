@@ -145,7 +145,7 @@ def test_a_secret_is_in_no_part_of_a_finding() -> None:
 
 def test_a_shared_slot_names_the_other_connector() -> None:
     (found,) = findings("KKE001", connector(**DB) | connector("b", database_hostname="db"))
-    assert found.message == "slot.name is debezium, as that of connector shop"
+    assert found.message == "slot.name is debezium, already used by connector shop"
     assert (found.where, found.place and found.place.path) == ("connector b", "b.json")
 
 

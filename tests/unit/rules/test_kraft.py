@@ -108,4 +108,4 @@ def test_leftovers_break_an_upgrade_to_4_0() -> None:
 
 def test_the_message_about_four_controllers_compares_with_three() -> None:
     (found,) = findings("KKQ851", listed(4))
-    assert found.message == "4 controllers survive the loss of 1, no more than 3 do"
+    assert found.message == "4 controllers tolerate 1 failure, exactly like 3"

@@ -294,7 +294,7 @@ def test_a_secret_is_in_no_part_of_a_finding(config: str) -> None:
 
 def test_the_options_of_jaas_that_hold_a_secret_are_named() -> None:
     (found,) = findings("KKS808", broker_security(f"sasl.jaas.config: '{JAAS}'"))
-    assert found.message == "sasl.jaas.config holds a secret written out (password)"
+    assert found.message == "sasl.jaas.config holds a secret in plain text (password)"
     assert literal_jaas_options('x required user_admin="a" keyTab="/k" clientSecret=b password="${env:P}";') == (
         "user_admin",
         "clientSecret",

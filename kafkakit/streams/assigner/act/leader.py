@@ -161,7 +161,7 @@ class AssignerLoop:
             step = self._lead() if self._is_in_charge() else None
         except (TryLaterError, ConflictError) as error:
             if isinstance(error, LeaseLostError) or str(error) != self._problem:
-                self._parts.say(f"begins anew: {error}")
+                self._parts.say(f"restarting: {error}")
             self._problem, self._assignment = str(error), None
             return None
         self._problem = ""
@@ -182,7 +182,7 @@ class AssignerLoop:
         if self._assignment is None or self._token != parts.lease.token or self._assignment.is_used_up:
             if self._assignment is not None and self._assignment.is_used_up:
                 parts.lease.release()
-                raise TryLaterError("the lease is taken anew, as its token has no more epochs")
+                raise TryLaterError("re-acquiring the lease: its token has no epochs left")
             assignment = Assignment(parts.lease.token)
             self._grants.adopt(assignment, roster)
             self._token, self._assignment = parts.lease.token, assignment
@@ -476,7 +476,7 @@ class Drains:
             document = WORKER_DOCUMENT.stored(kept.value, worker_path(slot))
             if name in (slot, document.id):
                 return document
-        raise UsageError(f"there is no worker {name}", hint="kafkakit streams assigner show names them")
+        raise UsageError(f"worker {name} does not exist", hint="kafkakit streams assigner show names them")
 
     def request(self, worker: WorkerDocument, by: str) -> None:
         """Ask for a drain; one that was asked for stays."""

@@ -481,7 +481,7 @@ class SimulatedFleet:
         """Send the streams of a cluster to the next one; their old topics are still read."""
         if not 0 <= cluster < self._shape.clusters or self._shape.clusters == 1:
             raise UsageError(
-                f"--kill-cluster {cluster}: there is no such cluster, or no other one",
+                f"--kill-cluster {cluster}: this cluster does not exist, or is the only one",
                 hint=f"clusters are 0 to {self._shape.clusters - 1}, and their streams need another one",
             )
         count = 0

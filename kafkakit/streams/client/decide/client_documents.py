@@ -242,7 +242,7 @@ def leases_on(document: GrantDocument | None, stream: str, group: str, cluster_i
 def epoch_of(token: int, count: int) -> int:
     """The epoch of what an Assigner with this token writes as its `count`th; below that of every later token."""
     if not 0 <= count < 1 << ROUND_BITS:
-        raise OverflowError(f"{count} epochs under one token: the next would be those of a later token")
+        raise OverflowError(f"{count} epochs under one token: the next would belong to a later token")
     return (token << ROUND_BITS) + count
 
 

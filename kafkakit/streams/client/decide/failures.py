@@ -127,7 +127,7 @@ class RetryRule:
     def __post_init__(self) -> None:
         if not (0 <= self.first_ms <= self.max_ms and self.factor >= 1 and self.max_tries >= 0):
             raise UsageError(
-                f"{self} is no rule of retries", hint="0 <= first_ms <= max_ms, factor >= 1, max_tries >= 0"
+                f"{self} is not a valid retry policy", hint="0 <= first_ms <= max_ms, factor >= 1, max_tries >= 0"
             )
 
     def delay_ms(self, tries: int) -> int:
@@ -157,7 +157,9 @@ class MoveRule:
     def __post_init__(self) -> None:
         shares = (self.outage_share, self.nearly_full, self.acked_share)
         if self.acks_per_move < 1 or min(self.first_tokens, self.max_tokens) < 0 or not all(0 < s <= 1 for s in shares):
-            raise UsageError(f"{self} is no rule of moves", hint="acks_per_move >= 1, tokens >= 0, shares in (0, 1]")
+            raise UsageError(
+                f"{self} is not a valid move policy", hint="acks_per_move >= 1, tokens >= 0, shares in (0, 1]"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,7 +176,7 @@ class WorkLimits:
 
     def __post_init__(self) -> None:
         if min(self.records, self.size_bytes, self.span) < 1:
-            raise UsageError(f"{self} are no limits", hint="each is 1 or more")
+            raise UsageError(f"{self}: invalid limits", hint="each is 1 or more")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

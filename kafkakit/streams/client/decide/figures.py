@@ -94,22 +94,30 @@ def producer_families(producers: Sequence[ProducerMetrics]) -> tuple[MetricFamil
         of_producers("route_stale_seconds", "Time without the control store.", *(p.route.stale_s for p in producers)),
         of_producers("header_errors", "Records without a pathway's headers.", *(p.header_errors for p in producers)),
         of_lanes("records", "Records taken.", *(c.records for c in counters)),
-        of_lanes("bytes", "Bytes of them before compression.", *(c.bytes for c in counters)),
-        of_lanes("acknowledged_records", "Those that all in-sync replicas have.", *(c.acknowledged for c in counters)),
+        of_lanes("bytes", "Bytes of records taken, before compression.", *(c.bytes for c in counters)),
+        of_lanes(
+            "acknowledged_records", "Records that all in-sync replicas have.", *(c.acknowledged for c in counters)
+        ),
         of_lanes("failed_records", "Records given up.", *(c.failed for c in counters)),
         of_lanes("sent_again_records", "Attempts that may have made a duplicate.", *(c.sent_again for c in counters)),
         of_lanes(
             "late_acknowledgements",
-            "Those of records answered before.",
+            "Acknowledgements that came after the record was given up.",
             *(c.late for c in counters),
         ),
         of_lanes("waiting_records", "Records without an answer.", *(n.waiting_records for n in lanes)),
-        of_lanes("waiting_bytes", "Bytes of them.", *(n.waiting_bytes for n in lanes)),
-        of_lanes("oldest_seconds", "Age of the oldest of them.", *(n.oldest_ms / 1000 for n in lanes)),
+        of_lanes("waiting_bytes", "Bytes of records without an answer.", *(n.waiting_bytes for n in lanes)),
+        of_lanes("oldest_seconds", "Age of the oldest record without an answer.", *(n.oldest_ms / 1000 for n in lanes)),
         of_lanes("writable", "1 while a segment takes records.", *(float(not n.problem) for n in lanes)),
         of_lanes("switches", "Changes of the lane's segment.", *(c.switches for c in counters)),
-        of_lanes("switch_seconds", "Time of the last one.", *(c.last_switch_ms / 1000 for c in counters)),
-        of_lanes("longest_switch_seconds", "Time of the longest.", *(c.longest_switch_ms / 1000 for c in counters)),
+        of_lanes(
+            "switch_seconds", "Duration of the last change of segment.", *(c.last_switch_ms / 1000 for c in counters)
+        ),
+        of_lanes(
+            "longest_switch_seconds",
+            "Duration of the longest change of segment.",
+            *(c.longest_switch_ms / 1000 for c in counters),
+        ),
         of_lanes(
             "round_trip_p99_seconds",
             "99th percentile of the worst broker's round trip.",
@@ -237,14 +245,18 @@ _WHOLE: tuple[tuple[str, str, Callable[[ConsumerFigures], float]], ...] = (
     ("commit_errors", "Commits of partitions that failed.", lambda c: c.commit_errors),
     ("reconnects", "Members that failed and were made again.", lambda c: c.reconnects),
     ("dead_letters", "Rejected records that were written elsewhere.", lambda c: c.dead_letters_written),
-    ("dead_letter_failures", "Attempts to write one that failed.", lambda c: c.dead_letters_failed),
+    ("dead_letter_failures", "Failed attempts to write a rejected record elsewhere.", lambda c: c.dead_letters_failed),
     ("dependencies_down", "Dependencies that handlers found down.", lambda c: len(c.dependencies_down)),
     ("problems", "Clusters and writers with a problem.", lambda c: len(c.problems)),
 )
 _LANE: tuple[tuple[str, str, Callable[[list[PartitionFigures]], float]], ...] = (
     ("partitions", "Partitions of this consumer.", len),
-    ("paused_partitions", "Those of them that are not read now.", _sum("is_paused")),
-    ("unknown_lag_partitions", "Those of them whose end is not known.", lambda lane: sum(p.lag is None for p in lane)),
+    ("paused_partitions", "Partitions of this consumer that are not read now.", _sum("is_paused")),
+    (
+        "unknown_lag_partitions",
+        "Partitions of this consumer whose end is not known.",
+        lambda lane: sum(p.lag is None for p in lane),
+    ),
     ("lag_records", "Offsets from the committed ones to the ends.", _sum("lag")),
     (
         "commit_fill",

@@ -54,7 +54,7 @@ class ProducerLimits:
         if not 0 <= self.linger_ms <= 1_000 or self.linger_ms >= self.delivery_s * 1_000:
             raise UsageError("linger_ms is 0 to 1,000, and less than delivery_s")
         if self.compression not in ("none", "gzip", "snappy", "lz4", "zstd"):
-            raise UsageError(f"{self.compression!r} is no compression", hint="none, gzip, snappy, lz4 or zstd")
+            raise UsageError(f"{self.compression!r} is not a compression type", hint="none, gzip, snappy, lz4 or zstd")
 
     @property
     def of_connection(self) -> BatchLimits:

@@ -344,7 +344,7 @@ class CommitRule:
     def __post_init__(self) -> None:
         if self.limit_chars < MIN_LIMIT_CHARS or self.alphabets not in (("b",), ("b", "w"), ("w",)):
             raise UsageError(
-                f"{self} is no rule of commits", hint=f"{MIN_LIMIT_CHARS} characters or more; b, w or both"
+                f"{self} is not a valid commit policy", hint=f"{MIN_LIMIT_CHARS} characters or more; b, w or both"
             )
 
 

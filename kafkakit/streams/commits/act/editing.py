@@ -494,7 +494,7 @@ class Edits:
                 if journal.record is None:
                     raise InputError(str(path), "holds no edit: it was stopped before its first line was written")
                 return journal
-        raise UsageError(f"there is no journal {name!r:.80}", hint=f"those of this host are in {self._folder}")
+        raise UsageError(f"journal {name!r:.80} does not exist", hint=f"journals of this host are in {self._folder}")
 
     def records(self) -> tuple[tuple[str, EditRecord], ...]:
         """Every edit with the path of its journal, oldest first; empty and damaged journals are passed over."""

@@ -155,7 +155,7 @@ class Inspector:
     def chosen_names(self, given: Sequence[str], *, all_groups: bool) -> tuple[str, ...]:
         """The groups to look at, sorted; `UsageError` for none, and a failure for a name that does not exist."""
         if bool(given) == all_groups:
-            raise UsageError("name groups, or give --all", hint="one of the two")
+            raise UsageError("give either groups or --all")
         if all_groups:
             return self.group_names()
         known = set(self.group_names())
@@ -592,7 +592,7 @@ class Observer:
         if gone and not with_group:
             raise UsageError(
                 f"topic {printable(gone[0].topic)} does not exist any more, though the group has commits for it",
-                hint="name the topic that is meant with --topic",
+                hint="give the topic with --topic",
             )
         spans = self._log.spans(keys) if keys else {}
         for key in gone:

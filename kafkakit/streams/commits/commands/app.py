@@ -173,7 +173,7 @@ def verify(
         FailOn, typer.Option("--fail-on", help="Exit 1 for findings of this severity or worse.")
     ] = FailOn.WARNING,
 ) -> int:
-    """Check commits for everything that loses or repeats records: for CI and cron.
+    """Check commits for everything that loses or repeats records, for CI and cron.
 
     Finds payloads that belong to another commit or cannot be read, maps that a copy shifted, commits outside their
     log, payloads near the limit, wrong clocks. Reads only. Exits 0 without findings of --fail-on or worse, 1 with
@@ -233,9 +233,9 @@ def decode(
     """Decode the metadata of a commit by any known client. Needs no cluster.
 
     Reads the metadata of kafkakit, parallel-consumer and Kafka Streams. Draws which offsets are done, pending,
-    retrying, deferred, rejected and skipped; prints the oldest pending one and its age, the size and its limit,
-    what is delivered again after a restart, and hazards. With all four parts of the identity it checks whether the
-    payload belongs there. The exit code is 0 for every string, also for metadata of an unknown client.
+    retrying, deferred, rejected and skipped; prints the oldest pending one and its age, the size and its limit, what is
+    delivered again after a restart, and hazards. With all four parts of the identity it checks whether the payload
+    belongs there. The exit code is 0 for every string, even for metadata of an unknown client.
 
     Examples:
 

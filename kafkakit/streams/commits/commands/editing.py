@@ -73,7 +73,7 @@ def edited_cluster(ctx: typer.Context, opened: session.ClusterSession) -> Edited
 
 
 def lock_group(ctx: typer.Context, opened: session.ClusterSession, group: str, consent: EditConsent) -> None:
-    """Keep other edits of the group on this host off; a plan alone takes no lock and leaves no file."""
+    """Keep other edits of the group on this host off; only a plan takes no lock and leaves no file."""
     from kafkakit.core.text import shown_name
     from kafkakit.streams.commits.act.editing import edit_lock
 
@@ -95,7 +95,7 @@ def show_plan(ctx: typer.Context, plan: EditPlan, verb: str, argument: str) -> N
 
 
 def asking(ctx: typer.Context, plan: EditPlan, consent: EditConsent) -> Callable[[str], bool] | None:
-    """Print the plan that is about to be written, and give the question; None where no question is asked."""
+    """Print the plan that is about to be written, and give the question; None if no question is asked."""
     from kafkakit.streams.commits.report.edits import render_plan
 
     output = cli_context(ctx).output
@@ -113,8 +113,8 @@ def reset(
         typer.Option(
             "--to",
             metavar="earliest|latest|OFFSET|TIME|-DURATION|-N|+N",
-            help="Where to: an end of the log, an offset, the first record of a time (14:00 is today's, local; -2h is "
-            "two hours ago), or N offsets before or after the commit.",
+            help="The new offset: an end of the log, an offset, the first record of a time (14:00 is today's, local; "
+            "-2h is two hours ago), or N offsets before or after the commit.",
             show_default=False,
         ),
     ] = "",
@@ -137,11 +137,11 @@ def reset(
 ) -> None:
     """Move the committed offset. A partition without a commit gets one, when its topic is named.
 
-    Shows the plan first: what will be delivered again, and what never. The old commits, with their metadata, are in
-    the journal for undo.
+    Shows the plan first: what will be delivered again, and what never will. The old commits, with their metadata, are
+    in the journal for undo.
 
     --from-csv reads what kafka-consumer-groups.sh exports and takes with --from-file: rows of topic,partition,offset,
-    or of group,topic,partition,offset, of which those of GROUP count. Offsets outside of the log are refused. To
+    or of group,topic,partition,offset, of which only GROUP's rows count. Offsets outside of the log are refused. To
     export a group's commits, use one of the last two examples.
 
     Examples:
@@ -161,7 +161,7 @@ def reset(
     from kafkakit.wiring import read_input, system_clock
 
     if bool(to) == bool(from_csv):
-        raise UsageError("name where to: --to or --from-csv")
+        raise UsageError("give --to or --from-csv")
     if from_csv:
         topic, source = choice.topic_of_rows, "stdin" if from_csv == "-" else from_csv
         targets = read_offset_file(read_input(from_csv, MAX_BYTES), source, group, topic)
@@ -184,7 +184,7 @@ def replay(
         typer.Option("--from", metavar="TIME", help="The window's first time: 14:00 (today, local), -2h or ISO 8601."),
     ] = "",
     to: Annotated[
-        str, typer.Option("--to", metavar="TIME", help="Where the window ends; records of this time are not in it.")
+        str, typer.Option("--to", metavar="TIME", help="The window's end; records of this time are not in it.")
     ] = "",
     offsets: Annotated[
         str, typer.Option("--offsets", metavar="N-N", help="The window as offsets, both ends included.")
@@ -366,7 +366,7 @@ def undo(
 ) -> None:
     """Restore the commits that an edit replaced, with exactly their metadata.
 
-    Reports first how far the edit came, if it was interrupted. An undo is an edit too, and can be undone.
+    Reports first how far the edit came, if it was interrupted. An undo is itself an edit, and can be undone.
 
     Examples:
 

@@ -51,9 +51,7 @@ Width = Annotated[
         show_default=False,
     ),
 ]  # fmt: skip
-Ascii = Annotated[
-    bool, typer.Option("--ascii", help="Draw with ASCII only; the default where the output is not UTF-8.")
-]
+Ascii = Annotated[bool, typer.Option("--ascii", help="Draw with ASCII only; the default if the output is not UTF-8.")]
 
 Group = Annotated[str, typer.Argument(**GROUP_NAME, help="The group.", show_default=False)]
 Topic = Annotated[str, typer.Option("--topic", **TOPIC_NAME, help="Only this topic.")]
@@ -196,7 +194,7 @@ Adopt = Annotated[
 OutsideLog = Annotated[bool, typer.Option("--allow-outside-log", help="Allow offsets that the log does not hold.")]
 Coarsen = Annotated[
     bool,
-    typer.Option("--allow-coarsening", help="Drop acknowledgements where the metadata exceeds the brokers' limit."),
+    typer.Option("--allow-coarsening", help="Drop acknowledgements if the metadata exceeds the brokers' limit."),
 ]
 Reason = Annotated[
     str, typer.Option("--reason", metavar="WORDS", help="The reason, recorded in the journal.", show_default=False)
@@ -246,7 +244,7 @@ def _scope(
     from kafkakit.streams.commits.act.reading import PartitionScope
 
     if bool(topic) == all_topics:
-        raise UsageError(f"name what is meant: --topic NAME, or {all_flag}")
+        raise UsageError(f"give --topic NAME or {all_flag}")
     if partition and not topic:
         raise UsageError("--partition goes with --topic")
     return PartitionScope(topic=topic, partitions=_numbers(partition), uncommitted=uncommitted)

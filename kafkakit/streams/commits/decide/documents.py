@@ -131,7 +131,7 @@ def identity_of(document: CommitDocument, source: str) -> CommitIdentity | None:
     given = document.identity
     if given is None:
         return None
-    _refuse_unless(0 <= given.partition < 1 << 31, source, f"{given.partition} is no partition")
+    _refuse_unless(0 <= given.partition < 1 << 31, source, f"{given.partition} is not a partition")
     return CommitIdentity(
         cluster_id=given.cluster_id,
         topic_id=topic_id_bytes(given.topic_id),
@@ -144,8 +144,8 @@ def state_of(document: CommitDocument, source: str) -> CommitState:
     """The state in a document, if it makes sense: in order, within its bounds, marks in agreement with what is done."""
     given = document.state
     is_known = document.dialect is None or is_dialect_name(document.dialect)
-    _refuse_unless(is_known, source, f"{document.dialect!r:.40} is no dialect")
-    _refuse_unless(0 <= given.base <= MAX_OFFSET, source, f"base {given.base} is no offset")
+    _refuse_unless(is_known, source, f"{document.dialect!r:.40} is not a dialect")
+    _refuse_unless(0 <= given.base <= MAX_OFFSET, source, f"base {given.base} is not an offset")
     _refuse_unless(
         given.base == document.offset, source, f"the state is for base {given.base}, the commit for {document.offset}"
     )
@@ -183,7 +183,7 @@ def _mark(given: MarkDocument, source: str) -> Mark:
     _refuse_unless(
         name in MarkState.__members__,
         source,
-        f"mark {given.state!r:.40} is none of {', '.join(kind.name.lower() for kind in MarkState)}",
+        f"mark {given.state!r:.40} is not one of {', '.join(kind.name.lower() for kind in MarkState)}",
     )
     _refuse_unless(0 <= given.count <= 15, source, f"a mark counts {given.count} tries: 15 stands for 15 or more")
     _refuse_unless(given.deferred_s >= 0, source, "a mark is deferred for less than no time")

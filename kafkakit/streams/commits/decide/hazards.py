@@ -255,7 +255,7 @@ def _ledger(facts: CommitFacts) -> Iterator[Hazard]:
         yield Hazard(
             rule="rejected-without-ledger",
             severity=Severity.NOTE,
-            message=f"{amount(rejected, 'rejected offset')} known to this commit alone: once the committed offset is "
+            message=f"{amount(rejected, 'rejected offset')} known only to this commit: once the committed offset is "
             "past, no record shows that they were rejected",
             hint="let the group keep a reject ledger or a dead letter lane before it moves on",
         )

@@ -363,13 +363,13 @@ ABOUT: dict[str, str] = {
     "open-transaction": "no open transaction holds a commit back",
     "payload-of-another-offset": "a payload was written for its committed offset",
     "pending-too-long": "nothing is pending for longer than --max-age",
-    "rejected-without-ledger": "rejected offsets are kept somewhere else too",
+    "rejected-without-ledger": "rejected offsets are also kept elsewhere",
     "replay-open": "no replay is in progress",
     "shifted-map": "no map of parallel-consumer was copied onto another offset",
     "time-in-the-future": "times in payloads are not in the future",
     "topic-gone": "the topic of every commit exists",
     "unreadable-payload": "a payload can be read",
-    "watermark-differs": "a payload's time of the oldest record is that of the log",
+    "watermark-differs": "a payload and the log give the oldest record the same time",
 }
 
 

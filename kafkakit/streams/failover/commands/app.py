@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 def plan(ctx: typer.Context, stream: StreamName, options: FailoverOptions) -> int:
     """Show what a failover would do and need: a verdict for each precondition, fences, windows, and duplicates.
 
-    Nothing is written. Exits with 2 where a precondition is refused.
+    Nothing is written. Exits with 2 if a precondition is not met.
 
     Examples:
 
@@ -91,7 +91,7 @@ def resume(ctx: typer.Context, stream: StreamName, events: EventOptions, wait: W
 
 @with_option_groups
 def abort(ctx: typer.Context, stream: StreamName, consent: Consent) -> int:
-    """Take an operation back before producers have moved: its new topics are deleted where they are still empty.
+    """Abort an operation before producers have moved: its new topics are deleted if they are still empty.
 
     Examples:
 
@@ -195,7 +195,7 @@ def reclaim(
 ) -> int:
     """Delete the old topics of a retired operation by their ids, unless a record came after the seal.
 
-    Exits with 1 where one did, and deletes nothing then; with 75 within the grace.
+    Exits with 1 and deletes nothing if one did; with 75 within the grace period.
 
     Examples:
 
@@ -232,13 +232,13 @@ def rehearse(
 
     A stream kafkakit-rehearsal.STREAM with the same lanes, partitions, replicas and topic settings is made on the same
     clusters, written and read at the rate, and failed over as `run` does it. Its topics, group, ACLs and documents are
-    removed at the end, also after Ctrl-C; the next rehearsal removes what a killed one has left. The stream itself is
+    removed at the end, even after Ctrl-C; the next rehearsal removes what a killed one has left. The stream itself is
     not touched, but its brokers have the load.
 
     The score is 0 unless the shadow was retired, its certificate held and every answered record was handled; else 100,
     less 2 for each second of the failover above 10 s (40 at most), less 10 for each second above 1 s of the longest
-    time without an answer (30 at most), less 20 where more records came again than the plan said, less 20 times the
-    share of the rate that was not written. `history --rehearsals` takes off one more for each day since.
+    time without an answer (30 at most), less 20 if more records came again than the plan said, less 20 times the share
+    of the rate that was not written. `history --rehearsals` takes off one more for each day since.
 
     Exits with 0 when the shadow was retired without loss, 1 when records were lost, 2 when the plan was refused, and 75
     when something had to be waited for too long.
@@ -280,12 +280,12 @@ def rehearse(
 
 @with_option_groups
 def status(ctx: typer.Context, stream: StreamName, options: LiveOptions) -> int:
-    """Show where the newest operation of a stream stands, and which process works on it.
+    """Show the state of a stream's newest operation, and which process works on it.
 
     Without --watch the route and the journal are read, and no cluster. With it the clusters are read again and again
     until no operation is open: what is written to each segment, what each group has left to read of the old topics,
     what is waited for, and the time left. A terminal gets a screen that is replaced, any other output a line for each
-    phase; the result is the last look. Ctrl-C ends the watching alone.
+    phase; the result is the last look. Ctrl-C ends only the watching.
 
     Examples:
 
@@ -433,7 +433,7 @@ def move(
     lane: LaneNames = None,
     wait: Wait = "10m",
 ) -> int:
-    """Move a stream to another cluster while both work: `failover run` without its emergency.
+    """Move a stream to another cluster while both work, like `failover run` without --emergency.
 
     Examples:
 
@@ -451,8 +451,10 @@ def move(
 def repartition(
     ctx: typer.Context,
     stream: StreamName,
-    lane: Annotated[str, typer.Option("--lane", metavar="LANE", help="The lane that gets other partitions.")],
-    partitions: Annotated[int, typer.Option("--partitions", min=1, max=10_000, metavar="N", help="How many.")],
+    lane: Annotated[str, typer.Option("--lane", metavar="LANE", help="The lane whose partition count changes.")],
+    partitions: Annotated[
+        int, typer.Option("--partitions", min=1, max=10_000, metavar="N", help="Number of partitions.")
+    ],
     limits: MoveLimits,
     consent: Consent,
     approval: Approval,
@@ -461,8 +463,8 @@ def repartition(
 ) -> int:
     """Give a lane another number of partitions: a new topic on the same cluster takes its writes, the old one drains.
 
-    A key may belong to another partition then. With `--order strict` consumers read the new topic only once the old
-    one is retired, so records of a key stay in order; refused where members of a group are plain clients.
+    A key may belong to another partition then. With `--order strict` consumers read the new topic only once the old one
+    is retired, so records of a key stay in order; refused if members of a group are plain clients.
 
     Examples:
 
@@ -478,12 +480,12 @@ def repartition(
 def verify_drain(
     ctx: typer.Context,
     certificate: Annotated[Path, typer.Argument(metavar="CERT", help="The certificate's file; - for stdin.")],
-    offline: Annotated[bool, typer.Option("--offline", help="Check the file alone, and read no cluster.")] = False,
+    offline: Annotated[bool, typer.Option("--offline", help="Check only the file; read no cluster.")] = False,
 ) -> int:
     """Check a drain certificate: its hash, then the ends and offsets of the topics that are still there.
 
-    Exits with 2 for a certificate that was changed, with 1 where records or offsets have changed since, and with 75
-    where a cluster could not be read.
+    Exits with 2 for a certificate that was changed, with 1 if records or offsets have changed since, and with 75 if a
+    cluster could not be read.
 
     Examples:
 

@@ -59,8 +59,7 @@ class FailoverOptions:
     emergency: bool = option(
         False,
         "--emergency",
-        help="Send producers to the target at once: the old clusters are not looked at before, and consumers are not "
-        "waited for.",
+        help="Send producers to the target at once: do not check the old clusters or wait for consumers first.",
     )
     limits: MoveLimits
 
@@ -252,10 +251,10 @@ class LiveOptions:
     """How often `status` looks at clusters, and where metrics go."""
 
     watch: bool = option(
-        False, "--watch", "-w", help="Look at the clusters, and refresh until no operation of the stream is open."
+        False, "--watch", "-w", help="Read the clusters, and refresh until no operation of the stream is open."
     )
     interval: str = option("1s", "--interval", metavar="DURATION", help="Time between two refreshes of --watch.")
-    count: int | None = option(None, "--count", min=1, metavar="N", help="End --watch after this many looks.")
+    count: int | None = option(None, "--count", min=1, metavar="N", help="End --watch after this many refreshes.")
     metrics: Path | None = option(
         None,
         "--metrics",
@@ -276,7 +275,7 @@ class LiveOptions:
         from kafkakit.core.errors import UsageError
 
         if not self.watch and (self.metrics is not None or self.count is not None):
-            raise UsageError("--metrics and --count are for --watch, which looks at the clusters")
+            raise UsageError("--metrics and --count require --watch")
 
 
 def watch_operation(cli: CliContext, clock: Clock, watcher: OperationWatcher, options: LiveOptions) -> LiveView:

@@ -162,7 +162,9 @@ def _of_segment(record: OperationRecord, evidence: Evidence, segment: Segment, f
             yield Missing(item=Item.BEHIND, segment=segment.id, group=name, text=behind)
     rejects = evidence.rejects.get(segment.id)
     if rejects is None and not has_backlog:
-        yield Missing(item=Item.UNKNOWN, segment=segment.id, text=f"{segment.topic}: rejected records are not known")
+        yield Missing(
+            item=Item.UNKNOWN, segment=segment.id, text=f"{segment.topic}: its rejected records cannot be counted yet"
+        )
     elif rejects:
         count = counted(rejects, "rejected record")
         text = f"{segment.topic}: {count} without a copy elsewhere; kafkakit streams dlq copy makes them"

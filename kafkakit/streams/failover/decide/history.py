@@ -153,7 +153,7 @@ def decode_certificate(data: bytes, source: str) -> DrainCertificate:
         raise InputError(source, f"has {len(data):,} bytes, a certificate has at most {LIMIT_BYTES:,}")
     found = decode_document(data, CERTIFICATE_KIND, DrainCertificate, source)
     if found.sha256 != _hash(replace(found, sha256="")) or encode_document(CERTIFICATE_KIND, found) != data:
-        raise InputError(source, "was changed after it was written: its hash is not that of its content")
+        raise InputError(source, "was changed after it was written: its hash does not match its content")
     faults = tuple(claims_too_much(found))
     if faults:
         raise InputError(source, f"does not prove that anything was drained: {faults[0]}")

@@ -234,7 +234,7 @@ def _of_target(operation: Operation, evidence: Evidence, place: TargetPlace) -> 
         text = f"profile {place.profile} reaches cluster {place.cluster_id}, the lane is written on another one"
         yield Verdict(check="target", level=Level.REFUSED, where=place.profile, text=text)
     elif operation.request.partitions is None and operation.cluster_id in homes:
-        text = f"profile {place.profile} reaches cluster {place.cluster_id}, where the stream is written already"
+        text = f"profile {place.profile} reaches cluster {place.cluster_id}, which the stream is already written on"
         yield Verdict(check="target", level=Level.REFUSED, where=place.profile, text=text)
     else:
         text = f"cluster {place.cluster_id} with {counted(place.brokers, 'live broker')}"
@@ -348,7 +348,7 @@ def _of_order(operation: Operation, evidence: Evidence, old: Iterable[tuple[Segm
             text = "its members are plain clients: they would read old and new topics side by side"
             yield Verdict(check="order", level=Level.REFUSED, where=name, text=text)
         else:
-            text = "it has no members now: the order is kept where they are clients of streams"
+            text = "it has no members now: the order is kept if they are clients of streams"
             yield Verdict(check="order", level=Level.WARNING, where=name, text=text)
 
 
@@ -513,11 +513,11 @@ def _against_quota(operation: Operation, segment: Segment, topic: TopicFacts, wr
         yield topic.problem or writers.problem
         return
     if operation.cluster_id == segment.cluster_id:
-        yield "the lane's new topic is on the same cluster: its producers would be delayed, too"
+        yield "the lane's new topic is on the same cluster: its producers would also be delayed"
     if writers.quotas is None:
         yield "the quotas of the cluster cannot be read"
     elif any(entity.user is not None and PRODUCER_BYTE_RATE in values for entity, values in writers.quotas.items()):
-        yield "users have quotas, which come before those of client ids"
+        yield "users have quotas, which override quotas of client ids"
 
 
 def _binding(topic: str, operation: AclOperation, permission: AclPermission) -> AclBinding:

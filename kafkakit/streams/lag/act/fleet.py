@@ -26,7 +26,7 @@ from kafkakit.core.errors import (
     UsageError,
 )
 from kafkakit.core.lease import Holder, Life, Versioned
-from kafkakit.core.quantities import epoch_ms
+from kafkakit.core.quantities import counted, epoch_ms
 from kafkakit.execution.act.leases import Lease
 from kafkakit.execution.act.run_journal import KnownRuns
 from kafkakit.ports.acting import Clock, ProgressBar, Reporter, Screen
@@ -458,9 +458,11 @@ class LagService:
         blind = sum(c.blind_count for c in found.conditions)
         notes = sum(bool(c.notes) for c in found.conditions)
         return (
-            f"monitors {len(found.conditions)} of {len(self._fleet.watchers)} clusters, {found.instances} instances; "
+            f"monitors {len(found.conditions)} of {counted(len(self._fleet.watchers), 'cluster')}, "
+            f"{counted(found.instances, 'instance')}; "
             f"{rows:,} group-partitions, {behind:,} behind; {fresh:,} commit records read; "
-            f"{blind} unreadable partitions, {notes} clusters with notes; {memory_bytes >> 20} MiB"
+            f"{counted(blind, 'unreadable partition')}, {counted(notes, 'cluster')} with notes; "
+            f"{memory_bytes >> 20} MiB"
         )
 
     def close(self) -> None:

@@ -127,7 +127,7 @@ def _statuses(text: str, name: str) -> frozenset[LagStatus]:
     known = {status.word: status for status in LagStatus}
     for word in words:
         if word not in known:
-            raise UsageError(f"{name}: {word!r:.40} is no status", hint=f"there are {', '.join(sorted(known))}")
+            raise UsageError(f"{name}: {word!r:.40} is not a status", hint=f"choose from {', '.join(sorted(known))}")
     return frozenset(known[word] for word in words)
 
 

@@ -389,7 +389,7 @@ def _rule(node: Node, source: str, words: Mapping[str, str | None], judge: Judge
         raise InputError(yaml_place(source, node), "a rule is empty", hint=_known(_RULE))
     for key, text in texts.items():
         if not text.strip():
-            raise InputError(f"{source}:{lines[key]}", f"{key} is empty", hint="none stands for no limit")
+            raise InputError(f"{source}:{lines[key]}", f"{key} is empty", hint="write none for no limit")
     owner = texts.get("owner", "")
     if owner and owner not in owners:
         known = ", ".join(owners) or "none"

@@ -573,7 +573,7 @@ def require_groups(level: ViewLevel) -> None:
     """Raise `UsageError` for a level whose lines are not about one group of one cluster."""
     if level not in LEVELS:
         raise UsageError(
-            f"--members needs lines of one group, and those of --by {level.value} are not",
+            f"--members needs lines of one group, but a line of --by {level.value} has several",
             hint="use --by partition, group-topic or group",
         )
 
@@ -598,7 +598,7 @@ def readers_of(described: Described) -> Readers:
             idle = sum(not member.partitions for member in answer.members)
             groups[cluster, name] = GroupReaders(group=answer, holders=holders_of(answer.members), idle=idle)
         else:
-            why = f"those of {answer.type.value} groups are not listed"
+            why = f"not listed for {answer.type.value} groups"
             missing.setdefault((cluster, why), []).append(name)
     notes = (f"{cluster}: members of {some(names)} are not known: {why}" for (cluster, why), names in missing.items())
     return Readers(groups=groups, notes=tuple(notes))

@@ -73,7 +73,7 @@ def write_kafka_streams(
     if version not in VERSIONS:
         raise UsageError(f"Kafka Streams has no metadata version {version}", hint="the versions are 1 and 2")
     if not UNKNOWN_TIME <= time_ms <= LATEST_TIME:
-        raise UsageError(f"{time_ms} is no time in milliseconds since 1970")
+        raise UsageError(f"{time_ms} is not a time in milliseconds since 1970")
     if processor and version == 1:
         raise UsageError("version 1 of Kafka Streams' metadata holds no processor metadata", hint="write version 2")
     parts = [_FIXED.pack(version, time_ms)]
@@ -93,7 +93,7 @@ def _parse(data: bytes) -> StreamsMetadata:
         raise _NotStreamsError(f"{len(data)} bytes are too few for a time")
     version, time_ms = _FIXED.unpack_from(data)
     if not UNKNOWN_TIME <= time_ms <= LATEST_TIME:
-        raise _NotStreamsError(f"{time_ms} is no time in milliseconds")
+        raise _NotStreamsError(f"{time_ms} is not a time in milliseconds")
     rest = data[_FIXED.size :]
     if version == 1 and rest:
         raise _NotStreamsError(f"{len(rest)} bytes behind the time")

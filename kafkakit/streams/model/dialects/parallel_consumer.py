@@ -173,7 +173,7 @@ def read_parallel_consumer(source: MetadataText, data: bytes) -> Reading:
         return source.unusable(NAME, error.problem, error.reason, encoding.name, len(data))
     is_like_text = encoding.kind is MapKind.RUNS and not encoding.is_compressed and _is_like_text(source.text, body)
     if is_like_text and (len(body) >= _LONG_TEXT or len(body) // encoding.width % 2):
-        return source.opaque(f"taken for text; as {NAME} {encoding.name} it would be a map too")
+        return source.opaque(f"taken for text; it would also be a map as {NAME} {encoding.name}")
     return _reading(source, encoding, done, len(data), "a map of two runs, or text by chance" if is_like_text else "")
 
 
@@ -228,7 +228,7 @@ def _parse_bits(body: bytes, width: int, base: int) -> OffsetRanges:
 def _parse_runs(body: bytes, width: int, base: int) -> OffsetRanges:
     count, rest = divmod(len(body), width)
     if rest:
-        raise MapError(f"{len(body)} bytes are no whole number of runs of {width} bytes")
+        raise MapError(f"{len(body)} bytes are not a whole number of runs of {width} bytes")
     if count > 2 * MAX_RANGES:
         raise MapError(f"more than {MAX_RANGES} done ranges", Problem.TOO_LARGE)
     runs = struct.unpack(f">{count}{'h' if width == 2 else 'i'}", body)
@@ -288,7 +288,7 @@ def _reading(source: MetadataText, encoding: MapEncoding, done: OffsetRanges, si
 def _done_offsets(encoding: MapEncoding, body: bytes, base: int) -> OffsetRanges:
     if encoding.is_compressed:
         if not body.startswith(ZSTD_MAGIC):
-            raise MapError("what follows is no zstd frame")
+            raise MapError("what follows is not a zstd frame")
         if encoding.kind is not MapKind.BYTES:
             body = _inflated(body)
     if encoding.kind is MapKind.BYTES:

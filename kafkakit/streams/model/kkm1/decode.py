@@ -76,7 +76,7 @@ _PROBLEMS: dict[type[ValueError], Problem] = {
     UnknownSectionError: Problem.UNKNOWN_SECTION,
     TooLargeError: Problem.TOO_LARGE,
 }
-_FOREIGN = "its checksum is not that of this cluster, topic, partition and group: it was copied, or damaged"
+_FOREIGN = "its checksum does not match this cluster, topic, partition and group: it was copied, or damaged"
 _ALPHABETS = frozenset(alphabet.value for alphabet in Alphabet)
 
 
@@ -502,7 +502,7 @@ def from_json(text: str) -> JsonPayload:
     except (ValueError, RecursionError) as error:
         raise BadBodyError("it is not JSON") from error
     if not isinstance(facts, dict):
-        raise BadBodyError("it is no JSON object")
+        raise BadBodyError("it is not a JSON object")
     if facts.get("version") != VERSION:
         raise UnknownVersionError(f"its version is not {VERSION}")
     try:
@@ -548,21 +548,21 @@ def _part(facts: Mapping[str, object], name: str) -> Mapping[str, object] | None
 
 def _object(value: object) -> Mapping[str, object]:
     if not isinstance(value, dict):
-        raise TypeError("no object")
+        raise TypeError("not an object")
     return value
 
 
 def _list(facts: Mapping[str, object], name: str) -> list[object]:
     value = facts[name]
     if not isinstance(value, list):
-        raise TypeError(f"{name} is no list")
+        raise TypeError(f"{name} is not a list")
     return value
 
 
 def _text(facts: Mapping[str, object], name: str) -> str:
     value = facts[name]
     if not isinstance(value, str):
-        raise TypeError(f"{name} is no text")
+        raise TypeError(f"{name} is not text")
     return value
 
 
@@ -572,13 +572,13 @@ def _int(facts: Mapping[str, object], name: str) -> int:
 
 def _number(value: object) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
-        raise TypeError("no whole number")
+        raise TypeError("not a whole number")
     return value
 
 
 def _pair(value: object) -> tuple[int, int]:
     if not isinstance(value, list) or len(value) != 2:
-        raise TypeError("no pair of offsets")
+        raise TypeError("not a pair of offsets")
     return _number(value[0]), _number(value[1])
 
 

@@ -315,7 +315,7 @@ def writable(state: CommitState) -> CommitState:
 def check_done(base: int, done: OffsetRanges) -> None:
     """Raise `ValueError` unless the done set is sorted, joined and above base."""
     if base < 0 or (done.end or base) > MAX_OFFSET:
-        raise ValueError(f"offsets from {base} to {done.end} are not those of a log")
+        raise ValueError(f"offsets from {base} to {done.end} are not offsets of a log")
     at = base
     for start, end in done.ranges:
         if start <= at or end <= start:
@@ -353,14 +353,14 @@ def without_contradictions(marks: tuple[Mark, ...], done: OffsetRanges) -> tuple
 def _check_small(state: CommitState) -> None:
     route, spill, writer = state.route, state.spill, state.writer
     if route and not (0 <= route.epoch <= MAX_UVARINT and 0 <= route.segment <= MAX_UVARINT):
-        raise ValueError(f"{route} is no route")
+        raise ValueError(f"{route} is not a route")
     if spill and (
         not (0 <= spill.partition <= MAX_UVARINT and 0 <= spill.offset <= MAX_OFFSET)
         or len(spill.digest) != DIGEST_BYTES
     ):
         raise ValueError(f"{spill} points nowhere")
     if writer and not (0 <= writer.member_hash < 1 << 32 and 0 <= writer.generation <= MAX_UVARINT):
-        raise ValueError(f"{writer} is no writer")
+        raise ValueError(f"{writer} is not a writer")
 
 
 def _above(base: int, marks: tuple[Mark, ...]) -> Iterator[Mark]:
@@ -368,7 +368,7 @@ def _above(base: int, marks: tuple[Mark, ...]) -> Iterator[Mark]:
     for mark in marks:
         late = mark.deferred_s
         if mark.start < at or mark.end <= mark.start or mark.end > MAX_OFFSET or mark.count < 0:
-            raise ValueError(f"{mark} is no run of offsets after {at}")
+            raise ValueError(f"{mark} is not a run of offsets after {at}")
         if late < 0 or late > MAX_DEFERRED_S or (late and mark.state is not MarkState.DEFERRED):
             raise ValueError(f"{mark} cannot be deferred by {late} s")
         at = mark.end
@@ -382,7 +382,7 @@ def _clipped(base: int, window: ReplayWindow | None) -> ReplayWindow | None:
     if window is None:
         return None
     if window.end <= window.start or window.end > MAX_OFFSET or not 0 <= window.request_id <= MAX_UVARINT:
-        raise ValueError(f"{window} is no window")
+        raise ValueError(f"{window} is not a window")
     if window.end <= base:
         return None
     return window if window.start >= base else replace(window, start=base)

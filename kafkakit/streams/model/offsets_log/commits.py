@@ -132,7 +132,7 @@ def topic_ids(views: Views, at: "Column") -> "NDArray[np.uint8]":
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class PendingCommit:
     """A commit or tombstone on its own: one that waits for its transaction's marker, or one of an unusual shape.
 
     `key` is that of key type 1; `visible_at` is the offset in the log from which readers see it: its own, or that
@@ -149,13 +149,13 @@ class Held:
     metadata: bytes = b""
 
     @classmethod
-    def of(cls, key: bytes, at: int, commit: OffsetCommit) -> "Held":
+    def of(cls, key: bytes, at: int, commit: OffsetCommit) -> "PendingCommit":
         """A commit that the readable decoder read."""
         return cls(
             key, at, at, commit.offset, commit.committed_ms, commit.leader_epoch, commit.topic_id, commit.metadata
         )  # fmt: skip
 
-    def seen_from(self, fate: int) -> "Held":
+    def seen_from(self, fate: int) -> "PendingCommit":
         """The commit visible from a marker's offset; from its own if `fate` is not an offset."""
         return replace(self, visible_at=fate) if fate >= 0 else self
 
@@ -220,7 +220,7 @@ class FeedCounts:
         self.first_reason = self.first_reason or reason
 
 
-def read_commits(views: Views, rows: Rows, tally: FeedCounts) -> tuple[Commits, list[tuple[int, Held]]]:
+def read_commits(views: Views, rows: Rows, tally: FeedCounts) -> tuple[Commits, list[tuple[int, PendingCommit]]]:
     """Commits and tombstones as columns, and those of unusual shape singly with their batch."""
     import numpy as np
 
@@ -234,14 +234,14 @@ def read_commits(views: Views, rows: Rows, tally: FeedCounts) -> tuple[Commits, 
     )  # fmt: skip
     if usual.all():
         return commits, []
-    unusual: list[tuple[int, Held]] = []
+    unusual: list[tuple[int, PendingCommit]] = []
     for row in np.flatnonzero(live & ~usual).tolist():
         key, value = pair_of(views.data, rows, row)
         entry = decode_entry(key, value)
         if isinstance(entry, Undecodable):
             tally.cannot_decode(entry.reason)
         elif isinstance(entry, Entry) and entry.value is not None and key is not None:
-            unusual.append((int(rows.batch[row]), Held.of(offset_key(key), int(rows.at[row]), entry.value)))
+            unusual.append((int(rows.batch[row]), PendingCommit.of(offset_key(key), int(rows.at[row]), entry.value)))
     if not all_live:
         dead = ~live
         commits.offset[dead] = TOMBSTONE
@@ -250,12 +250,12 @@ def read_commits(views: Views, rows: Rows, tally: FeedCounts) -> tuple[Commits, 
     return commits.taken(usual | ~live), unusual
 
 
-def single_row(views: Views, commits: Commits, row: int) -> Held:
+def single_row(views: Views, commits: Commits, row: int) -> PendingCommit:
     """One row of the columns as a value."""
     data = views.data
     id_at = int(commits.topic_id_at[row])
     at = int(commits.at[row])
-    return Held(
+    return PendingCommit(
         key=offset_key(data[int(commits.key_start[row]) : int(commits.key_end[row])]),
         at=at,
         visible_at=at,

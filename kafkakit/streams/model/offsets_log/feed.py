@@ -18,10 +18,10 @@ from kafkakit.streams.model.offsets_log.commits import (
     Commits,
     FeedCounts,
     FeedFacts,
-    Held,
     KeysFull,
     KeyTable,
     OpenTransaction,
+    PendingCommit,
     read_commits,
     single_row,
     topic_ids,
@@ -34,7 +34,15 @@ from kafkakit.streams.model.offsets_log.entries import (
     decode_key,
     offset_key,
 )
-from kafkakit.streams.model.offsets_log.rows import Heads, Piece, Rows, Views, pieces_of, read_heads, read_rows
+from kafkakit.streams.model.offsets_log.rows import (
+    BatchHeaders,
+    Piece,
+    Rows,
+    Views,
+    pieces_of,
+    read_batch_headers,
+    read_rows,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -92,7 +100,7 @@ class OffsetsFeed:
         import numpy as np
 
         tally = FeedCounts()
-        heads = read_heads(buffer)
+        heads = read_batch_headers(buffer)
         for _ in range(heads.skipped):
             tally.cannot_read(heads.first_reason)
         after = heads.base_offset + heads.last_delta + 1
@@ -104,7 +112,7 @@ class OffsetsFeed:
         self.next_offset = max(int(floor[-1]), heads.passed)
         return joined(parts, self.keys.capacity, every=self._every or self._sample_ms > 0), self._facts(tally, heads)
 
-    def _facts(self, tally: FeedCounts, heads: Heads) -> FeedFacts:
+    def _facts(self, tally: FeedCounts, heads: BatchHeaders) -> FeedFacts:
         tally.by_type = dict(sorted(tally.by_type.items()))
         return FeedFacts(
             partition=self.partition,
@@ -116,7 +124,7 @@ class OffsetsFeed:
             stopped=heads.stopped,
         )
 
-    def _piece(self, piece: Piece, heads: Heads, floor: "Column", tally: FeedCounts) -> CommitColumns:
+    def _piece(self, piece: Piece, heads: BatchHeaders, floor: "Column", tally: FeedCounts) -> CommitColumns:
         views = Views(piece.data)
         rows, faults = read_rows(piece, heads, views)
         for reason in faults:
@@ -138,11 +146,11 @@ class OffsetsFeed:
     def _visible(
         self,
         piece: Piece,
-        heads: Heads,
+        heads: BatchHeaders,
         views: Views,
         rows: Rows,
         commits: Commits,
-        unusual: list[tuple[int, Held]],
+        unusual: list[tuple[int, PendingCommit]],
         markers: dict[int, bool],
         tally: FeedCounts,
     ) -> CommitColumns:
@@ -174,7 +182,7 @@ class OffsetsFeed:
             self._transactions.overtake(latest)
         return columns
 
-    def _put_aside(self, batch: int, row: Held, fate: int, tally: FeedCounts) -> None:
+    def _put_aside(self, batch: int, row: PendingCommit, fate: int, tally: FeedCounts) -> None:
         decoded = decode_key(row.key)
         if isinstance(decoded, Undecodable):
             tally.cannot_decode(decoded.reason)
@@ -220,7 +228,7 @@ class TransactionBatch(NamedTuple):
     commits: bool | None
 
 
-def _transactional(piece: Piece, heads: Heads, rows: Rows, markers: dict[int, bool]) -> list[TransactionBatch]:
+def _transactional(piece: Piece, heads: BatchHeaders, rows: Rows, markers: dict[int, bool]) -> list[TransactionBatch]:
     """The transactional batches of a piece in order: those with records left, and markers."""
     import numpy as np
 
@@ -249,7 +257,7 @@ class Newest:
     views: Views
     commits: Commits
     visible_at: "Column"
-    held: list[Held]
+    held: list[PendingCommit]
     keys: KeyTable
     tally: FeedCounts
     every: bool = False
@@ -461,7 +469,7 @@ class Opened:
     epoch: int
     since_offset: int
     since_ms: int
-    rows: dict[bytes, Held] = field(default_factory=dict)
+    rows: dict[bytes, PendingCommit] = field(default_factory=dict)
     batches: list[int] = field(default_factory=list)
     left_out: int = 0
 
@@ -538,7 +546,7 @@ class Transactions:
         opened.rows.clear()
         return count
 
-    def hold(self, batch: int, row: Held) -> bool:
+    def hold(self, batch: int, row: PendingCommit) -> bool:
         """Keep a commit of a batch whose fate is `HELD`; False where the bound is reached and it is dropped.
 
         Rows may come in any order: of each key the one that stands later in the log is kept.
@@ -584,7 +592,7 @@ class Transactions:
 class Settled:
     """What a piece's markers did to what was held back before it."""
 
-    released: list[Held] = field(default_factory=list)
+    released: list[PendingCommit] = field(default_factory=list)
     dropped: int = 0
 
 

@@ -57,7 +57,7 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class Heads(Columns):
+class BatchHeaders(Columns):
     """The readable batches of a chunk, as columns; `stopped` and `skipped` say what was not readable."""
 
     position: "Column"
@@ -79,7 +79,7 @@ class Heads(Columns):
         return len(self.position)
 
 
-def pieces_of(buffer: bytes, heads: Heads) -> Iterator[Piece]:
+def pieces_of(buffer: bytes, heads: BatchHeaders) -> Iterator[Piece]:
     """The batches in pieces of about `PIECE_BYTES` at most, compressed ones inflated piece by piece."""
     import numpy as np
 
@@ -100,7 +100,7 @@ def pieces_of(buffer: bytes, heads: Heads) -> Iterator[Piece]:
         first = piece.last
 
 
-def _inflated_piece(buffer: bytes, heads: Heads, first: int) -> Piece:
+def _inflated_piece(buffer: bytes, heads: BatchHeaders, first: int) -> Piece:
     import numpy as np
 
     parts: list[bytes] = []
@@ -207,7 +207,7 @@ class Views:
         return (value >> 1) ^ -(value & 1), after
 
 
-def read_rows(piece: Piece, heads: Heads, views: Views) -> tuple[Rows, list[str]]:
+def read_rows(piece: Piece, heads: BatchHeaders, views: Views) -> tuple[Rows, list[str]]:
     """The records of a piece's batches, and the reasons of batches that could not be read to their end."""
     import numpy as np
 
@@ -319,7 +319,7 @@ def _field(
     return np.where(null, -1, start), np.where(null, -1, after), after, bad
 
 
-def read_heads(buffer: bytes) -> Heads:
+def read_batch_headers(buffer: bytes) -> BatchHeaders:
     """The batch headers of a raw read; the cut tail is left out."""
     import numpy as np
 
@@ -334,7 +334,7 @@ def read_heads(buffer: bytes) -> Heads:
         first = ends[0]
         stopped = f"a batch length of {int(length[first])}" if short[first] else ""
         position, length, magic = position[:first], length[:first], magic[:first]
-    heads = Heads(
+    heads = BatchHeaders(
         position, length + PREFIX_BYTES, views.number(position, 8), views.number(position + 23, 4),
         views.number(position + 21, 2), views.number(position + 35, 8), views.number(position + 43, 8),
         views.number(position + 51, 2), views.number(position + 57, 4), stopped,
@@ -366,7 +366,7 @@ def _positions(buffer: bytes) -> list[int]:
     return found
 
 
-def batch_at(heads: Heads, index: int) -> Batch:
+def batch_at(heads: BatchHeaders, index: int) -> Batch:
     """One batch of the heads as a value."""
     return Batch(
         int(heads.position[index]), int(heads.size[index]), int(heads.base_offset[index]),

@@ -49,8 +49,8 @@ def list_streams(ctx: typer.Context) -> int:
 def show(ctx: typer.Context, stream: StreamName) -> int:
     """Show a stream: its lanes, the state of each topic, and the groups that read them.
 
-    Looks at every cluster of the stream. A topic that is gone, that was created again under another id, or whose
-    cluster is not reached is named; then the command exits 1.
+    Looks at every cluster of the stream. A topic that is gone, was recreated under another id, or whose cluster cannot
+    be reached is reported; then the command exits 1.
 
     Examples:
 
@@ -68,7 +68,7 @@ def show(ctx: typer.Context, stream: StreamName) -> int:
 
 
 def history(ctx: typer.Context, stream: StreamName) -> int:
-    """Show the changes of a stream: epoch, time, who made it and what it was; also of a deleted stream.
+    """Show the changes of a stream: epoch, time, who made it and what it was. Works for a deleted stream as well.
 
     Examples:
 
@@ -98,14 +98,14 @@ def topology(
     ] = False,
     html: Annotated[
         Path | None,
-        typer.Option("--html", metavar="FILE", help="Write a page with the picture and the table to this file, too."),
+        typer.Option("--html", metavar="FILE", help="Also write a page with the picture and the table to this file."),
     ] = None,
 ) -> int:
     """Show the graph of streams: lanes, topics, clusters, and the groups that read them.
 
-    With --pathways, edges between streams too: the newest records of each topic are read, and the hashes in their
-    pathway headers prove which service read one stream and wrote another. A hash cannot be taken apart, so only
-    services that are named, or whose name is that of their group, are found.
+    With --pathways, also edges between streams: the newest records of each topic are read, and the hashes in their
+    pathway headers prove which service read one stream and wrote another. A hash cannot be taken apart, so a service is
+    found only if it is named, or if its group has its name.
 
     Examples:
 
@@ -137,8 +137,8 @@ def resolve(
 ) -> int:
     """Print the addresses and topics of a stream for clients that do not follow routes, as Java properties.
 
-    Addresses are those of the profiles that the route names; each is checked to reach the cluster that the route
-    means, as far as it answers. Credentials are not printed. What such clients lose goes to stderr.
+    Addresses come from the profiles that the route names; each is checked to reach the right cluster, if it answers.
+    Credentials are not printed. What such clients cannot do goes to stderr.
 
     Examples:
 
@@ -256,12 +256,12 @@ def delete(
     ctx: typer.Context,
     stream: StreamName,
     consent: Consent,
-    topics: Annotated[bool, typer.Option("--topics", help="Delete the topics with all their records, too.")] = False,
+    topics: Annotated[bool, typer.Option("--topics", help="Also delete the topics with all their records.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Delete topics although groups read them.")] = False,
 ) -> int:
     """Delete a stream: its route, quotas of its lanes, and with --topics its topics. The history of the route stays.
 
-    With --topics groups that hold partitions of a topic or have commits for it (Kafka forgets those of an empty group
+    With --topics groups that hold partitions of a topic or have commits for it (Kafka forgets an empty group's commits
     after offsets.retention.minutes) are listed and block the deletion. A topic is deleted if it has the id that the
     route names; one that was created again is kept. Type the stream's name to confirm.
 
@@ -306,7 +306,7 @@ def quota(
 
     It is a client quota of Kafka on the client id kafkakit.STREAM.LANE, on every cluster of the lane. Brokers delay
     answers to keep it, each for itself: a lane with leaders on three brokers can take three times the rate. A quota on
-    the user of a producer goes before one on its client id.
+    a producer's user overrides one on its client id.
 
     Examples:
 
@@ -461,8 +461,8 @@ def remove(
 ) -> int:
     """Take a lane out of a stream. Its topics stay, its quota goes, and clients stop reading and writing it.
 
-    Every group that reads the stream must have read the lane to its end. Pause the lane first: records that are
-    written after the look are not seen.
+    Every group that reads the stream must have read the lane to its end. Pause the lane first: records that are written
+    after the check are not seen.
 
     Examples:
 
@@ -506,18 +506,18 @@ def pathway(
         ),
     ] = 10_000,
     since: Annotated[
-        str, typer.Option("--since", metavar="DURATION", help="Of these, only the records of this time up to now.")
+        str, typer.Option("--since", metavar="DURATION", help="Of these, only records that are at most this old.")
     ] = "",
     max_latency: Annotated[
         str,
         typer.Option("--max-latency", metavar="DURATION", help="Exit 1 when the p99 of a pathway is above this."),
     ] = "",
 ) -> None:
-    """Show how long records were under way, out of the pathway headers of Data Streams Monitoring.
+    """Show how long records were under way, from the pathway headers of Data Streams Monitoring.
 
     The header dd-pathway-ctx-base64 holds the pathway's hash, when it began, and when its last checkpoint was, before
-    the record was produced. `pathway` is the time from the first to the last of these, `edge` that from the last to the
-    record's own time: the broker's clock with LogAppendTime, else the producer's. Quantiles are within 0.8 %, the
+    the record was produced. `pathway` is the time from the first to the last of these, `edge` the time from the last to
+    the record's own time: the broker's clock with LogAppendTime, else the producer's. Quantiles are within 0.8 %, the
     highest is exact. The hash names all services and topics passed so far and cannot be taken apart.
 
     Records not consumed downstream have no latency there, so a stopped consumer makes these figures better: watch its

@@ -47,7 +47,7 @@ class ClusterChoice:
         None,
         "--cluster",
         metavar="PROFILE",
-        help="Keep the topics on the cluster of this profile; that of the profile in use when not given.",
+        help="Profile of the cluster that holds the topics; the current profile if not given.",
         autocompletion=complete_profile_names,
     )
 
@@ -200,7 +200,10 @@ class StreamSession:
         """What to check where something is not in the store."""
         if self._has_store:
             return "kafkakit streams list names the streams"
-        return "routes are kept where control_store of the profile says (kafka, zookeeper, file), and it says nothing"
+        return (
+            "this profile sets no control_store (kafka, zookeeper, file), so only streams created on this host are "
+            "visible"
+        )
 
     def warn(self, warnings: Iterable[str]) -> None:
         """Print each as a warning."""
@@ -211,8 +214,8 @@ class StreamSession:
         """Warn where no control store is configured, so that other hosts do not see the route."""
         if not self._has_store:
             self.cli.output.warn(
-                "no control_store is configured: the route is kept in files of this host, where clients on other "
-                "hosts do not see it; set control_store in the profile"
+                "no control_store is configured: the route is kept in files on this host, which clients on other "
+                "hosts do not see; set control_store in the profile"
             )
 
     @property

@@ -412,7 +412,7 @@ def test_strange_records_that_kafka_takes(fakes: FakeClusters, producer: Produce
 
 
 def test_a_partition_that_the_segment_has_not_is_refused(producer: Producer) -> None:
-    with pytest.raises(RecordRefusedError, match="partition 2 is none of the 2"):
+    with pytest.raises(RecordRefusedError, match="partition 2 is not one of the 2"):
         producer.send(b"x", partition=2).result(LIMIT_S)
     assert producer.send(b"x", partition=1).result(LIMIT_S).partition == 1
 

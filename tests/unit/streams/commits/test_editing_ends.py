@@ -323,7 +323,7 @@ def test_hints_name_what_will_work(rig: Rig) -> None:
     rig.groups.seed(GROUP, rig.keys[1], 20, "")
     with pytest.raises(RefusedError) as below:
         rig.plan(Skip(offsets=ranges((50, 60))), 1)
-    assert (below.value.hint or "").endswith("or commits reset --to 50, where the log begins, and then skip")
+    assert (below.value.hint or "").endswith("or commits reset --to 50 (the log's start), and then skip")
     rig.do(Reset(landing=Landing.OFFSET, value=50), 1)
     rig.clock.advance(1)
     assert rig.do(Skip(offsets=ranges((50, 60))), 1).failed == ()

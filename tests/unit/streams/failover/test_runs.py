@@ -241,7 +241,7 @@ def test_a_quota_fence_is_refused_where_it_would_not_reach_or_reach_too_far(scen
     scene.p.admin.fail_next("describe_client_quotas", OperationFailedError("not authorized"))
     assert reasons() == ["fence quota: the quotas of the cluster cannot be read"]
     scene.p.admin.quotas = {QuotaEntity(user="app"): {PRODUCER_BYTE_RATE: 10**6}}
-    assert reasons() == ["fence quota: users have quotas, which come before those of client ids"]
+    assert reasons() == ["fence quota: users have quotas, which override quotas of client ids"]
     scene.p.admin.quotas = {QuotaEntity(user="app"): {"consumer_byte_rate": 10**6}}
     assert reasons() == []
     scene.readers.clear()

@@ -53,8 +53,8 @@ def test_processor_metadata_is_written_in_one_order() -> None:
     ("time_ms", "processor", "version", "word"),
     [
         (0, {}, 3, "version 3"),
-        (-2, {}, 2, "no time"),
-        (2**62, {}, 2, "no time"),
+        (-2, {}, 2, "not a time"),
+        (2**62, {}, 2, "not a time"),
         (0, {"k": 1}, 1, "version 1"),
         (0, {"k": 2**63}, 2, "'k'"),
         (0, {"\ud800": 1}, 2, "processor metadata"),

@@ -11,10 +11,10 @@ from kafkakit.streams.model.offsets_log.commits import (
     CommitColumns,
     CommitKey,
     FeedFacts,
-    Held,
     KeysFull,
     KeyTable,
     OpenTransaction,
+    PendingCommit,
 )
 from kafkakit.streams.model.offsets_log.entries import Undecodable
 from kafkakit.streams.model.offsets_log.feed import HELD, OffsetsFeed, TransactionBatch, Transactions
@@ -185,7 +185,7 @@ def test_what_transactions_may_hold_back_is_bounded(monkeypatch: pytest.MonkeyPa
     fate = np.full(1, -1, np.int64)
     held.settle([TransactionBatch(0, 10, MS, 7, 0, None)], fate)
     assert fate.tolist() == [HELD]
-    many = [Held(offset_key("g", "t", p), 10 + p, 10 + p, p) for p in range(3)]
+    many = [PendingCommit(offset_key("g", "t", p), 10 + p, 10 + p, p) for p in range(3)]
     assert [held.hold(0, row) for row in many] == [True, True, False]
     assert held.hold(0, many[0])
     assert held.held == 2

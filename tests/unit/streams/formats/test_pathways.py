@@ -291,7 +291,7 @@ def test_what_is_too_long_or_no_base64_is_a_fault() -> None:
     assert decode_binary(b"\xff" * 26) == PathwayContext(2**64 - 1, -(2**63), -(2**63))
     assert decode_binary(b"\xff" * 30) == ContextFault("30 bytes, at most 26 are read")
     for value in (b"TXzGb/MdYa+AoKv++WKAoKv++WI", b"!!!!", "grün".encode(), b"TXzG\nb/MdYa+AoKv++WKAoKv++WI="):
-        assert decode_header(value) == ContextFault("no base64")
+        assert decode_header(value) == ContextFault("not base64")
     assert decode_header(b"A" * 1_000_000) == ContextFault("1000000 characters, at most 36 are read")
     assert decode_binary(bytes.fromhex("0100000000000000017e") + b"more") == PathwayContext(1, -1, 63)
 
@@ -304,7 +304,7 @@ def test_the_newer_header_counts_then_the_older_and_the_last_of_several() -> Non
     assert context_of([(OLD_HEADER, encode_header(one))], NOW) == one
     assert context_of([new, other], NOW) == two
     assert context_of([("a", b"b"), (HEADER, None), (HEADER.upper(), new[1])], NOW) is None
-    assert context_of([(HEADER, b"!"), old], NOW) == ContextFault("no base64")
+    assert context_of([(HEADER, b"!"), old], NOW) == ContextFault("not base64")
     assert isinstance(context_of([(OLD_HEADER, b"\xff" * 30)], NOW), ContextFault)
 
 

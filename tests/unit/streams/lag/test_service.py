@@ -503,7 +503,7 @@ def test_a_stop_puts_everything_away(bench: Bench) -> None:
 
 def test_a_page_refuses_what_it_does_not_know() -> None:
     for query in ({"by": "moon"}, {"top": "-1"}, {"top": "x"}, {"colour": "red"}):
-        with pytest.raises(Exception, match=r"no level|number from 1|unknown key"):
+        with pytest.raises(Exception, match=r"is not a level|number from 1|unknown key"):
             json_page(query, (), (), 0, {})
 
 

@@ -325,7 +325,7 @@ def test_the_first_rule_that_fits_counts_and_inherits_what_it_does_not_name() ->
         ("", "limits.yaml: holds no limits"),
         ("rules:\n- group: g\n  crit_lag: many", "limits.yaml:3: crit_lag 'many' is not a number of records"),
         ("rules:\n- warn_time: soon", "limits.yaml:2: warn_time 'soon' is not a duration"),
-        ("rules:\n- crit_status: late", "limits.yaml:2: crit_status: 'late' is no status"),
+        ("rules:\n- crit_status: late", "limits.yaml:2: crit_status: 'late' is not a status"),
         ("rules:\n- crit_lag: ", "limits.yaml:2: crit_lag is empty"),
         ("rules:\n- group: [a, b]", "limits.yaml:2: group must be a text, found a list"),
         ("rules:\n- {}", "limits.yaml:2: a rule is empty"),

@@ -9,7 +9,7 @@ from kafkakit.core.model import TopicPartition
 from kafkakit.core.records import Record
 from kafkakit.streams.model.log_batches import Batch, LogRecord, RecordFault, batches_of, headers_of, records_of
 from kafkakit.streams.records.act import RecordReader
-from kafkakit.streams.records.decide import Fate, Found, parse_place, records_report
+from kafkakit.streams.records.decide import Found, TransactionOutcome, parse_place, records_report
 from tests.clusters.streams_batches import Rec, batch, marker
 from tests.fakes.admin import FakeClock
 from tests.fakes.log import FakeLog
@@ -59,7 +59,7 @@ def test_a_place_is_a_topic_a_partition_and_an_offset(text: str) -> None:
 def test_another_form_is_a_usage_error_that_names_the_form(text: str) -> None:
     with pytest.raises(UsageError) as caught:
         parse_place(text)
-    assert "TOPIC/PARTITION@OFFSET" in (caught.value.hint or "")
+    assert "is not TOPIC/PARTITION@OFFSET" in caught.value.message
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "zstd"])
@@ -131,12 +131,12 @@ def test_transactions_are_told_by_their_end(scene: Scene) -> None:
     scene.commit(0, 4, 6)
     found = scene.read(0, 99)
     assert [(entry.offset, entry.fate, entry.instead) for entry in found.entries] == [
-        (0, Fate.COMMITTED, ""),
+        (0, TransactionOutcome.COMMITTED, ""),
         (1, None, "commit marker"),
-        (2, Fate.ABORTED, ""),
+        (2, TransactionOutcome.ABORTED, ""),
         (3, None, "abort marker"),
         (4, None, ""),
-        (5, Fate.OPEN, ""),
+        (5, TransactionOutcome.OPEN, ""),
         (6, None, ""),
     ]
     assert "  abort marker of producer 7, epoch 2\n" in scene.shown(3)
@@ -167,7 +167,7 @@ def test_what_only_a_consumer_could_inflate_and_does_not_get_is_named(scene: Sce
     scene.log.append(KEY, batch(0, one, codec="lz4"))
     scene.data.next_offset = 0  # it gives nothing up to the end
     aborted = scene.read(0)
-    assert (aborted.entries[0].fate, aborted.problem) == (Fate.ABORTED, "")
+    assert (aborted.entries[0].fate, aborted.problem) == (TransactionOutcome.ABORTED, "")
     assert "offsets 0 to 1\n  batch compressed with lz4: shown only once read_committed" in scene.shown(0)
     behind = scene.read(4)
     assert (behind.problem, behind.entries[0].instead[:25]) == ("", "batch compressed with lz4")
@@ -184,7 +184,7 @@ def test_a_consumer_that_gives_nothing_leaves_the_end_unknown(scene: Scene) -> N
             return super().monotonic()
 
     scene.clock = Impatient()
-    assert scene.read(0).entries[0].fate is Fate.UNKNOWN
+    assert scene.read(0).entries[0].fate is TransactionOutcome.UNKNOWN
     scene.log.slow = {1}
     scene.log.log(KEY).moved = True
     with pytest.raises(TryLaterError, match=r"payments-0"):

@@ -118,7 +118,7 @@ def _finish(seen: SeenPartition, state: CommitState, verb: Skip | Reject) -> Wan
         if held.given_up < seen.span.start:
             raise RefusedError(
                 f"{seen.partition}: the log has no offset before the rejected one to commit, and base may not pass it",
-                hint="there is no ledger yet that would remember it: use skip",
+                hint="no ledger exists yet that would remember it: use skip",
             )
         notes.append(
             f"base stays at {held.given_up}, below a rejected offset, since no ledger records it yet: "
@@ -215,7 +215,9 @@ def _landing(seen: SeenPartition, verb: Reset) -> tuple[int, list[str]]:
     if verb.landing is Landing.OFFSET:
         return verb.value, []
     if state is None:
-        raise RefusedError(f"{seen.partition}: there is no commit to go forth or back from", hint="name an offset")
+        raise RefusedError(
+            f"{seen.partition}: the group has no commit to count forward or back from", hint="name an offset"
+        )
     aim = state.base + verb.value
     offset = min(max(aim, span.start), span.stable)
     return offset, [] if offset == aim else [f"{aim} is outside of the log, so it stops at {offset}"]
@@ -238,7 +240,7 @@ NO_END = 1 << 63
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
+class BaseChange:
     """What becomes of base where rejected offsets lie below it: `given_up` is delivered again, None for nothing."""
 
     done: OffsetRanges
@@ -310,7 +312,7 @@ def in_state(marks: Iterable[Mark], *states: MarkState) -> OffsetRanges:
     return OffsetRanges.of((mark.start, mark.end) for mark in marks if mark.state in states)
 
 
-def held_back(done: OffsetRanges, marks: Iterable[Mark]) -> Held:
+def held_back(done: OffsetRanges, marks: Iterable[Mark]) -> BaseChange:
     """Keep base below the first rejected offset: without a ledger nothing else remembers it.
 
     A payload's base is pending, so the offset before it has to be: the nearest one that was neither rejected nor
@@ -320,14 +322,14 @@ def held_back(done: OffsetRanges, marks: Iterable[Mark]) -> Held:
     base = first_pending(done)
     rejected = in_state(listed, MarkState.REJECTED).within(0, base)
     if rejected.first is None:
-        return Held(done=done)
+        return BaseChange(done=done)
     decided = in_state(listed, MarkState.REJECTED, MarkState.SKIPPED)
     candidate = rejected.first - 1
     while candidate in decided:
         candidate = next(start for start, end in decided if start <= candidate < end) - 1
     if candidate < 0:
-        return Held(done=done, given_up=-1)
-    return Held(done=done.minus(OffsetRanges.of([(candidate, candidate + 1)])), given_up=candidate)
+        return BaseChange(done=done, given_up=-1)
+    return BaseChange(done=done.minus(OffsetRanges.of([(candidate, candidate + 1)])), given_up=candidate)
 
 
 def redated(state: CommitState, before: CommitState, watermark: Watermark | None) -> CommitState:
@@ -450,7 +452,7 @@ def _one_offset_hint(seen: SeenPartition, state: CommitState, dialect: Dialect) 
     back = seen.committed is None or state.base < seen.committed.offset
     instead = f"commits reset --to {state.base}" if back else f"skip everything from {state.base} on"
     if not back and state.base < seen.span.start:
-        instead = f"commits reset --to {seen.span.start}, where the log begins, and then skip"
+        instead = f"commits reset --to {seen.span.start} (the log's start), and then skip"
     if dialect.why_one_offset:
         return f"{dialect.why_one_offset}; what it can do is: {instead}"
     words = " or ".join(other.word for other in DIALECTS if other.word and other.holds_done)

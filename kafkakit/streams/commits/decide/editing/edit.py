@@ -490,13 +490,13 @@ def parse_moment(text: str, flag: str, now: datetime, to_local: ToLocal) -> Mome
         ahead = moment.at > now
         ms = moment.ms
     except (ValueError, OverflowError):
-        raise UsageError(f"{flag}: {plain!r:.40} is no time", hint=_HINT) from None
+        raise UsageError(f"{flag}: {plain!r:.40} is not a time", hint=_HINT) from None
     if len(plain) <= len("2026-11-22") and clock is None:
         raise UsageError(f"{flag}: {plain} has no time of day", hint=_HINT)
     if ms < 0:
         raise UsageError(f"{flag}: {plain} is before 1970")
     if ahead:
-        raise UsageError(f"{flag}: {moment.words} is still to come", hint="write the date too, if another day is meant")
+        raise UsageError(f"{flag}: {moment.words} is in the future", hint="add the date if another day is meant")
     return moment
 
 
@@ -538,7 +538,7 @@ def parse_offsets(text: str, flag: str = "--offsets") -> OffsetRanges:
 def _range(part: str, flag: str) -> tuple[int, int]:
     match = _PART.fullmatch(part)
     if match is None:
-        raise UsageError(f"{flag}: {part!r:.40} is no number or range", hint="write them like 102,200-210")
+        raise UsageError(f"{flag}: {part!r:.40} is not a number or range", hint="write them like 102,200-210")
     first, last = int(match[1]), int(match[2] or match[1])
     if first > last:
         raise UsageError(f"{flag}: {part} ends before it begins")
@@ -600,7 +600,7 @@ def _rows(data: bytes, source: str) -> Iterator[tuple[str, list[str]]]:
 def _number(text: str, what: str, most: int, where: str) -> int:
     plain = text.strip()
     if not plain.removeprefix("-").isdecimal() or not plain.isascii():
-        raise InputError(where, f"{plain!r:.40} is no {what}", hint=FORM)
+        raise InputError(where, f"{plain!r:.40} is not a valid {what}", hint=FORM)
     if plain.startswith("-"):
         raise InputError(where, f"{what} {plain:.40} is negative")
     if len(plain) > 19 or int(plain) > most:
