@@ -19,7 +19,7 @@ class ExitCode(IntEnum):
 EXIT_CODE_MEANING: dict[ExitCode, str] = {
     ExitCode.DONE: "done; nothing to do; no findings at or above the threshold",
     ExitCode.FAILED: "the operation failed, or any item of it failed; findings at or above the threshold",
-    ExitCode.USAGE: "wrong usage, configuration or input; a name of nothing; a refused login; no confirmation",
+    ExitCode.USAGE: "wrong usage, configuration or input; a name that does not exist; a refused login; no confirmation",
     ExitCode.CHANGES: "only with --exit-code: the plan contains changes",
     ExitCode.INFEASIBLE: "infeasible: no plan satisfies the request (the message names what to add)",
     ExitCode.TRY_LATER: "try again later: cluster unreachable, lock held elsewhere, data too old",
