@@ -174,7 +174,7 @@ def test_overrides_are_set_for_all_and_for_one_and_removed(desk: AutothrottleDes
         (("once", "--law", "fixed"), "--rate is for --law fixed"),
         (("once", "--law", "slo", "--rate", "1MB"), "--rate is for --law fixed"),
         (("once", "--broker-capacity", "x:1MB"), "names no broker"),
-        (("once", "--prometheus-url", "ftp://x"), "no address of Prometheus"),
+        (("once", "--prometheus-url", "ftp://x"), "not an address of Prometheus"),
         (("set",), "no rate is given"),
         (("set", "fast"), "fast"),
         (("set", "1MB", "--zk-config-prefix", "autothrottle"), "no ZooKeeper address"),
@@ -629,7 +629,7 @@ def test_every_flag_and_variable_of_kafka_kit_is_taken(org: Org, name: str, valu
         (("--metrics-window", "soon"), "--metrics-window"),
         (("--interval", "0"), "--interval"),
         (("--source", "prometheus", "--instance-type-tag", "a-b"), "is not a valid label name"),
-        (("--datadog-site", "http://example.org"), "no site of Datadog"),
+        (("--datadog-site", "http://example.org"), "not a Datadog site"),
         (("--max-tx-rate", "100"), "max-tx-rate"),
     ],
 )

@@ -436,7 +436,7 @@ def test_resume_pause_continue_and_abort_without_a_run_at_work(desk: Desk) -> No
         ran = desk.run(verb)
         assert (ran.code, ran.stdout) == (2, "")
         assert "was started on this host" in ran.stderr
-        assert f"hint: begin one: kafkakit --profile p reassign apply '{desk.path}'" in ran.stderr
+        assert f"hint: start one: kafkakit --profile p reassign apply '{desk.path}'" in ran.stderr
     stop_at_once(desk)
     assert desk.run("apply", "--yes", "--throttle", "5MB").code == 130
     paused = desk.run("pause", "-o", "json")
@@ -550,7 +550,7 @@ def test_a_run_is_closed_once_nothing_of_it_is_on_the_cluster(desk: Desk) -> Non
     assert (throttled.code, "throttles of run" in throttled.stderr) == (2, True)
     assert desk.run_without_plan("cleanup", "--yes").code == 0
     named = desk.run("status", "--window", "0").stdout
-    assert f"  not to be finished: kafkakit --profile p reassign close --run {run}\n" in named
+    assert f"  if it is not to be finished, close it: kafkakit --profile p reassign close --run {run}\n" in named
     closed = desk.run_without_plan("close", "--run", run)
     assert (closed.code, closed.stdout.splitlines()[1].startswith(f"closed: run {run} ")) == (0, True)
     assert run not in desk.run("status", "--window", "0").stdout

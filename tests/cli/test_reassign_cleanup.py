@@ -551,7 +551,7 @@ def test_a_move_that_goes_elsewhere_by_now_is_not_cancelled(desk: Desk, monkeypa
         (["--partition", "t"], "'t' is not a partition"),
         (["--partition", "t-x"], "'t-x' is not a partition"),
         (["--all", "--topic", "t"], "--all excludes"),
-        (["MAP", "--all"], "excludes"),
+        (["MAP", "--all"], "cannot be combined"),
     ],
 )
 @pytest.mark.parametrize("verb", ["abort", "cleanup"])

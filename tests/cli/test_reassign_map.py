@@ -156,9 +156,8 @@ def test_other_commands_want_the_plan(desk: MapDesk, verb: str) -> None:
     desk.map(("t", 0, (3, 2)))
     ran = desk.run(verb)
     assert ran.code == 2
-    assert "is a reassignment map, not a plan; `kafkakit reassign apply` makes a plan of it" in ran.stderr.replace(
-        "\nhint: ", "; "
-    )
+    assert "is a reassignment map, not a plan\nhint: `kafkakit " in ran.stderr
+    assert "reassign apply` makes a plan of it" in ran.stderr
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"partitions": 3}', '{"partitions": [', "[" * 100_000])

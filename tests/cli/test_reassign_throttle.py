@@ -80,7 +80,7 @@ def test_what_was_wished_before_is_kept_where_only_a_part_is_named(desk: Desk) -
     with executor(desk) as taken:
         unknown = desk.run("throttle", "same", "--throttle-broker", "3:in=10MB")
         assert (unknown.code, unknown.stdout) == (2, "")
-        assert "is not known on this host" in unknown.stderr
+        assert "not known on this host" in unknown.stderr
         assert desk.run("throttle", "40MB").code == 0
         ran = desk.run("throttle", "same", "--throttle-broker", "3:in=10MB", "--throttle-dirs", "5MB", "-o", "tsv")
     assert taken[-1] == Rates(into=40 * MB, out=40 * MB, inside=5 * MB, into_of={3: 10 * MB})
@@ -103,7 +103,7 @@ def test_the_run_of_another_plan_is_not_changed(desk: Desk) -> None:
     with executor(desk) as taken:
         ran = desk.run("throttle", str(desk.path), "40MB")
     assert (ran.code, taken) == (2, [])
-    assert "the active run is not one of this plan" in ran.stderr
+    assert "the active run is not a run of this plan" in ran.stderr
 
 
 def test_where_none_runs_the_rates_are_set_for_the_moves_in_flight(desk: Desk) -> None:

@@ -198,7 +198,7 @@ def test_diff_refuses_a_string_that_cannot_be_used(desk: Desk) -> None:
     ran = desk.run("diff", f"5:{PILL}", "5:~bnonsense")
     assert (ran.code, ran.stdout) == (2, "")
     assert "5:~bnonsense: the kkm1 payload cannot be used: unknown version" in ran.stderr
-    assert "streams commits decode ~bnonsense --offset 5" in ran.stderr
+    assert "streams commits decode '~bnonsense' --offset 5" in ran.stderr
 
 
 def test_diff_of_two_looks(desk: Desk) -> None:

@@ -185,7 +185,7 @@ def test_explain_says_why_here_and_why_not_there(home: Home) -> None:
         (["drain"], "missing option '--brokers'"),
         (["drain", "--brokers", "-2"], "name the brokers"),
         (["drain", "--brokers", "77"], "77 not in this cluster"),
-        (["drain", "--brokers", "1", "--to", "1,2"], "both --brokers and --to"),
+        (["drain", "--brokers", "1", "--to", "1,2"], "broker 1 cannot be drained and receive (--to) at once"),
         (["drain", "--brokers", "1", "--to", "5"], "broker 5 is not alive"),
         (["drain", "--brokers", "1,2,3,4"], "no live broker"),
         (["drain", "--brokers", "1", "--topics", "nope"], "no topic matches"),

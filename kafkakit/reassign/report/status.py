@@ -136,7 +136,7 @@ def _copied_words(view: StatusView) -> str:
 def _run_lines(run: RunView) -> list[str]:
     lines = [f"run {run.id}: {run.name}: {counted(run.moves, 'move')} in flight; {run.doing}"]
     if run.close:
-        lines.append(f"  cannot be finished; close it: {run.close}")
+        lines.append(f"  if it is not to be finished, close it: {run.close}")
     if run.left_bytes is not None:
         whole = "" if run.total_bytes is None else f" of {format_bytes(run.total_bytes)}"
         lines.append(f"  {format_bytes(run.left_bytes)}{whole} still to copy; {_eta_words(run)}")

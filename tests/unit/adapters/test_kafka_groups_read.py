@@ -34,6 +34,7 @@ def group(**fields: object) -> Any:
         "error_message": None,
         "group_id": "g",
         "group_state": "Stable",
+        "protocol_type": "",
         "members": [],
     }
     return SimpleNamespace(**{**base, **fields})

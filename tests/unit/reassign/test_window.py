@@ -170,7 +170,7 @@ def test_an_abort_of_a_run_that_is_not_at_work_leaves_finished_moves() -> None:
 def test_resume_goes_on_in_the_direction_of_the_run_that_was_cut() -> None:
     bench = make_bench()
     before = bench.lists()
-    with pytest.raises(RefusedError, match="no run of this plan was begun"):
+    with pytest.raises(RefusedError, match="no run of this plan was started"):
         bench.run().resume()
     bench.apply()
 
