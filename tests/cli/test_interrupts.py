@@ -15,7 +15,7 @@ import pytest
 
 import kafkakit
 from tests.places import ROOT
-from tests.rigs.warm_start import COMMAND, LAUNCHER, Starter, warm_starts
+from tests.rigs.warm_start import COMMAND, LAUNCHER, starters, warm_starts
 
 SCRIPT = """
 import json, os, signal, sys, time
@@ -332,16 +332,12 @@ def test_a_warm_start_is_like_a_new_interpreter(warm: None, tmp_path: Path, word
     assert ends[0] == ends[1]
 
 
-def test_a_warm_start_is_stopped_as_a_new_interpreter_is(tmp_path: Path) -> None:
-    starter = Starter(tmp_path / "s")
-    launcher = [sys.executable, "-I", "-S", "-c", LAUNCHER, starter.address()]
-    try:
-        for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
-            waits = subprocess.Popen([*launcher, "lint", "-"], stdin=subprocess.PIPE, stderr=subprocess.PIPE)
-            while waits.poll() is None:
-                waits.send_signal(number)
-                time.sleep(0.05)
-            waits.communicate()
-            assert waits.returncode in (code, -number)
-    finally:
-        starter.end()
+def test_a_warm_start_is_stopped_as_a_new_interpreter_is(warm: None) -> None:
+    launcher = [sys.executable, "-I", "-S", "-c", LAUNCHER, starters[-1].address()]
+    for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
+        waits = subprocess.Popen([*launcher, "lint", "-"], stdin=subprocess.PIPE, stderr=subprocess.PIPE)
+        while waits.poll() is None:
+            waits.send_signal(number)
+            time.sleep(0.05)
+        waits.communicate()
+        assert waits.returncode in (code, -number)

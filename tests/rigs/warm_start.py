@@ -14,6 +14,7 @@ import array
 import contextlib
 import json
 import os
+import pkgutil
 import selectors
 import signal
 import socket
@@ -27,14 +28,9 @@ from pathlib import Path
 from typing import Any
 
 COMMAND = [sys.executable, "-m", "kafkakit"]
-# What most commands of the tests import; others import what they lack after the fork.
-IMPORTED = (
-    "kafkakit.cli.root", "kafkakit.cli.output", "kafkakit.adapters.kafka.admin", "kafkakit.adapters.kafka.data",
-    "kafkakit.adapters.kafka.groups", "kafkakit.wiring", "numpy", "yaml", "kafka", "rich.console",
-    "kafkakit.reassign.commands.app", "kafkakit.broker.commands", "kafkakit.topicmappr.commands.app",
-    "kafkakit.streams.routes.commands.app", "kafkakit.streams.failover.commands.app", "kafkakit.streams.lag.commands",
-    "kafkakit.streams.commits.commands.app", "kafkakit.autothrottle.commands.app", "kafkakit.rollout.commands.app",
-)  # fmt: skip
+# What commands import when they run, beside the modules of kafkakit; grpc is left out, since it may begin threads.
+IMPORTED = ("typer", "pydantic", "rich.console", "zoneinfo", "stringprep", "confluent_kafka")
+LEFT_OUT = ("kafkakit.__main__", "kafkakit.adapters.rpc")
 # The options of `subprocess.run` that mean the same for a command that is forked.
 PLAIN = frozenset({"capture_output", "check", "cwd", "encoding", "env", "errors", "input", "stderr", "stdin", "stdout",
                    "text", "timeout"})  # fmt: skip
@@ -128,7 +124,10 @@ def wait_for_work() -> None:
     """Fork a command for each caller until the parent is gone."""
     import gc
 
-    for name in IMPORTED:
+    import kafkakit
+
+    modules = (found.name for found in pkgutil.walk_packages(kafkakit.__path__, "kafkakit."))
+    for name in (*IMPORTED, *(each for each in modules if not each.startswith(LEFT_OUT))):
         with contextlib.suppress(ImportError):
             import_module(name)
     gc.collect()
