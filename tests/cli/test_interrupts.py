@@ -15,6 +15,7 @@ import pytest
 
 import kafkakit
 from tests.places import ROOT
+from tests.rigs.waiting import becomes
 from tests.rigs.warm_start import COMMAND, LAUNCHER, starters, warm_starts
 
 SCRIPT = """
@@ -336,6 +337,7 @@ def test_a_warm_start_is_stopped_as_a_new_interpreter_is(warm: None) -> None:
     launcher = [sys.executable, "-I", "-S", "-c", LAUNCHER, starters[-1].address()]
     for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
         waits = subprocess.Popen([*launcher, "lint", "-"], stdin=subprocess.PIPE, stderr=subprocess.PIPE)
+        becomes("a command", starters[-1].commands)
         while waits.poll() is None:
             waits.send_signal(number)
             time.sleep(0.05)

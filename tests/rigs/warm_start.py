@@ -113,6 +113,11 @@ class Starter:
             assert self._process.stdout.readline() == b"ready\n", "the process that starts commands does not start"
         return str(self._path)
 
+    def commands(self) -> list[str]:
+        """The ids of the processes that run commands now."""
+        assert self._process is not None
+        return Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text(encoding="utf-8").split()
+
     def end(self) -> None:
         if self._process is not None:
             assert self._process.stdin is not None
@@ -208,6 +213,8 @@ def forked(caller: socket.socket, others: list[socket.socket]) -> int:
             os.dup2(number, target)
             os.close(number)
         code = command(*json.loads(body))
+    except KeyboardInterrupt:
+        code = 130
     except BaseException:
         traceback.print_exc()
     finally:
