@@ -96,7 +96,7 @@ def _parameters(decided: Rebalance, request: RebalanceRequest, relocations: Sequ
     yield f"{INDENT}Free storage mean, harmonic mean: {_gb(sources.mean)}, {_gb(sources.harmonic_mean)}"
     if request.goal.given:
         yield f"{INDENT}Goal: {decided.aim.words}{_budget(request)}"
-        yield f"{INDENT}SearchResult: {decided.aim.shown(decided.reached)}"
+        yield f"{INDENT}Reached: {decided.aim.shown(decided.reached)}"
         return
     tolerance = tolerance_of(decided, request, relocations)
     yield f"{INDENT}Broker free storage limits (with a {tolerance * 100:.2f}% tolerance from mean):"
