@@ -1,7 +1,7 @@
 """Same input, same bytes: across processes, hash seeds and Python versions.
 
 Other Pythons (`python3.12`, `python3.13` on the PATH or installed by pyenv) get an environment of their own in the
-cache folder, with the same versions of numpy, OR-Tools and msgspec as here. `KAFKAKIT_REQUIRE=pythons` turns the
+cache folder, with the same versions of the packages that planning needs. `KAFKAKIT_REQUIRE=pythons` turns the
 skip for want of one into a failure.
 """
 
@@ -19,7 +19,7 @@ from tests.places import ROOT
 from tests.rigs.required import missing
 
 SCRIPT = ["-m", "tests.rigs.determinism_script"]
-PACKAGES = ("numpy", "ortools", "msgspec")
+PACKAGES = ("numpy", "ortools", "msgspec", "google-re2")
 
 
 def plans(python: str | Path, **environment: str) -> bytes:

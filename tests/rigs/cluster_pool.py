@@ -9,9 +9,10 @@ What always holds:
 - A cluster has one lessee at a time: the process that holds the lock of its lease file. The kernel frees the locks of
   a process that dies, so nobody waits for a crashed worker.
 - Who leases a cluster finds it as it was when it started: no topics (Kafka's own are deleted too, and with them groups,
-  members and transactions), the same dynamic configurations, rules of access, users and quotas, no moves, all brokers
-  alive and none stopped, no znodes but Kafka's. A lease ends with cleaning and a look at every broker; `dirty` is
-  written when a lease begins and goes when it is clean. A cluster that is dirty at a lease's start is cleaned then.
+  members and transactions; with ZooKeeper they stay, and groups are deleted), the same dynamic configurations, rules of
+  access, users and quotas, no moves, all brokers alive and none stopped, no znodes but Kafka's. A lease ends with
+  cleaning and a look at every broker; `dirty` is written when a lease begins and goes when it is clean. A cluster that
+  is dirty at a lease's start is cleaned then.
 - Between leases the processes of a cluster are stopped (SIGSTOP): forty idle JVMs take more than half a core. Whoever
   leases it wakes it, and has it only when a new topic is in sync on all its brokers, so that none is fenced any more
   for its sleep. One with ZooKeeper stays awake, as its sessions would end.
@@ -49,6 +50,8 @@ from tests.rigs.sandbox_cluster import Home, SandboxCluster, SettledAdmin
 CLEAN_S = 120.0
 POLL_S = 0.1
 PROBE = "kafkakit-pool-probe"
+KAFKAS_TOPICS = frozenset(("__consumer_offsets", "__transaction_state"))
+"""They stay with ZooKeeper: a broker that led a partition of one at its first epoch does not load it again."""
 KAFKAS_ZNODES = frozenset(
     ("admin", "brokers", "cluster", "config", "consumers", "controller", "controller_epoch", "feature", "zookeeper",
      "isr_change_notification", "latest_producer_id_block", "log_dir_event_notification", "kafka-acl",
@@ -313,7 +316,10 @@ def _made_clean(cluster: SandboxCluster, admin: SettledAdmin, first: Traits) -> 
     if changes := _settings_to_undo(cluster, admin, first):
         found.append(f"settings {changes}")
         admin.alter_configs(changes)
-    if topics := sorted(admin.topic_names()):
+    if cluster.state.spec.mode is Mode.ZOOKEEPER:
+        found += _groups_deleted(cluster)
+    kept = KAFKAS_TOPICS if cluster.state.spec.mode is Mode.ZOOKEEPER else frozenset()
+    if topics := sorted(set(admin.topic_names()) - kept):
         found.append(f"topics {topics}")
         for topic in topics:
             admin.delete_topic(topic)
@@ -326,6 +332,18 @@ def _made_clean(cluster: SandboxCluster, admin: SettledAdmin, first: Traits) -> 
     if not found and (now := Traits.of(cluster, admin)) != first:
         found.append(f"{now} in place of {first}")
     return "; ".join(found)
+
+
+def _groups_deleted(cluster: SandboxCluster) -> list[str]:
+    """The groups that there were; one that has members yet is deleted at a later look."""
+    from confluent_kafka import KafkaException
+
+    client = _client(cluster)
+    found = sorted(group.group_id for group in client.list_consumer_groups(request_timeout=30).result(30).valid)
+    for name in found:
+        with contextlib.suppress(KafkaException):
+            client.delete_consumer_groups([name], request_timeout=30)[name].result(30)
+    return [f"group {name!r}" for name in found]
 
 
 def _settings_to_undo(cluster: SandboxCluster, admin: SettledAdmin, first: Traits) -> list[ConfigChange]:
