@@ -310,16 +310,16 @@ def clean(cluster: SandboxCluster, first: Traits) -> None:
 def _made_clean(cluster: SandboxCluster, admin: SettledAdmin, first: Traits) -> str:
     """Take away what is left; what was found, or "" where nothing was."""
     found: list[str] = []
+    has_zookeeper = cluster.state.spec.mode is Mode.ZOOKEEPER
     if moves := admin.reassignments():
         found.append(f"moves {moves}")
         admin.cancel([TopicPartition(one.topic, one.partition) for one in moves])
     if changes := _settings_to_undo(cluster, admin, first):
         found.append(f"settings {changes}")
         admin.alter_configs(changes)
-    if cluster.state.spec.mode is Mode.ZOOKEEPER:
+    if has_zookeeper:
         found += _groups_deleted(cluster)
-    kept = KAFKAS_TOPICS if cluster.state.spec.mode is Mode.ZOOKEEPER else frozenset()
-    if topics := sorted(set(admin.topic_names()) - kept):
+    if topics := sorted(set(admin.topic_names()) - (KAFKAS_TOPICS if has_zookeeper else set())):
         found.append(f"topics {topics}")
         for topic in topics:
             admin.delete_topic(topic)
@@ -327,7 +327,7 @@ def _made_clean(cluster: SandboxCluster, admin: SettledAdmin, first: Traits) -> 
         found.append(f"quotas {quotas}")
         admin.alter_client_quotas({entity: dict.fromkeys(keys, None) for entity, keys in quotas.items()})
     found += _access_to_undo(cluster, first)
-    if cluster.state.spec.mode is Mode.ZOOKEEPER:
+    if has_zookeeper:
         found += _znodes_deleted(cluster.state.layout.keeper.address)
     if not found and (now := Traits.of(cluster, admin)) != first:
         found.append(f"{now} in place of {first}")

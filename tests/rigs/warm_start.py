@@ -2,8 +2,8 @@
 
 `subprocess.run([sys.executable, "-m", "kafkakit", ...])` is what tests write and what they get: a process of its own,
 with its own arguments, environment, folder and open files, its output and exit code. Only the imports are not made
-again. `install` puts a small program in the place of the interpreter; it hands its open files to the process that waits
-here, which forks. What has to be killed, stopped or watched is started by `Popen`, as a new interpreter.
+again. `warm_starts` puts a small program in the place of the interpreter; it hands its open files to the process that
+waits here, which forks. What has to be killed, stopped or watched is started by `Popen`, as a new interpreter.
 
 - The process that waits has one thread and no connection, so that a fork of it is whole. It ends with its parent.
 - A command whose caller is gone is killed.
@@ -86,8 +86,9 @@ def folder_of_program() -> Path:
     address = starters[-1].address()
     program = Path(address).parent / "bin" / "kafkakit"
     program.parent.mkdir(exist_ok=True)
-    words = LAUNCHER.replace("sys.argv[1])", f"{address!r})").replace("sys.argv[2:]", "sys.argv[1:]")
-    program.write_text(f"#!{sys.executable} -IS\n{words}", encoding="utf-8")
+    program.write_text(
+        f"#!{sys.executable} -IS\nimport sys\nsys.argv.insert(1, {address!r}){LAUNCHER}", encoding="utf-8"
+    )
     program.chmod(0o755)
     return program.parent
 

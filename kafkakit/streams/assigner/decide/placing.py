@@ -102,9 +102,7 @@ def place(problem: PlacementProblem, *, may_balance: bool = True) -> PlacementAn
     owner[held & ~able] = NONE
     orphans = owner == NONE
     classes = _classes(problem)
-    for level in np.unique(problem.level):
-        for members in _members(problem, classes, int(level), orphans):
-            _place_class(problem, owner, members, int(level), PLACING)
+    _place_orphans(problem, classes, owner)
     waiting = int(orphans.sum())
     budget = int(BESIDE_PART * waiting) if waiting else max(1, int(BALANCE_PART * partitions)) * may_balance
     taken = 0
@@ -115,13 +113,20 @@ def place(problem: PlacementProblem, *, may_balance: bool = True) -> PlacementAn
                 _place_class(problem, wanted, members, int(level), BALANCING)
             taken += _improve(problem, owner, wanted, int(level), budget - taken)
     if taken:
-        # What had no worker gets one where a move has left space.
-        for level in np.unique(problem.level):
-            for members in _members(problem, classes, int(level), owner == NONE):
-                _place_class(problem, owner, members, int(level), PLACING)
+        _place_orphans(problem, classes, owner)  # where a move has left space
     # Some of what was taken over had no worker before.
     moves = int((~orphans & (owner != problem.owner)).sum())
     return PlacementAnswer(owner=owner, orphans=waiting, moves=moves)
+
+
+def _place_orphans(problem: PlacementProblem, classes: "Ints", owner: "Ints") -> None:
+    """Give what has no worker one, in `owner`, the most important lanes first."""
+    import numpy as np
+
+    orphans = owner == NONE
+    for level in np.unique(problem.level):
+        for members in _members(problem, classes, int(level), orphans):
+            _place_class(problem, owner, members, int(level), PLACING)
 
 
 def _improve(problem: PlacementProblem, owner: "Ints", wanted: "Ints", level: int, budget: int) -> int:

@@ -91,8 +91,7 @@ class CommitWindow:
         """How long the window of each row is: from its first commit to its last one, and nine steps at least."""
         import numpy as np
 
-        first = (self.head[rows].astype(np.int64) + 1 - self.count[rows]) % SAMPLES
-        span: Ints = self.at_ms[rows, self.head[rows]] - self.at_ms[rows, first]
+        span: Ints = self.at_ms[rows, self.head[rows]] - self._first_ms(rows)
         return np.maximum(np.where(self.count[rows] > 0, span, 0), self.step_ms * (SAMPLES - 1))
 
     def ordered(self, rows: "Ints") -> "tuple[Ints, Ints, Ints, Ints]":
@@ -113,7 +112,11 @@ class CommitWindow:
 
     def is_full(self, rows: "Ints") -> "Bools":
         """True where the samples of a row go over ten stretches or more: fewer prove little."""
-        first = (self.head[rows].astype("int64") + 1 - self.count[rows]) % SAMPLES
-        stretches = self.at_ms[rows, self.head[rows]] // self.step_ms - self.at_ms[rows, first] // self.step_ms
+        stretches = self.at_ms[rows, self.head[rows]] // self.step_ms - self._first_ms(rows) // self.step_ms
         found: Bools = (self.count[rows] > 1) & (stretches >= SAMPLES - 1)
+        return found
+
+    def _first_ms(self, rows: "Ints") -> "Ints":
+        """The time of each row's oldest sample."""
+        found: Ints = self.at_ms[rows, (self.head[rows].astype("int64") + 1 - self.count[rows]) % SAMPLES]
         return found
