@@ -6,8 +6,9 @@ from contextlib import closing
 import pytest
 
 from kafkakit.core.model import TopicPartition
+from kafkakit.sandbox import lifecycle
 from tests.integration.conftest import Home, SettledAdmin
-from tests.rigs.cluster_pool import SINGLE, TRIO, Lease, Pool
+from tests.rigs.cluster_pool import SINGLE, TRIO, Lease, Pool, clean, put_to_sleep, wake
 
 pytestmark = pytest.mark.kafka
 LONGER_THAN_SESSIONS_S = 6.0
@@ -24,20 +25,25 @@ def states(lease: Lease) -> set[str]:
     return found
 
 
-def test_a_cluster_sleeps_between_leases_and_is_whole_again(pool: Pool, home: Home) -> None:
+def test_a_cluster_sleeps_and_is_whole_again(pool: Pool, home: Home) -> None:
+    """All of it within one lease: at its end another worker may take the cluster, and wake it."""
     with pool.lease(home, TRIO, SINGLE) as (trio, _):
-        first, state = pool.leases[-2], trio.state
-        assert first.cluster is trio
-        assert states(first) == {"S"}
+        lease, nodes = pool.leases[-2], trio.state.nodes
+        assert lease.cluster is trio
+        assert states(lease) == {"S"}
         with closing(trio.open_admin()) as admin:
             assert admin.create_topic("left-behind", {0: trio.broker_ids}, {}) is None
-    assert states(first) == {"T"}
-    time.sleep(LONGER_THAN_SESSIONS_S)
-    with pool.lease(home, TRIO) as (again,):
-        assert (again.name, again.state.nodes) == (trio.name, state.nodes)
-        with closing(SettledAdmin(again.bootstrap_servers, again.security)) as admin:
+        pool.make_ready(lease, clean)
+        put_to_sleep(trio)
+        assert states(lease) == {"T"}
+        time.sleep(LONGER_THAN_SESSIONS_S)
+        pool.make_ready(lease, wake)
+        assert lease.cluster is trio, "it was taken down"
+        assert states(lease) == {"S"}
+        assert lifecycle.loaded(trio.store).nodes == nodes
+        with closing(SettledAdmin(trio.bootstrap_servers, trio.security)) as admin:
             assert admin.topic_names() == set()
-            assert {b.id for b in admin.cluster().brokers if b.is_alive} == set(again.broker_ids)
-            assert admin.create_topic("new", {0: again.broker_ids}, {}) is None
+            assert {b.id for b in admin.cluster().brokers if b.is_alive} == set(trio.broker_ids)
+            assert admin.create_topic("new", {0: trio.broker_ids}, {}) is None
             found = admin.states(["new"])[TopicPartition("new", 0)]
-            assert set(found.isr) == set(again.broker_ids)
+            assert set(found.isr) == set(trio.broker_ids)

@@ -158,7 +158,7 @@ class Pool:
         state, dirty = store.load(), self._dirty(lease.name)
         if state is not None:
             lease.cluster = SandboxCluster(machine=self.machine, store=store, home=home, state=state)
-            self._made_ready(lease, clean if dirty.exists() else wake)
+            self.make_ready(lease, clean if dirty.exists() else wake)
         dirty.touch()
         if lease.cluster is None:
             state = self.start(self.machine, store, lease.shape.spec(lease.name))
@@ -175,13 +175,13 @@ class Pool:
         try:
             if lease.cluster is not None:
                 (lease.cluster.home.state_dir / "sandbox" / lease.name).unlink(missing_ok=True)
-                self._made_ready(lease, clean)
+                self.make_ready(lease, clean)
             if lease.cluster is not None:
                 put_to_sleep(lease.cluster)
         finally:
             os.close(lease.lock)
 
-    def _made_ready(self, lease: Lease, make: Callable[[SandboxCluster, "Traits"], None]) -> None:
+    def make_ready(self, lease: Lease, make: Callable[[SandboxCluster, "Traits"], None]) -> None:
         """Make the cluster as it was, or take it down."""
         cluster = lease.cluster
         assert cluster is not None
