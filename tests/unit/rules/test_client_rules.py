@@ -29,7 +29,9 @@ def cluster(text: str) -> dict[str, str]:
 
 
 DB = {"database_hostname": "db", "publication_name": "own"}
-BEAT = {"heartbeat_interval_ms": "1000", "publication_autocreate_mode": "filtered"}
+PLUGIN = {"plugin_name": "pgoutput"}
+BEAT = {"heartbeat_interval_ms": "1000", "publication_autocreate_mode": "filtered", **PLUGIN}
+ADMIN = {"publication_autocreate_mode": "disabled", **PLUGIN}
 QUERY = "INSERT INTO beat (at) VALUES (now())"
 JSON = {"value_converter": "org.apache.kafka.connect.json.JsonConverter"}
 BARE = {"value_converter_schemas_enable": "false"}
@@ -45,7 +47,14 @@ STORE = {"offset_storage_topic": "offsets"}
     ("code", "files", "expected"),
     [
         ("KKE001", connector(slot_name="a", **DB) | connector("b", slot_name="b", database_hostname="db"), 0),
-        ("KKE001", connector(slot_name="a", **DB) | connector("b", slot_name="b", **DB), 1),
+        ("KKE001", connector(slot_name="a", **DB, **PLUGIN) | connector("b", slot_name="b", **DB, **PLUGIN), 1),
+        ("KKE001", connector(slot_name="a", **DB) | connector("b", slot_name="b", **DB), 0),
+        ("KKE001", connector(slot_name="a", **DB, **ADMIN) | connector("b", slot_name="b", **DB, **ADMIN), 0),
+        ("KKE002", connector(slot_name="own"), 0),
+        ("KKE002", connector(slot_name="own", **PLUGIN), 1),
+        ("KKE008", connector(), 0),
+        ("KKE008", connector(**PLUGIN), 1),
+        ("KKE008", connector(plugin_name="decoderbufs"), 0),
         ("KKE001", connector(**DB) | connector("b", database_hostname="db"), 1),
         ("KKE001", connector(**DB) | connector("b", database_hostname="other"), 0),
         ("KKE001", connector(topic_prefix="p") | connector("b", topic_prefix="p"), 1),
@@ -67,12 +76,12 @@ STORE = {"offset_storage_topic": "offsets"}
         (
             "KKE007",
             connector(
-                heartbeat_action_query=QUERY, heartbeat_interval_ms="1", publication_autocreate_mode="disabled"
+                heartbeat_action_query=QUERY, heartbeat_interval_ms="1", **ADMIN
             ),
             SKIPPED,
         ),
-        ("KKE008", connector(publication_autocreate_mode="filtered"), 0),
-        ("KKE008", connector(publication_autocreate_mode="all_tables"), 1),
+        ("KKE008", connector(publication_autocreate_mode="filtered", **PLUGIN), 0),
+        ("KKE008", connector(publication_autocreate_mode="all_tables", **PLUGIN), 1),
         ("KKE009", connector(lsn_flush_mode="manual"), 1),
         ("KKE009", connector(lsn_flush_mode="connector"), 0),
         ("KKE010", connector(unavailable_value_placeholder="1234567"), 1),
@@ -144,9 +153,9 @@ def test_a_secret_is_in_no_part_of_a_finding() -> None:
 
 
 def test_a_shared_slot_names_the_other_connector() -> None:
-    (found,) = findings("KKE001", connector(**DB) | connector("b", database_hostname="db"))
+    (found,) = findings("KKE001", connector(**DB) | connector("z", database_hostname="db"))
     assert found.message == "slot.name is debezium, already used by connector shop"
-    assert (found.where, found.place and found.place.path) == ("connector b", "b.json")
+    assert (found.where, found.place and found.place.path) == ("connector z", "z.json")
 
 
 def broker(config: str) -> str:
