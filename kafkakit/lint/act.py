@@ -21,6 +21,7 @@ from kafkakit.core.quantities import counted
 from kafkakit.core.query import TOPIC_KEYS, tag_keys, topic_table, topics_where, why_none
 from kafkakit.core.query_text import parse_query
 from kafkakit.core.selection import parse_patterns, query_of, select_topics
+from kafkakit.core.text import printable
 from kafkakit.lint.decide.acceptance import (
     BASELINE_LIMIT_BYTES,
     Baseline,
@@ -29,12 +30,13 @@ from kafkakit.lint.decide.acceptance import (
     prune_baseline,
 )
 from kafkakit.lint.decide.decision import RunOptions, fail_on_of, lint, lint_request
-from kafkakit.lint.decide.documents import read_yaml
+from kafkakit.lint.decide.documents import Document, read_yaml
 from kafkakit.lint.decide.files import (
     LIMIT_BYTES,
     SNAPSHOT_LIMIT_BYTES,
     SUFFIXES,
     FileReading,
+    foreign,
     kind_named,
     looks_known,
     read_text,
@@ -127,12 +129,19 @@ def run_lint(task: LintTask, ports: LintPorts) -> LintDone:
     baseline = _baseline(baseline_path, task, ports)
     request = lint_request(task.options, config, baseline, str(baseline_path or ""))
     files, live = ports.read_files(), ports.read_live()
-    if not files and not live:
+    if task.options.each and live:
+        raise UsageError("--each judges files on their own, and --live a whole cluster", hint="give one of them")
+    _tell_unread(files, ports.say)
+    if not live and not any(file.kinds or file.pieces.problems for file in files):
         raise UsageError("nothing to lint: no file of a known kind was found", hint="docs/lint.md lists the kinds")
     if task.fix or task.diff:
         run = fix_all(files, live, request, task.kind, unsafe=task.unsafe)
     else:
         run = FixedRun(linted=lint(files, live, request))
+    unchecked = run.linted.result.unchecked
+    if unchecked:
+        names = ", ".join(printable(path) for path in unchecked[:MOST_LISTED])
+        ports.say(f"nothing was checked of {names}: lint does not know the kind; --kind names it")
     if task.fix:
         _write_fixes(run, ports)
     if task.write_baseline is not None:
@@ -143,6 +152,18 @@ def run_lint(task: LintTask, ports: LintPorts) -> LintDone:
         ports.write_file(baseline_path, prune_baseline(baseline, run.linted.unaccepted))
         ports.say(f"pruned {baseline_path}")
     return LintDone(run=run, fail_on=fail_on_of(task.options, config))
+
+
+MOST_LISTED = 50
+
+
+def _tell_unread(files: Sequence[FileReading], say: Callable[[str], None]) -> None:
+    unread = sorted(file.document.path for file in files if file.speaks)
+    if unread:
+        more = f" and {len(unread) - MOST_LISTED} more" if len(unread) > MOST_LISTED else ""
+        names = ", ".join(printable(path) for path in unread[:MOST_LISTED])
+        what = counted(len(unread), "file")
+        say(f"not checked, of Kafka but in a form that lint does not read: {what}: {names}{more}")
 
 
 def _named_baseline(config: LintConfig) -> Path | None:
@@ -322,8 +343,12 @@ def _readings(
     for file in files:
         name = stdin_filename if file.path == STDIN else file.path.replace("\\", "/")
         reading = _read(file, name, kind, read_input)
-        if reading is not None and (file.is_named or reading.kinds or reading.pieces.problems):
+        if reading is None:
+            continue
+        if file.is_named or reading.kinds or reading.pieces.problems:
             yield reading
+        elif reading.speaks:
+            yield replace(reading, document=Document(name, "", reading.document.format))
 
 
 def _read(file: FoundFile, name: str, kind: str | None, read_input: ReadInput) -> FileReading | None:
@@ -339,12 +364,13 @@ def _read(file: FoundFile, name: str, kind: str | None, read_input: ReadInput) -
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        if not file.is_named and not looks_known(name, data.decode("utf-8", "replace")):
+        is_known = looks_known(name, data.removeprefix(BOM).decode("utf-8", "replace"))
+        if not file.is_named and not is_known:
             return None
         before = error.object[: error.start].decode("utf-8", "replace")
         byte = len(data) - len(error.object) + error.start
         what = "a zero byte: this is not a text file" if "\x00" in before else f"not valid UTF-8 text (byte {byte})"
-        return unreadable(name, what, before)
+        return unreadable(name, what, before) if is_known or kind is not None else foreign(name, what, before)
     return read_text(name, text, kind, is_named=file.is_named)
 
 

@@ -38,6 +38,9 @@ class LintInputs:
     kind: str | None = option(
         None, "--kind", metavar="KIND", help="Read every file as this kind instead of detecting it."
     )
+    each: bool = option(
+        False, "--each", help="Judge each file on its own, and pass over files of other tools, as in a pre-commit hook."
+    )
     stdin_filename: str = option(
         "stdin", "--stdin-filename", metavar="PATH", help="Name of the file on stdin, for findings."
     )
@@ -291,6 +294,7 @@ def run_options(inputs: LintInputs, choice: RuleChoice, acceptance: Acceptance, 
         kafka_version=inputs.kafka_version,
         target_version=inputs.target_version,
         env=inputs.env,
+        each=inputs.each,
     )
 
 

@@ -13,6 +13,7 @@ from html import escape
 from itertools import groupby
 from typing import NamedTuple
 
+from kafkakit.core.errors import ExitCode
 from kafkakit.core.findings import Finding, Severity, exit_code_of, totals
 from kafkakit.core.quantities import counted
 from kafkakit.core.text import printable
@@ -35,7 +36,7 @@ def lint_report(done: LintDone, form: str, version: str) -> Report:
         text=done.run.diff if form == "diff" else rendered(result, form, version),
         columns=COLUMNS,
         rows=lint_rows(result),
-        code=exit_code_of(result.findings, done.fail_on),
+        code=ExitCode.USAGE if result.unchecked else exit_code_of(result.findings, done.fail_on),
         is_document=form != "text",
     )
 
@@ -83,6 +84,7 @@ def lint_data(result: LintResult) -> dict[str, object]:
         "suppressed": result.suppressed,
         "baselined": result.baselined,
         "files": list(result.files),
+        "unread": list(result.unread),
         "resources": dict(result.resources),
         "skipped": {code: dict(needs) for code, needs in result.skipped.items()},
         "rules": [rule.code for rule in result.rules],
@@ -155,6 +157,8 @@ def _closing(result: LintResult) -> Iterator[str]:
     fixes = Counter(fix_of(checked) for checked in result.checked)
     if fixes[Fix.SAFE] or fixes[Fix.UNSAFE]:
         yield f"fixable: {fixes[Fix.SAFE]} with --fix, {fixes[Fix.UNSAFE]} more with --unsafe-fixes; --diff shows them"
+    if result.unread:
+        yield f"not checked: {counted(len(result.unread), 'file')} in a form that lint does not read (see -o json)"
     if result.suppressed or result.baselined:
         yield f"accepted: {result.suppressed} by suppressions, {result.baselined} by the baseline"
     if result.skipped:

@@ -61,6 +61,20 @@ def check_estate(estate: Estate, rules: Sequence[LintRule], limits: Limits) -> O
     return Outcome(checked=in_file_order(found), skipped={code: dict(needs) for code, needs in sorted(skipped.items())})
 
 
+def merged_outcomes(outcomes: Sequence[Outcome]) -> Outcome:
+    """Several outcomes as one; what was skipped is counted together."""
+    if len(outcomes) == 1:
+        return outcomes[0]
+    skipped: dict[str, Counter[str]] = {}
+    for outcome in outcomes:
+        for code, needs in outcome.skipped.items():
+            skipped.setdefault(code, Counter()).update(needs)
+    return Outcome(
+        checked=in_file_order(item for outcome in outcomes for item in outcome.checked),
+        skipped={code: dict(needs) for code, needs in sorted(skipped.items())},
+    )
+
+
 def in_file_order(checked_: Iterable[Checked]) -> tuple[Checked, ...]:
     """By path, line, column, rule and place; findings without a file last."""
     return tuple(sorted(checked_, key=lambda c: _position(c.finding)))
@@ -87,6 +101,10 @@ def checked(rule: LintRule, violation: Violation, subject: AnySubject, cluster: 
     # A value that a topic inherits stands in another file than the topic, where its findings belong.
     inherited = isinstance(subject, LintTopic) and declared is not None and declared.source is not Source.TOPIC
     place = violation.place or (declared.place if declared is not None and not inherited else None)
+    if place is None and violation.key is not None and isinstance(subject, LintBroker):
+        place = subject.home_of(violation.key)
+    named = subject.role if isinstance(subject, LintBroker) and violation.where is None else None
+    lasting = where if named is None else cluster.within(named) if cluster is not None else named
     return Checked(
         Finding(
             rule=rule.code,
@@ -95,7 +113,7 @@ def checked(rule: LintRule, violation: Violation, subject: AnySubject, cluster: 
             message=printable(violation.message),
             where=printable(where),
             hint=violation.hint,
-            fingerprint=fingerprint_of(rule.code, where, key, violation.subject),
+            fingerprint=fingerprint_of(rule.code, lasting, key, violation.subject),
             place=place or getattr(subject, "place", None),
             setting=setting,
             owner=getattr(subject, "owner", None),
@@ -112,6 +130,8 @@ def _home(broker: LintBroker, key: str | None) -> Place | None:
     if key is None:
         return None
     declared = broker.config.declared(key)
+    if declared is None and (shared := broker.home_of(key)) is not None:
+        return shared
     found = anchor_in(broker.config.static, key) if declared is None else None
     return declared.place if declared is not None else found.place if found is not None else None
 
@@ -139,8 +159,19 @@ def _as_one(items: Sequence[Checked]) -> Checked:
         return first
     names = tuple(item.finding.where.partition(" of ")[0] for item in items)
     _, of, cluster = first.finding.where.partition(" of ")
-    where = f"{shown(names)}{of}{cluster}"
+    where = f"{_together(names)}{of}{cluster}"
     return replace(first, finding=replace(first.finding, where=where, count=len(items), subjects=names))
+
+
+_POOL = "pool "
+MOST_POOLS = 10
+
+
+def _together(names: Sequence[str]) -> str:
+    """Several brokers in a finding; pools by their names."""
+    if len(names) > MOST_POOLS or not all(name.startswith(_POOL) for name in names):
+        return shown(names)
+    return f"pools {', '.join(name.removeprefix(_POOL) for name in names)}"
 
 
 def _anchor(subject: AnySubject, violation: Violation) -> Anchor | None:
@@ -148,6 +179,8 @@ def _anchor(subject: AnySubject, violation: Violation) -> Anchor | None:
         return Anchor(violation.key, violation.place)
     key = violation.edits[0].key
     match subject:
+        case LintBroker() if subject.config.declared(key) is None and subject.home_of(key) is not None:
+            return None  # the settings that pools share are of another resource
         case LintTopic() | LintBroker():
             return subject.config.anchor(key)
         case LintConnector():

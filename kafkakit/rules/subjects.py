@@ -70,6 +70,9 @@ def node_name(node: int | None, roles: tuple[str, ...]) -> str:
     return f"{kind} {node}" if node is not None else f"{kind}s"
 
 
+_OF_EACH_POOL = ("log.dir", "metadata.log.dir", "process.roles", "node.id", "broker.")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LintBroker:
     """A broker, or a controller where `roles` holds no `broker`. `id` is None in a template for many brokers."""
@@ -88,6 +91,10 @@ class LintBroker:
     """How many brokers this one stands for (replicas of a node pool), 0 where that is not known."""
     override_age_s: Mapping[str, float] | None = None
     """How long ago each dynamic override was set, by key."""
+    pool: str = ""
+    """The name of the pool that this one stands for."""
+    settings_place: Place | None = None
+    """Where a setting that the pool lacks is missing: at the settings that all brokers share."""
     place: Place | None = None
     owner: str | None = None
 
@@ -99,6 +106,15 @@ class LintBroker:
     @property
     def where(self) -> str:
         """The broker in a finding."""
+        return f"pool {self.pool}" if self.pool and self.id is None else self.role
+
+    def home_of(self, key: str) -> Place | None:
+        """Where a key that a pool lacks would be set: at the settings that all share, unless each pool has its own."""
+        return None if key.startswith(_OF_EACH_POOL) else self.settings_place
+
+    @property
+    def role(self) -> str:
+        """The broker in a fingerprint, which pools share."""
         return node_name(self.id, self.roles)
 
 

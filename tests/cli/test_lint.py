@@ -221,8 +221,38 @@ def test_unparsable_and_binary_files_are_findings_with_a_place(home: Home) -> No
     assert ran.code == 1
     assert {(f["path"], f["rule"], f["line"]) for f in ran.json["findings"]} == {
         ("bad.yaml", "KKL006", 2),
-        ("binary.yaml", "KKL006", 1),
+        ("binary.yaml", "KKL007", 1),
     }
+
+
+def test_files_of_kafka_that_are_not_read_are_told_and_counted(home: Home) -> None:
+    write(home, "clusters/a.yaml", SOUND)
+    write(home, "clusters/app.yaml", "env: {KAFKA_BOOTSTRAP_SERVERS: k}\n")
+    write(home, "clusters/ci.yaml", "a: 1\n")
+    ran = lint(home, "clusters", "-o", "json")
+    assert (ran.code, ran.json["unread"], ran.json["files"]) == (0, ["clusters/app.yaml"], ["clusters/a.yaml"])
+    assert ran.stderr == ("not checked, of Kafka but in a form that lint does not read: 1 file: clusters/app.yaml\n")
+    assert "not checked: 1 file in a form that lint does not read" in lint(home, "clusters").stdout
+
+
+@pytest.mark.parametrize(
+    ("names", "code"),
+    [
+        (("app.yaml",), 2),
+        (("ci.yaml",), 2),
+        (("ci.yaml", "a.yaml"), 0),
+        (("app.yaml", "a.yaml"), 2),
+        ((".",), 0),
+        (("app.yaml", "a.yaml", "--each"), 0),
+    ],
+)
+def test_a_named_file_of_which_nothing_was_read_fails_the_run(home: Home, names: tuple[str, ...], code: int) -> None:
+    write(home, "a.yaml", SOUND)
+    write(home, "app.yaml", "env: {KAFKA_BOOTSTRAP_SERVERS: k}\n")
+    write(home, "ci.yaml", "a: 1\n")
+    ran = lint(home, *names)
+    assert ran.code == code
+    assert ("nothing was checked of" in ran.stderr) == (code == 2)
 
 
 def test_secrets_are_printed_in_no_format(home: Home) -> None:

@@ -17,7 +17,7 @@ import msgspec
 
 from kafkakit.core.findings import Place
 from kafkakit.lint.decide.lint_config import fits, suggestion
-from kafkakit.lint.decide.pieces import FileProblem
+from kafkakit.lint.decide.pieces import FileProblem, ResourceAcceptance
 from kafkakit.rules.engine import Checked
 from kafkakit.rules.rule import Edit, LintRule
 
@@ -31,16 +31,23 @@ _REASON = re.compile(r"\breason\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|(\S+))")
 class Suppression:
     """One suppression: which rules it accepts (as written), where, why and until when.
 
-    `line` is the line whose findings it accepts, None for the whole file; `resource` limits it to a resource's place.
+    `line` is the line whose findings it accepts, None for the whole file; `resource` limits it to a resource by its
+    name in findings, `inside` to what stands in a resource.
     """
 
     rules: tuple[str, ...]
     place: Place
     line: int | None = None
     resource: str | None = None
+    inside: ResourceAcceptance | None = None
     reason: str = ""
     until: date | None = None
     problem: str = ""
+
+    @property
+    def is_comment(self) -> bool:
+        """True for a comment, which a fix can take away."""
+        return self.resource is None and self.inside is None
 
     def is_over(self, today: date) -> bool:
         """True when its last day has passed."""
@@ -72,6 +79,12 @@ def parse_suppression(comment: str, place: Place, line: int | None) -> Suppressi
 def resource_suppressions(ignored: Mapping[str, str], place: Place, resource: str) -> Iterable[Suppression]:
     """The suppressions of a resource's annotation."""
     return [Suppression(rules=(rule,), place=place, resource=resource, reason=why) for rule, why in ignored.items()]
+
+
+def annotation_suppressions(accepted: ResourceAcceptance) -> Iterable[Suppression]:
+    """The suppressions of annotations at a resource of Kubernetes."""
+    for rule, why in accepted.ignored.items():
+        yield Suppression(rules=(rule,), place=accepted.place, inside=accepted, reason=why)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +134,8 @@ def apply_suppressions(
 
 def _covers(suppression: Suppression, item: Checked) -> bool:
     place = item.finding.place
+    if suppression.inside is not None:
+        return place is not None and suppression.inside.holds(place)
     if suppression.resource is not None:
         return item.finding.where.split(" of ")[0] == suppression.resource
     return suppression.line is None or (place is not None and place.line == suppression.line)
@@ -148,7 +163,7 @@ def _problems(
                 message=f"the suppression of {selector} accepts no finding",
                 place=place,
                 key=selector,
-                edits=(Edit(selector, is_safe=True),) if suppression.resource is None else (),
+                edits=(Edit(selector, is_safe=True),) if suppression.is_comment else (),
             )
 
 

@@ -15,17 +15,18 @@ from kafkakit.core.text import printable
 from kafkakit.lint.decide.acceptance import (
     Baseline,
     Suppression,
+    annotation_suppressions,
     apply_baseline,
     apply_suppressions,
     parse_suppression,
     resource_suppressions,
     stale_problems,
 )
-from kafkakit.lint.decide.files import FileReading
+from kafkakit.lint.decide.files import UNKNOWN_KIND, FileReading
 from kafkakit.lint.decide.lint_config import LintConfig, RuleSet, Selection, fits, selected_rules
 from kafkakit.lint.decide.pieces import AssemblyOptions, FileProblem, Pieces, assemble
 from kafkakit.rules.effective import Anchor
-from kafkakit.rules.engine import Checked, check_estate, in_file_order, merged_brokers
+from kafkakit.rules.engine import Checked, check_estate, in_file_order, merged_brokers, merged_outcomes
 from kafkakit.rules.rule import Fix, Limits, LintRule, Subject
 from kafkakit.rules.subjects import Estate, node_name
 
@@ -49,6 +50,8 @@ class LintRequest:
     problems: tuple[FileProblem, ...] = ()
     """Those of the lint configuration."""
     docs_url: str = ""
+    each: bool = False
+    """Judge each file on its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +60,8 @@ class LintResult:
 
     `skipped` says for each code what was missing and how often; `suppressed` and `baselined` count findings that are
     accepted. `resources` counts what was linted, by kind. `docs_url` is where the pages of the rules are published.
+    `unread` are files that speak of Kafka, but of no kind that lint reads; `unchecked` those given by name of which
+    nothing was read although the run is about them.
     """
 
     checked: tuple[Checked, ...]
@@ -67,6 +72,8 @@ class LintResult:
     suppressed: int = 0
     baselined: int = 0
     docs_url: str = ""
+    unread: tuple[str, ...] = ()
+    unchecked: tuple[str, ...] = ()
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -84,10 +91,21 @@ class Linted:
 
 
 def lint(files: Sequence[FileReading], live: Sequence[Pieces], request: LintRequest) -> Linted:
-    """Check files and what was read from clusters. Linear in resources x rules."""
-    estate = assemble([*(file.pieces for file in files), *live], request.assemble)
+    """Check files and what was read from clusters. Linear in resources x rules; the order of files changes nothing."""
+    given, files = files, sorted(files, key=lambda file: file.document.path)
+    parts = [[file.pieces] for file in files] if request.each else [[*(file.pieces for file in files), *live]]
+    outcomes = []
+    estate = Estate()
+    for pieces in parts:
+        own = assemble(pieces, request.assemble)
+        outcomes.append(check_estate(own, request.rules, request.limits))
+        estate = Estate(
+            clusters=(*estate.clusters, *own.clusters),
+            agents=(*estate.agents, *own.agents),
+            connectors=(*estate.connectors, *own.connectors),
+        )
+    outcome = merged_outcomes(outcomes)
     chosen = {rule.code: rule for rule in request.rules}
-    outcome = check_estate(estate, request.rules, request.limits)
     problems = [problem for file in files for problem in file.pieces.problems] + list(request.problems)
     checked = [*outcome.checked, *check_problems(problems, chosen)]
     checked = [_with_severity(item, request.severities) for item in checked if not _is_ignored(item, request)]
@@ -103,16 +121,25 @@ def lint(files: Sequence[FileReading], live: Sequence[Pieces], request: LintRequ
         result=LintResult(
             checked=merged_brokers(left),
             rules=request.rules,
-            files=tuple(file.document.path for file in files),
+            files=tuple(file.document.path for file in given if file.kinds or file.pieces.problems),
             resources=_resources(estate),
             skipped=outcome.skipped,
             suppressed=kept.accepted,
             baselined=baselined,
             docs_url=request.docs_url,
+            unread=tuple(file.document.path for file in files if file.speaks),
+            unchecked=() if request.each else _unchecked(files, bool(live)),
         ),
         unaccepted=unaccepted,
         estate=estate,
     )
+
+
+def _unchecked(files: Sequence[FileReading], has_live: bool) -> tuple[str, ...]:
+    """The files given by name of which nothing was read: those that speak of Kafka, or all if nothing else was read."""
+    is_any_read = has_live or any(file.kinds for file in files)
+    named = [file for file in files if any(problem.rule == UNKNOWN_KIND for problem in file.pieces.problems)]
+    return tuple(file.document.path for file in named if file.speaks or not is_any_read)
 
 
 def suppressions_of(file: FileReading) -> Iterator[Suppression]:
@@ -129,6 +156,8 @@ def suppressions_of(file: FileReading) -> Iterator[Suppression]:
         found = parse_suppression(comment.text, place, line)
         if found is not None:
             yield found
+    for resource in file.pieces.accepted:
+        yield from annotation_suppressions(resource)
     for topic in file.pieces.topics:
         if topic.ignored and topic.place:
             yield from resource_suppressions(topic.ignored, topic.place, f"topic {topic.name}")
@@ -178,6 +207,7 @@ class RunOptions:
     kafka_version: str | None = None
     target_version: str | None = None
     env: str | None = None
+    each: bool = False
 
 
 def lint_request(given: RunOptions, config: LintConfig, baseline: Baseline | None, baseline_path: str) -> LintRequest:
@@ -209,6 +239,7 @@ def lint_request(given: RunOptions, config: LintConfig, baseline: Baseline | Non
         baseline_path=baseline_path,
         problems=config.problems,
         docs_url=settings.docs_url,
+        each=given.each,
     )
 
 

@@ -30,7 +30,7 @@ from kafkakit.lint.decide.documents import (
 )
 from kafkakit.lint.decide.documents import Mapping as MappingNode
 from kafkakit.lint.decide.documents import Sequence as SequenceNode
-from kafkakit.lint.decide.kinds import kafka_tools, kafkakit, strimzi
+from kafkakit.lint.decide.kinds import containers, kafka_tools, kafkakit, strimzi
 from kafkakit.lint.decide.kinds.kind import Kind, joined
 from kafkakit.lint.decide.pieces import FileProblem, Pieces
 from kafkakit.rules.effective import to_int
@@ -43,12 +43,22 @@ _TEMPLATE = re.compile(r"\{\{|\{%|<%")
 _TELLING = re.compile(
     r"kafkakit: *cluster|kafka\.strimzi\.io/|kafka_connect_str|bootstrapAddrs|replicationFactor|replication_factor"
     r"|retention\.ms|min\.insync\.replicas|process\.roles|log\.dirs|connector\.class|cluster-snapshot"
+    r"|^(?:topics|brokers):[ \t]*$",
+    re.MULTILINE,
 )
+_SPEAKING = re.compile(
+    r"\bKAFKA_[A-Z]\w+|\b(?:kafka\.strimzi\.io|platform\.confluent\.io|kafka\.jikkou\.io|kafka\.banzaicloud\.io)/"
+    r"|\bserver\.properties\b|\b(?:process\.roles|advertised\.listeners|zookeeper\.connect|connector\.class)\b"
+    r"|\b(?:min\.insync\.replicas|retention\.ms|replication\.factor|kafka_topic|kafka_connect_str)\b"
+)
+"""What configures Kafka, its topics or its connectors, in whatever format."""
 KINDS: Mapping[str, Kind] = {
     kind.name: kind
     for kind in (
         kafkakit.CLUSTER_KIND,
         strimzi.KIND,
+        containers.KUBERNETES_KIND,
+        containers.COMPOSE_KIND,
         kafka_tools.TOPICCTL_KIND,
         kafka_tools.TERRAFORM_KIND,
         kafka_tools.REASSIGNMENT_KIND,
@@ -65,11 +75,15 @@ KINDS: Mapping[str, Kind] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileReading:
-    """One file as read: its document, the kinds found in it (none for a file that is no concern of lint), pieces."""
+    """One file as read: its document, the kinds found in it (none for a file that is no concern of lint), pieces.
+
+    `speaks` is True for a file that speaks of Kafka and of which nothing was read.
+    """
 
     document: Document
     kinds: tuple[str, ...]
     pieces: Pieces
+    speaks: bool = False
 
 
 def read_text(path: str, text: str, kind: str | None = None, is_named: bool = False) -> FileReading:
@@ -95,13 +109,22 @@ def _read(path: str, text: str, forced: Kind | None, is_named: bool) -> FileRead
     document = read_document(path, text, forced.formats if forced is not None else ())
     by_kind = _by_kind(document, forced)
     pieces = [KINDS[name].read(document, tuple(roots)) for name, roots in by_kind.items()]
-    is_concern = bool(by_kind) or is_named or forced is not None or looks_known(path, text)
+    is_broken = not document.roots and document.has_broken_syntax
+    is_cut = is_named and len(text) > LIMIT_BYTES
+    is_concern = (
+        bool(by_kind) or forced is not None or is_cut or (document.has_broken_syntax and looks_known(path, text))
+    )
     problems = _problems(document, is_concern)
     if by_kind:
         problems = (*problems, *comment_problems(document))
-    if not by_kind and is_named and not document.has_broken_syntax:
-        problems = (*problems, _unknown(document))
-    return FileReading(document=document, kinds=tuple(by_kind), pieces=joined([*pieces, Pieces(problems=problems)]))
+    elif is_named and not problems:
+        problems = (_unknown(document, is_broken),)
+    return FileReading(
+        document=document,
+        kinds=tuple(by_kind),
+        pieces=joined([*pieces, Pieces(problems=problems)]),
+        speaks=not is_concern and speaks_of_kafka(text),
+    )
 
 
 def kind_named(name: str) -> Kind:
@@ -126,13 +149,23 @@ def _kind_of(document: Document, root: Node) -> Kind | None:
     recognised = next((kind for kind in able if kind.recognise(root)), None)
     if recognised is not None or not isinstance(root, MappingNode):
         return recognised
-    return next((kind for kind in able if _matches(document.path, kind.patterns)), None)
+    return next((kind for kind in able if _matches(document.path, kind.patterns) and kind.may_be(root)), None)
+
+
+def speaks_of_kafka(text: str) -> bool:
+    """True for a text that configures something of Kafka, in whatever format."""
+    return _SPEAKING.search(text) is not None
 
 
 def looks_known(path: str, text: str) -> bool:
-    """True for a file that would be of a known kind if it could be read; templates of other tools are not."""
+    """True for a file that would be of a known kind if it could be read; templates of other tools are not.
+
+    The name counts in YAML only, in which nothing is known of what stands behind a mistake.
+    """
     if _TEMPLATE.search(text):
         return False
+    if suffix_of(path) not in (".yaml", ".yml"):
+        return _TELLING.search(text) is not None
     return _TELLING.search(text) is not None or any(_matches(path, kind.patterns) for kind in KINDS.values())
 
 
@@ -156,12 +189,19 @@ def _problems(document: Document, is_concern: bool) -> tuple[FileProblem, ...]:
     )
 
 
-def _unknown(document: Document) -> FileProblem:
+def _unknown(document: Document, is_broken: bool) -> FileProblem:
+    why = f", and cannot be read: {document.problems[0].message}" if is_broken else ""
     return FileProblem(
         rule=UNKNOWN_KIND,
-        message="lint does not know this kind of file, so it was not checked",
-        place=Place(document.path, 1),
+        message=f"lint does not know this kind of file, so it was not checked{why}",
+        place=document.place(document.problems[0].at) if is_broken else Place(document.path, 1),
     )
+
+
+def foreign(path: str, problem: str, before: str = "") -> FileReading:
+    """The reading of a file given by its name that cannot be read, and that nothing tells to be Kafka's."""
+    document = Document(path, before, "yaml", problems=(Problem(UNPARSABLE, problem, len(before)),))
+    return FileReading(document=document, kinds=(), pieces=Pieces(problems=(_unknown(document, is_broken=True),)))
 
 
 def unreadable(path: str, message: str, before: str = "") -> FileReading:

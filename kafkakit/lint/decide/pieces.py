@@ -1,17 +1,18 @@
 """Pieces: what one file or live cluster contributes to the estate, and how all are put together into clusters.
 
-`cluster` names the cluster that a piece belongs to; None if the file does not tell, which means the only cluster of the
-run. A reader of one kind of file turns a located document into pieces and problems; it resolves nothing. What a cluster
-shows of its brokers and topics becomes the same pieces from a snapshot's file and from the cluster itself. Assembling
-works out the effective configuration of each broker and topic.
+`cluster` names the cluster that a piece belongs to, with `namespace` for resources of Kubernetes; None if the file does
+not tell (`membership.py` then finds the cluster). A reader of one kind of file turns a located document into pieces and
+problems; it resolves nothing. What a cluster shows of its brokers and topics becomes the same pieces from a snapshot's
+file and from the cluster itself. Assembling works out the effective configuration of each broker and topic.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from kafkakit.core.findings import Place
+from kafkakit.lint.decide.membership import Member, NodeIdentity, addresses_of, are_apart, cluster_names
 from kafkakit.rules.config_defs import NEWEST, ConfigTable, config_table, minor_of, minor_or_none
 from kafkakit.rules.effective import BrokerConfig, Configs, Declared, TopicConfig
 from kafkakit.rules.rule import Edit
@@ -43,6 +44,7 @@ class TopicPiece:
     name: str
     place: Place | None
     cluster: str | None = None
+    namespace: str | None = None
     configs: Configs = field(default_factory=dict)
     partitions: int | None = None
     replication_factor: int | None = None
@@ -65,6 +67,13 @@ class BrokerPiece:
 
     place: Place | None
     cluster: str | None = None
+    namespace: str | None = None
+    node: NodeIdentity | None = None
+    """Set if the file configures this node as a whole and names no cluster."""
+    assumed_env: str | None = None
+    """The environment that files of this kind are mostly for; options override it."""
+    pool: str = ""
+    """The name of a pool; what its settings lack is missing where those of its cluster are."""
     id: int | None = None
     rack: str | None = None
     roles: tuple[str, ...] = ("broker",)
@@ -80,6 +89,8 @@ class BrokerPiece:
     ignored: Mapping[str, str] = field(default_factory=dict)
     is_known: bool = True
     """False for a broker that is listed without its configuration."""
+    settings_place: Place | None = None
+    """Where the settings stand that the cluster's brokers share."""
     controller_listeners: str = ""
     """Listeners of its controller role: beside those that the cluster's brokers share, or instead of them."""
 
@@ -90,8 +101,13 @@ class ClusterPiece:
 
     place: Place | None
     name: str | None = None
+    namespace: str | None = None
     is_name_an_id: bool = False
     """The name is the id that Kafka gave the cluster, which other files do not know."""
+    is_whole: bool = False
+    """The resource declares its cluster as a whole, so that another one of its name is another cluster."""
+    watched_namespace: str | None = None
+    """A further namespace whose topics belong to the cluster."""
     version: str | None = None
     target_version: str | None = None
     env: str | None = None
@@ -134,6 +150,24 @@ class FileProblem:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceAcceptance:
+    """Findings that a resource's annotations accept: those between its first place and `end` (line, column).
+
+    `ignored` maps codes and names of rules to reasons.
+    """
+
+    ignored: Mapping[str, str]
+    place: Place
+    end: tuple[int, int] | None = None
+
+    def holds(self, place: Place) -> bool:
+        """True for a place inside the resource."""
+        at = (place.line, place.column)
+        begins = (self.place.line, self.place.column)
+        return place.path == self.place.path and begins <= at and (self.end is None or at < self.end)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Pieces:
     """Everything that one file contributes."""
 
@@ -144,6 +178,7 @@ class Pieces:
     agents: tuple[LintAgent, ...] = ()
     connectors: tuple[LintConnector, ...] = ()
     problems: tuple[FileProblem, ...] = ()
+    accepted: tuple[ResourceAcceptance, ...] = ()
 
 
 def seen_broker(broker: "Broker", cluster: str | None, place: Place | None) -> BrokerPiece:
@@ -208,54 +243,99 @@ class _Parts:
 
 
 def assemble(pieces: Iterable[Pieces], options: AssemblyOptions) -> Estate:
-    """The estate of all files: parts of one cluster name are one cluster; what names none joins the only one.
+    """The estate of all files: parts of one cluster are put together, in the order of their places.
 
-    Linear in the number of pieces.
+    The order of files changes nothing. Linear in the number of pieces.
     """
     files = list(pieces)
     by_name = _by_cluster(files, options)
     clusters = tuple(_cluster(name, parts, options) for name, parts in by_name.items())
     only = clusters[0] if len(clusters) == 1 else None
+    agents = sorted((agent for file in files for agent in file.agents), key=_order)
+    connectors = sorted((c for file in files for c in file.connectors), key=_order)
     return Estate(
         clusters=clusters,
-        agents=tuple(replace(agent, cluster=agent.cluster or only) for file in files for agent in file.agents),
-        connectors=tuple(replace(c, cluster=c.cluster or only) for file in files for c in file.connectors),
+        agents=tuple(replace(agent, cluster=agent.cluster or only) for agent in agents),
+        connectors=tuple(replace(c, cluster=c.cluster or only) for c in connectors),
     )
 
 
+class _Placed(Protocol):
+    @property
+    def place(self) -> Place | None: ...
+
+
+def _order(piece: _Placed) -> tuple[bool, Place]:
+    """By place; what a live cluster shows comes last."""
+    return piece.place is None, piece.place or Place("", 0)
+
+
 def _by_cluster(files: Sequence[Pieces], options: AssemblyOptions) -> dict[str, _Parts]:
-    names = _names(files)
-    ids = {c.name for file in files for c in file.clusters if c.is_name_an_id}
-    declared = [name for name in names if name not in ids]
-    # A snapshot knows its cluster by id alone: beside files of one cluster it shows that one.
-    same = dict.fromkeys(ids, declared[0]) if len(ids) == len(declared) == 1 else {}
-    only = {same.get(name, name) for name in names}
-    nameless = options.cluster or (next(iter(only)) if len(only) == 1 else "")
+    clusters = [piece for file in files for piece in file.clusters]
+    brokers = [piece for file in files for piece in file.brokers]
+    topics = [piece for file in files for piece in file.topics]
+    assignments = [piece for file in files for piece in file.assignments]
+    ids = {c.name for c in clusters if c.is_name_an_id}
+    members = [
+        *(_cluster_member(piece) for piece in clusters),
+        *(_broker_member(piece, ids) for piece in brokers),
+        *(_topic_member(piece, ids) for piece in topics),
+        *(Member(path=piece.place.path, name=piece.cluster) for piece in assignments),
+    ]
+    names = iter(cluster_names(members, options.cluster))
     found: dict[str, _Parts] = {}
-
-    def parts(name: str | None) -> _Parts:
-        return found.setdefault(nameless if name is None else same.get(name, name), _Parts())
-
-    for file in files:
-        for cluster in file.clusters:
-            parts(cluster.name).clusters.append(cluster)
-        for broker in file.brokers:
-            parts(broker.cluster).brokers.append(broker)
-        for topic in file.topics:
-            parts(topic.cluster).topics.append(topic)
-        for assignment in file.assignments:
-            parts(assignment.cluster).assignments.append(assignment)
+    for cluster in clusters:
+        found.setdefault(next(names), _Parts()).clusters.append(cluster)
+    for broker in brokers:
+        found.setdefault(next(names), _Parts()).brokers.append(broker)
+    for topic in topics:
+        found.setdefault(next(names), _Parts()).topics.append(topic)
+    for assignment in assignments:
+        found.setdefault(next(names), _Parts()).assignments.append(assignment)
+    for parts in found.values():
+        parts.clusters.sort(key=_order)
+        parts.brokers.sort(key=_order)
+        parts.topics.sort(key=_order)
+        parts.assignments.sort(key=_order)
     return dict(sorted(found.items()))
 
 
-def _names(files: Sequence[Pieces]) -> list[str]:
-    found: dict[str, None] = {}
-    for file in files:
-        found.update(dict.fromkeys(cluster.name for cluster in file.clusters if cluster.name is not None))
-        located: tuple[BrokerPiece | TopicPiece | AssignmentPiece, ...]
-        located = (*file.brokers, *file.topics, *file.assignments)
-        found.update(dict.fromkeys(piece.cluster for piece in located if piece.cluster is not None))
-    return list(found)
+def _path(piece: _Placed) -> str | None:
+    return piece.place.path if piece.place is not None else None
+
+
+def _cluster_member(piece: ClusterPiece) -> Member:
+    return Member(
+        path=_path(piece),
+        name=piece.name,
+        namespace=piece.namespace,
+        is_id=piece.is_name_an_id,
+        defines=True,
+        is_whole=piece.is_whole,
+        watched=piece.watched_namespace,
+    )
+
+
+def _broker_member(piece: BrokerPiece, ids: set[str | None]) -> Member:
+    return Member(
+        path=_path(piece),
+        name=piece.cluster,
+        namespace=piece.namespace,
+        is_id=piece.cluster is not None and piece.cluster in ids,
+        defines=True,
+        node=piece.node,
+    )
+
+
+def _topic_member(piece: TopicPiece, ids: set[str | None]) -> Member:
+    is_declared = bool(piece.configs) or piece.partitions is not None
+    return Member(
+        path=_path(piece),
+        name=piece.cluster,
+        namespace=piece.namespace,
+        is_id=piece.cluster is not None and piece.cluster in ids,
+        declares=f"topic {piece.name}" if is_declared else None,
+    )
 
 
 def _cluster(name: str, parts: _Parts, options: AssemblyOptions) -> LintCluster:
@@ -272,7 +352,7 @@ def _cluster(name: str, parts: _Parts, options: AssemblyOptions) -> LintCluster:
         table=table,
         is_version_known=minor is not None or options.kafka_version is not None,
         target=config_table(minor_of(target)) if target else None,
-        env=_first(c.env for c in given) or options.env or DEFAULT_ENV,
+        env=_first(c.env for c in given) or options.env or _first(b.assumed_env for b in parts.brokers) or DEFAULT_ENV,
         brokers=brokers,
         topics=_topics(parts, inherited_config(brokers, table, defaults)),
         groups=tuple(group for some in groups for group in some) if groups else None,
@@ -286,7 +366,7 @@ def _cluster(name: str, parts: _Parts, options: AssemblyOptions) -> LintCluster:
         rollout=_first(c.rollout for c in given),
         peers=_first(c.peers for c in given),
         versions_differ_days=_first(c.versions_differ_days for c in given),
-        place=_first(c.place for c in given),
+        place=_first([*(c.place for c in given), *(b.place for b in parts.brokers if b.node is not None)]),
     )
 
 
@@ -325,6 +405,7 @@ def _brokers(parts: _Parts) -> list[BrokerPiece]:
             static=_with_controller_listeners(b, {**static, **b.static} if static else b.static),
             is_known=b.is_known or bool(shared),
             count=1 if b.count == 0 and b.id is not None and is_list else b.count,
+            settings_place=shared[0].place if b.pool and shared else b.settings_place,
         )
         for b in found
     ]
@@ -341,13 +422,23 @@ def _with_controller_listeners(piece: BrokerPiece, static: Configs) -> Configs:
 
 
 def _merged_brokers(pieces: Sequence[BrokerPiece]) -> list[BrokerPiece]:
-    """Brokers of one id are one, whichever file holds which part."""
-    found: dict[object, BrokerPiece] = {}
+    """Brokers of one id are one, whichever file holds which part; two nodes with one id stay two (KKQ859)."""
+    found: dict[object, list[BrokerPiece]] = {}
     for piece in pieces:
-        key: object = piece.id if piece.id is not None else ("no id", len(found))
-        before = found.get(key)
-        found[key] = piece if before is None else _merge_broker(before, piece)
-    return list(found.values())
+        same = found.setdefault(piece.id if piece.id is not None else ("no id", len(found)), [])
+        number = next((n for n, before in enumerate(same) if not _are_two(before, piece)), None)
+        if number is None:
+            same.append(piece)
+        else:
+            same[number] = _merge_broker(same[number], piece)
+    return [piece for same in found.values() for piece in same]
+
+
+def _are_two(one: BrokerPiece, other: BrokerPiece) -> bool:
+    """True for two nodes that files give addresses of their own."""
+    if one.place is None or other.place is None:
+        return False
+    return are_apart(addresses_of(one.static), addresses_of(other.static))
 
 
 def _merge_broker(first: BrokerPiece, second: BrokerPiece) -> BrokerPiece:
@@ -381,6 +472,8 @@ def _broker(piece: BrokerPiece, table: ConfigTable, defaults: Configs) -> LintBr
         version=piece.version,
         is_alive=piece.is_alive,
         count=piece.count,
+        pool=piece.pool,
+        settings_place=piece.settings_place,
         place=piece.place,
         owner=piece.owner,
     )

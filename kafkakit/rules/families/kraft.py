@@ -354,3 +354,58 @@ def unlike_ids(broker: LintBroker, cluster: LintCluster, limits: Limits) -> Viol
             expected=f"{node.text}, or no broker.id",
             refused=True,
         )
+
+
+@cluster_rule("KKQ859", ERROR, CORE)
+def shared_node_id(cluster: LintCluster, limits: Limits) -> Violations:
+    """Two nodes of one cluster have the same id.
+
+    Why: the cluster takes them for one node. With KRaft the second is refused, or the two push each other out again
+    and again; with ZooKeeper it does not start. Mostly the file of one node was copied, and the id was not changed.
+    Source: Kafka documentation, `node.id` and `broker.id`: unique in the cluster, controllers included.
+
+    Bad:
+        --- server-1.properties
+        process.roles=broker
+        node.id=1
+        controller.quorum.voters=9@c1:9093
+        advertised.listeners=SSL://b1:9092
+        --- server-2.properties
+        process.roles=broker
+        node.id=1
+        controller.quorum.voters=9@c1:9093
+        advertised.listeners=SSL://b2:9092
+
+    Good:
+        --- server-1.properties
+        process.roles=broker
+        node.id=1
+        controller.quorum.voters=9@c1:9093
+        advertised.listeners=SSL://b1:9092
+        --- server-2.properties
+        process.roles=broker
+        node.id=2
+        controller.quorum.voters=9@c1:9093
+        advertised.listeners=SSL://b2:9092
+    """
+    first: dict[int, LintBroker] = {}
+    for broker in cluster.brokers:
+        if broker.id is None:
+            continue
+        before = first.setdefault(broker.id, broker)
+        if before is broker:
+            continue
+        key = "node.id" if broker.config.declared("node.id") else "broker.id"
+        yield Violation(
+            message=f"the node at {_place_of(before)} has the id {broker.id} as well",
+            key=key if broker.config.declared(key) else None,
+            about=broker,
+            expected="an id of its own",
+            subject=broker.config.text("advertised.listeners") or broker.config.text("listeners"),
+        )
+
+
+def _place_of(broker: LintBroker) -> str:
+    declared = broker.config.declared("node.id") or broker.config.declared("broker.id")
+    place = (declared.place if declared is not None else None) or broker.place
+    return f"{place.path}:{place.line}" if place is not None else "another address"

@@ -146,3 +146,39 @@ def unknown_kind() -> Violations:
         cluster: orders
     """
     yield from ()
+
+
+@file_rule("KKL009", WARNING, CORE)
+def dropped_by_operator() -> Violations:
+    """A setting stands in a resource, but the operator that applies the resource drops it.
+
+    Why: the brokers run with the operator's own value, and whoever reads the file believes in the other one. Strimzi
+    sets listeners, addresses, log dirs, ids, roles and security from other fields of its resources. Other rules judge
+    the operator's value.
+    Source: Strimzi, `KafkaClusterSpec.FORBIDDEN_PREFIXES` and that of `KafkaConnectSpec`.
+
+    Bad:
+        --- kafka.yaml
+        apiVersion: kafka.strimzi.io/v1
+        kind: Kafka
+        metadata: {name: orders}
+        spec:
+          kafka:
+            version: 4.1.0
+            authorization: {type: simple}
+            listeners: [{name: tls, port: 9093, type: internal, tls: true}]
+            config: {auto.create.topics.enable: false, log.dirs: /data}
+
+    Good:
+        --- kafka.yaml
+        apiVersion: kafka.strimzi.io/v1
+        kind: Kafka
+        metadata: {name: orders}
+        spec:
+          kafka:
+            version: 4.1.0
+            authorization: {type: simple}
+            listeners: [{name: tls, port: 9093, type: internal, tls: true}]
+            config: {auto.create.topics.enable: false}
+    """
+    yield from ()

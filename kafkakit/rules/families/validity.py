@@ -309,7 +309,7 @@ def colliding_topic_names(cluster: LintCluster, limits: Limits) -> Violations:
 
 def _collisions(topics: tuple[LintTopic, ...]) -> Iterator[tuple[LintTopic, LintTopic]]:
     seen: dict[str, LintTopic] = {}
-    for topic in topics:
+    for topic in sorted(topics, key=lambda topic: topic.name):
         first = seen.setdefault(topic.name.replace(".", "_"), topic)
         if first.name != topic.name:
             yield first, topic

@@ -55,6 +55,55 @@ def test_a_file_is_accepted_as_a_whole_and_resources_by_annotation() -> None:
     assert linted(annotated).result.suppressed == 1
 
 
+POOLS = """apiVersion: kafka.strimzi.io/v1
+kind: KafkaNodePool
+metadata: {name: pool, namespace: a, labels: {strimzi.io/cluster: main}}
+spec: {replicas: 3, roles: [broker]}
+---
+apiVersion: kafka.strimzi.io/v1
+kind: Kafka
+metadata: {name: main, namespace: a, annotations: {%s}}
+spec:
+  kafka:
+    version: 4.1.0
+    listeners: [{name: a, port: 9093, type: internal, tls: false}]
+    config: {log.dirs: /data}
+"""
+CONNECT = """apiVersion: kafka.strimzi.io/v1
+kind: %s
+metadata: {name: pg, labels: {strimzi.io/cluster: connect}, annotations: {%s}}
+spec: {class: io.debezium.connector.mysql.MySqlConnector, config: {%s}}
+"""
+
+
+def found_in(text: str, *codes_: str) -> tuple[list[str], int]:
+    rules = tuple(rule for rule in all_rules() if rule.code in (*codes_, "KKL001"))
+    run = linted(text, rules=rules, known=all_rules())
+    return sorted(codes(run)), run.result.suppressed
+
+
+@pytest.mark.parametrize("code", ["KKS801", "KKS805", "KKL009"])
+def test_annotations_at_a_kafka_accept_what_stands_in_it(code: str) -> None:
+    assert found_in(POOLS % "", code) == ([code], 0)
+    assert found_in(POOLS % f"ignore.kafkakit/{code}: mesh", code) == ([], 1)
+    assert found_in(POOLS % "ignore.kafkakit/KKD101: mesh", code, "KKD101") == (["KKL001", code], 0)
+
+
+@pytest.mark.parametrize(
+    ("kind", "code", "config"),
+    [
+        ("KafkaConnector", "KKE004", "topic.prefix: x, snapshot.mode: always"),
+        ("KafkaConnect", "KKE017", "producer.acks: 1"),
+    ],
+)
+def test_annotations_at_connectors_and_workers_accept_their_findings(kind: str, code: str, config: str) -> None:
+    accepted = f"ignore.kafkakit/{code}: rebuilt each time"
+    assert found_in(CONNECT % (kind, "", config), code) == ([code], 0)
+    assert found_in(CONNECT % (kind, accepted, config), code) == ([], 1)
+    both = CONNECT % (kind, accepted, config) + "---\n" + CONNECT % (kind, "", config)
+    assert found_in(both, code) == ([code], 1)
+
+
 @pytest.mark.parametrize("roles", ["[broker]", "[controller]", "[broker, controller]"])
 def test_a_node_accepts_findings_of_its_own(roles: str) -> None:
     node = f"kafkakit: cluster\nbrokers:\n- id: 7\n  roles: {roles}\n  config: {{retention.msx: '1'}}\n"

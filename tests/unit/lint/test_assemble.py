@@ -3,6 +3,8 @@
 import json
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from kafkakit.core.errors import UsageError
 from kafkakit.lint.decide.pieces import AssemblyOptions
@@ -167,6 +169,159 @@ def test_agents_and_connectors_see_the_only_cluster() -> None:
     found = estate_of({"a.yaml": agent, "b.json": connector, "c.yaml": "cluster: x\ntopics: [{name: t}]\n"})
     assert found.agents[0].cluster is found.clusters[0] is found.connectors[0].cluster
     assert estate_of({"a.yaml": agent}).agents[0].cluster is None
+
+
+NODE = """process.roles=broker
+node.id={id}
+controller.quorum.voters=9@{quorum}:9093
+advertised.listeners=IN://{host}:9092
+unclean.leader.election.enable={unclean}
+"""
+
+
+def node(number: int = 1, quorum: str = "c", host: str = "b", unclean: str = "false") -> str:
+    return NODE.format(id=number, quorum=quorum, host=host, unclean=unclean)
+
+
+def kafka(name: str = "main", namespace: str = "", tls: str = "true", more: str = "") -> str:
+    space = f", namespace: {namespace}" if namespace else ""
+    return (
+        f"apiVersion: kafka.strimzi.io/v1\nkind: Kafka\nmetadata: {{name: {name}{space}}}\n"
+        f"spec: {{kafka: {{version: 4.1.0, listeners: [{{name: a, port: 9093, tls: {tls}}}]}}{more}}}\n"
+    )
+
+
+def of_strimzi(kind: str, name: str, namespace: str = "", spec: str = "replicas: 3", cluster: str = "main") -> str:
+    space = f", namespace: {namespace}" if namespace else ""
+    return (
+        f"apiVersion: kafka.strimzi.io/v1\nkind: {kind}\n"
+        f"metadata: {{name: {name}{space}, labels: {{strimzi.io/cluster: {cluster}}}}}\nspec: {{{spec}}}\n"
+    )
+
+
+def clusters_of(files: dict[str, str]) -> dict[str, tuple[list[int | None], list[str]]]:
+    """The ids of brokers and the names of topics of each cluster."""
+    found = estate_of(files).clusters
+    return {c.name: ([b.id for b in c.brokers], [t.name for t in c.topics]) for c in found}
+
+
+def test_one_id_in_two_folders_is_two_brokers() -> None:
+    files = {"prod/server.properties": node(), "test/server.properties": node(host="t", unclean="true")}
+    assert clusters_of(files) == {"prod": ([1], []), "test": ([1], [])}
+
+
+def test_nodes_of_one_quorum_in_folders_of_their_own_are_one_cluster() -> None:
+    files = {f"hosts/b{n}/server.properties": node(n, host=f"b{n}") for n in (1, 2, 3)}
+    assert clusters_of(files) == {"": ([1, 2, 3], [])}
+    local = {path: text.replace("9@c:", "9@localhost:") for path, text in files.items()}
+    assert len(clusters_of(local)) == 3
+    other = files | {"hosts/b4/server.properties": node(4, "d")}
+    assert sorted(clusters_of(other).values()) == [([1, 2, 3], []), ([4], [])]
+
+
+def test_two_quorums_of_one_folder_are_two_clusters() -> None:
+    files = {"a-1.properties": node(1, "a"), "a-2.properties": node(2, "a"), "b-1.properties": node(1, "b")}
+    assert sorted(clusters_of(files).values()) == [([1], []), ([1, 2], [])]
+    chroots = {
+        f"{n}.properties": f"broker.id=1\nzookeeper.connect=zk1:2181,zk2:2181/{root}\n" for n, root in enumerate("ab")
+    }
+    assert len(clusters_of(chroots)) == 2
+
+
+def test_two_addresses_with_one_id_in_a_folder_are_a_clash_told_with_both_places() -> None:
+    files = {"server-1.properties": node(host="b1"), "server-2.properties": node(host="b2")}
+    for turned in (files, dict(reversed(files.items()))):
+        found = [c.finding for c in outcome_of(turned).checked if c.rule.code == "KKQ859"]
+        assert [(f.place and (f.place.path, f.place.line), "server-1.properties:2" in f.message) for f in found] == [
+            (("server-2.properties", 2), True)
+        ]
+
+
+def test_variants_of_one_node_are_judged_each_on_its_own() -> None:
+    """Kafka's own config folder: a node of both roles, and the same as two nodes."""
+    both = node(1, "localhost", "localhost").replace("=broker", "=broker,controller")
+    files = {
+        "config/server.properties": both,
+        "config/controller.properties": node(1, "localhost", "localhost").replace("=broker", "=controller"),
+        "config/broker.properties": node(2, "localhost", "localhost"),
+    }
+    assert clusters_of(files) == {path: ([1 if "broker." not in path else 2], []) for path in files}
+    assert not {"KKQ859", "KKX003"} & {c.rule.code for c in outcome_of(files).checked}
+
+
+def test_nodes_join_the_cluster_that_a_file_of_their_folder_names() -> None:
+    named = "cluster: orders\nversion: '4.1'\ntopics: [{name: t}]\n"
+    assert clusters_of({"o/cluster.yaml": named, "o/brokers/1.properties": node()}) == {"orders": ([1], ["t"])}
+    apart = clusters_of({"o/cluster.yaml": named, "p/1.properties": node()})
+    assert apart == {"orders": ([], ["t"]), "": ([1], [])}
+    both = {"cluster.yaml": named, "p/s.properties": node(), "q/s.properties": node(host="x")}
+    assert len(clusters_of(both)) == 3
+
+
+def test_a_node_is_never_part_of_a_strimzi_cluster() -> None:
+    files = {"kafka.yaml": kafka() + "---\n" + of_strimzi("KafkaNodePool", "p"), "server.properties": node()}
+    assert clusters_of(files) == {"main": ([None], []), "": ([1], [])}
+
+
+def test_topics_without_a_cluster_belong_to_that_of_their_folder() -> None:
+    files = {f"{part}/server.properties": node(host=part) for part in ("prod", "test")}
+    files |= {f"{part}/topics/t.yaml": "topics: [{name: t, partitions: 1}]\n" for part in ("prod", "test")}
+    assert clusters_of(files) == {"prod": ([1], ["t"]), "test": ([1], ["t"])}
+    files = {path: text for path, text in files.items() if path.endswith(".yaml")}
+    assert sorted(clusters_of(files).values()) == [([], ["t"]), ([], ["t"])]
+
+
+def test_strimzi_clusters_are_those_of_a_namespace_and_a_name() -> None:
+    one = [of_strimzi("KafkaTopic", "orders", space) for space in "ab"]
+    files = {f"{n}.yaml": f"{kafka(namespace=space)}---\n{one[n]}" for n, space in enumerate("ab")}
+    assert clusters_of(files) == {"a/main": ([None], ["orders"]), "b/main": ([None], ["orders"])}
+    (topic,) = (c for c in estate_of({"a.yaml": kafka(namespace="a"), "t.yaml": one[1]}).clusters if c.topics)
+    assert topic.brokers == ()
+    watched = kafka(namespace="a", more=", entityOperator: {topicOperator: {watchedNamespace: b}}")
+    assert clusters_of({"a.yaml": watched, "t.yaml": one[1]}) == {"main": ([None], ["orders"])}
+    bare = of_strimzi("KafkaTopic", "orders")
+    assert clusters_of({"a.yaml": kafka(namespace="a"), "t.yaml": bare}) == {"main": ([None], ["orders"])}
+
+
+def test_two_declarations_of_one_strimzi_cluster_are_two_clusters() -> None:
+    files = {f"{env}/kafka.yaml": kafka() for env in ("prod", "staging")}
+    files |= {f"{env}/topics/t.yaml": of_strimzi("KafkaTopic", f"t-{env}") for env in ("prod", "staging")}
+    assert clusters_of(files) == {
+        "main (prod)": ([None], ["t-prod"]),
+        "main (staging)": ([None], ["t-staging"]),
+    }
+    examples = {f"kafka-{what}.yaml": kafka() + "---\n" + of_strimzi("KafkaNodePool", what) for what in "xy"}
+    assert [len(c.brokers) for c in estate_of(examples).clusters] == [1, 1]
+    patch = "apiVersion: kafka.strimzi.io/v1\nkind: Kafka\nmetadata: {name: main}\nspec: {kafka: {version: 4.2.0}}\n"
+    assert list(clusters_of({"base/kafka.yaml": kafka(), "overlay/patch.yaml": patch})) == ["main"]
+
+
+MIXED = {
+    "prod/server.properties": node(unclean="true"),
+    "test/server.properties": node(host="t", unclean="true"),
+    "test/plan.json": '{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[1,7]}]}',
+    "clash/server-1.properties": node(3, "e", "b1"),
+    "clash/server-2.properties": node(3, "e", "b2"),
+    "k/a.yaml": kafka(namespace="a", tls="false") + "---\n" + of_strimzi("KafkaNodePool", "p", "a"),
+    "k/b.yaml": kafka(namespace="b") + "---\n" + of_strimzi("KafkaTopic", "orders", "b", "replicas: 1"),
+    "own/cluster.yaml": "cluster: own\nbrokers: [{id: 1, config: {num.io.threads: '0'}}]\n",
+    "own/more.yaml": "cluster: own\nbrokers: [{id: 1, config: {num.io.threads: '-1', num.partitions: '0'}}]\n",
+    "t.yaml": "topics: [{name: loose, partitions: 1, config: {retention.ms: '0'}}]\n",
+    "c1.json": '{"name": "a", "config": {"connector.class": "io.debezium.connector.mysql.X", "topic.prefix": "p"}}',
+    "c2.json": '{"name": "b", "config": {"connector.class": "io.debezium.connector.mysql.X", "topic.prefix": "p"}}',
+    "compose.yaml": "services: {k: {image: 'apache/kafka:4.1.0', environment: {KAFKA_NODE_ID: 1}}}\n",
+}
+
+
+@given(st.permutations(list(MIXED)))
+@settings(max_examples=25, deadline=None)
+def test_the_order_of_files_changes_nothing(order: list[str]) -> None:
+    assert found_in_order(order) == found_in_order(sorted(MIXED))
+
+
+def found_in_order(order: list[str]) -> list[object]:
+    found = outcome_of({path: MIXED[path] for path in order})
+    return [[(c.finding, c.edits, c.anchor) for c in found.checked], found.skipped]
 
 
 CORE = tuple(rule for rule in all_rules() if rule.is_core)

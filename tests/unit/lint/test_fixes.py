@@ -197,7 +197,8 @@ def test_in_blocks_and_properties() -> None:
         == "topics:\n- name: t\n  config:\n    k: 5  # one\n    # two\n    z: 1\n"
     )
     assert (
-        fixed_fixes_of_duplicates("s.properties", "node.id=1\r\nk=5\r\nk=5\r\nz=1\r\n") == "node.id=1\r\nk=5\r\nz=1\r\n"
+        fixed_fixes_of_duplicates("s.properties", "broker.id=1\r\nk=5\r\nk=5\r\nz=1\r\n")
+        == "broker.id=1\r\nk=5\r\nz=1\r\n"
     )
 
 

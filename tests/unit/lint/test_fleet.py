@@ -32,7 +32,7 @@ FLEET, SOUND = CASES / "fleet", CASES / "sound"
 FORMATS = ("text", "sarif", "junit", "github", "gitlab", "markdown", "statistics")
 SECRETS = ("changeit-2024", "Sh0p-cdc!2023", "eLastic-77", "w1nter-is-Coming", "Vee8-tarn-Moss")
 NO_CONCERN = {
-    "README.md", "docker-compose.yaml", "package.json",
+    "README.md", "package.json",
     "charts/kafka-exporter/templates/topic.yaml", "charts/kafka-exporter/values.yaml",
 }  # fmt: skip
 CODES_OF_CORE = {rule.code for rule in all_rules() if rule.is_core}
@@ -85,7 +85,8 @@ def same_findings(result: LintResult) -> list[tuple[str, str, str, str]]:
 def test_all_files_but_those_of_no_concern_are_read(readings: tuple[FileReading, ...]) -> None:
     paths = {path.relative_to(FLEET).as_posix() for path in FLEET.rglob("*") if path.is_file()}
     assert len(paths) > 40
-    assert {reading.document.path for reading in readings} == paths - NO_CONCERN
+    read_ = {reading.document.path for reading in readings if not reading.speaks}
+    assert read_ == paths - NO_CONCERN
 
 
 @pytest.mark.parametrize("rules", [RuleSet.CORE, RuleSet.STRICT])

@@ -29,7 +29,7 @@ topics:
 
 @pytest.fixture
 def result() -> LintResult:
-    return linted({"dir/a.yaml": TEXT, "b.yaml": "a: [", "c.yaml": "kafkakit: cluster\n"}).result
+    return linted({"dir/a.yaml": TEXT, "b.yaml": "kafkakit: cluster: [", "c.yaml": "kafkakit: cluster\n"}).result
 
 
 def named(name: str) -> LintResult:
@@ -117,7 +117,7 @@ def test_a_run_without_findings_has_every_format(name: str) -> None:
 
 
 def test_the_same_findings_give_the_same_bytes(result: LintResult) -> None:
-    again = linted({"dir/a.yaml": TEXT, "b.yaml": "a: [", "c.yaml": "kafkakit: cluster\n"}).result
+    again = linted({"dir/a.yaml": TEXT, "b.yaml": "kafkakit: cluster: [", "c.yaml": "kafkakit: cluster\n"}).result
     for name in ("text", "sarif", "junit", "github", "gitlab", "markdown"):
         assert rendered(result, name, "1") == rendered(again, name, "1")
 

@@ -218,7 +218,9 @@ def test_strimzi_says_what_its_operator_sets() -> None:
     )
     assert (pool.host.memory_bytes, pool.host.heap_bytes) == (8 * 2**30, 4 * 2**30)
     assert (topic.name, topic.cluster, topic.partitions, topic.replication_factor) == ("payments", "orders", 6, 3)
-    assert (topic.ignored, topic.owner) == ({"KKR201": "audited"}, "payments")
+    assert topic.owner == "payments"
+    (accepted,) = pieces.accepted
+    assert (accepted.ignored, accepted.place, accepted.end) == ({"KKR201": "audited"}, Place("k.yaml", 25), None)
     assert topic.configs["retention.ms"].place == ("k.yaml", 31, 66)
 
 
@@ -302,6 +304,8 @@ def test_the_jmx_agent_is_known_by_name_or_beans() -> None:
         ("a.json", '{"name": "c", "connector.class": "X", "tasks.max": "1"}', "c"),
         ("a.json", '[{"name": "c", "config": {"connector.class": "X", "tasks.max": 1}}]', "c"),
         ("a.properties", "name=c\nconnector.class=X\ntasks.max=1\n", "c"),
+        ("dir/c.json", '{"connector.class": "X", "tasks.max": 1}', "c"),
+        ("dir/c.properties", "connector.class=X\ntasks.max=1\n", "c"),
     ],
 )
 def test_connectors_in_their_forms(path: str, text: str, name: str) -> None:
@@ -345,12 +349,63 @@ def test_a_broken_snapshot_is_a_problem() -> None:
         ("list.yaml", "- 1\n"),
         ("empty.yaml", ""),
         ("chart.yaml", "a: {{ .Values.x }}\nb: [\n"),
+        ("game/server.properties", "motd=hello\nserver-port=25565\nserver-port=1\n"),
+        ("mq/broker.properties", "broker.name=mq\n"),
+        ("etc/node.properties", "node.environment=production\nnode.id=ffff\n"),
+        ("kraft/client.properties", "bootstrap.servers=b1:9093\nsecurity.protocol=SASL_SSL\n"),
+        ("config/consumer.properties", "zookeeper.connect=z:2181\ngroup.id=g\n"),
+        ("config/server.properties", "# nothing yet\n"),
+        ("config/zookeeper.properties", "dataDir=/tmp/zookeeper\nclientPort=2181\nmaxClientCnxns=0\n"),
+        ("config/log4j.properties", "log4j.rootLogger=INFO\nlog.dir=/var/log\n"),
+        ("cruisecontrol.properties", "bootstrap.servers=b:9092\nzookeeper.connect=z:2181\nnum.metric.fetchers=1\n"),
+        ("schema-registry.properties", "listeners=http://0.0.0.0:8081\nkafkastore.topic=_schemas\n"),
+        ("connect-distributed.properties", "a=1\n"),
+        ("messages_de.properties", "a=\\u12\na=2\n"),
+        ("connector.json", '{"name": "usb", "config": {"pins": 4}}'),
+        ("tsconfig.json", '{\n  // strict\n  "compilerOptions": {"strict": true}\n}\n'),
+        ("plan.tfplan.json", '{"steps": []}'),
+        ("kafka.d/conf.yaml", "colour: blue\n"),
+        ("ci.yaml", "name: x\nstep: 1\nstep: 2\n"),
+        ("service.yaml", "apiVersion: v1\nkind: Service\nmetadata:\n  name: {{ .Release.Name }}\n"),
+        ("compose.yaml", "services: {app: {image: 'shop:1', environment: {KAFKA_BOOTSTRAP_SERVERS: 'k:9092'}}}\n"),
+        ("compose.yml", "services: {ui: {image: kafka-ui, environment: [KAFKA_CLUSTERS_0_NAME=a]}}\n"),
+        ("cm.yaml", "kind: ConfigMap\ndata: {app.properties: 'spring.name=x'}\n"),
     ],
 )
 def test_files_of_other_tools_are_left_alone(path: str, text: str) -> None:
     assert read_text(path, text).kinds == ()
     assert read_text(path, text).pieces.problems == ()
-    assert {p.rule for p in read_text(path, text, is_named=True).pieces.problems} <= {"KKL006", "KKL007"}
+    assert {p.rule for p in read_text(path, text, is_named=True).pieces.problems} == {"KKL007"}
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "kind"),
+    [
+        ("x.properties", "unclean.leader.election.enable=true\n", "server-properties"),
+        ("server.properties", "listeners=PLAINTEXT://:9092\n", "server-properties"),
+        ("x.properties", "zookeeper.connect=z:2181\nnum.partitions=1\n", "server-properties"),
+        ("connect-standalone.properties", "bootstrap.servers=b:9092\n", "connect-worker"),
+        ("kafka_consumer.d/conf.yaml", "instances: [{tags: [x]}]\n", "datadog-kafka-consumer"),
+    ],
+)
+def test_a_name_decides_only_about_what_the_content_allows(path: str, text: str, kind: str) -> None:
+    assert read_text(path, text).kinds == (kind,)
+
+
+@pytest.mark.parametrize(
+    ("text", "speaks"),
+    [
+        ("services: {app: {environment: {KAFKA_BOOTSTRAP_SERVERS: 'k:9092'}}}\n", True),
+        ("apiVersion: kafka.strimzi.io/v1\nkind: KafkaUser\n", True),
+        ("apiVersion: platform.confluent.io/v1beta1\nkind: KafkaTopic\n", True),
+        ("apiVersion: kafka.jikkou.io/v1beta2\nkind: KafkaTopicList\n", True),
+        ("kind: Deployment\nmetadata: {name: shop}\n", False),
+        ("# about kafka\na: 1\n", False),
+    ],
+)
+def test_a_file_that_is_not_read_may_speak_of_kafka(text: str, speaks: bool) -> None:
+    assert read_text("a.yaml", text).speaks == speaks
+    assert read_text("a.yaml", text).kinds == ()
 
 
 def test_a_broken_file_that_would_be_of_a_kind_is_reported() -> None:
@@ -372,6 +427,130 @@ def test_documents_of_several_kinds_in_one_file() -> None:
     reading = read_text("a.yaml", f"{TOPICCTL}---\n{STRIMZI}")
     assert set(reading.kinds) == {"topicctl", "strimzi"}
     assert [topic.name for topic in reading.pieces.topics] == ["clicks", "payments"]
+
+
+ENVIRONMENT = """services:
+  one:
+    image: %s
+    environment: &env
+      KAFKA_NODE_ID: 1
+      KAFKA_PROCESS_ROLES: broker
+      %s: "1"
+      KAFKA_HEAP_OPTS: -Xmx1g
+      KAFKA_SSL_KEY_PASSWORD: hunter2
+      CLUSTER_ID: c1
+  two:
+    image: %s
+    environment:
+      <<: *env
+      KAFKA_NODE_ID: "2"
+  ui: {image: provectuslabs/kafka-ui, environment: [KAFKA_CLUSTERS_0_NAME=x]}
+"""
+
+
+@pytest.mark.parametrize(
+    ("image", "variable", "key", "version"),
+    [
+        ("apache/kafka:4.1.0", "KAFKA_LOG_RETENTION_MS", "log.retention.ms", "4.1"),
+        ("apache/kafka-native:3.9.1", "KAFKA_A__B___C", "a_b-c", "3.9"),
+        ("confluentinc/cp-kafka:7.6.1", "KAFKA_A__B___C", "a-b_c", "3.6"),
+        ("registry.corp:5000/confluentinc/cp-server:8.1.0", "KAFKA_NUM_PARTITIONS", "num.partitions", "4.1"),
+        ("quay.io/debezium/kafka:3.0", "KAFKA_NUM_PARTITIONS", "num.partitions", None),
+        ("wurstmeister/kafka:2.13-2.8.1", "KAFKA_NUM_PARTITIONS", "num.partitions", None),
+        ("mycorp/kafka@sha256:0", "KAFKA_NUM_PARTITIONS", "num.partitions", None),
+        ("apache/kafka:latest", "KAFKA_NUM_PARTITIONS", "num.partitions", None),
+    ],
+)
+def test_variables_become_settings_by_the_rules_of_the_image(
+    image: str, variable: str, key: str, version: str | None
+) -> None:
+    pieces = pieces_of("docker-compose.yml", ENVIRONMENT % (image, variable, image), "compose")
+    one, two = pieces.brokers
+    assert (one.id, two.id, one.roles, one.version, one.assumed_env) == (1, 2, ("broker",), version, "dev")
+    assert one.static[key] == ("1", Source.STATIC, Place("docker-compose.yml", 7, 7))
+    assert two.static["node.id"].place == Place("docker-compose.yml", 15, 7)
+    assert not {"heap.opts", "cluster.id"} & one.static.keys()
+    assert "hunter2" not in str(pieces)
+    assert one.node is not None
+    assert one.node.cluster_id == "c1"
+
+
+def test_the_image_of_bitnami_has_a_prefix_of_its_own_and_strimzis_none() -> None:
+    text = (
+        "services:\n  k:\n    image: bitnami/kafka:3.9\n    environment:\n      - KAFKA_CFG_NODE_ID=0\n"
+        "      - KAFKA_CFG_LISTENER_NAME_A_SASL_ENABLED_MECHANISMS=PLAIN\n      - KAFKA_CLIENT_PASSWORDS=hunter2\n"
+        "      - KAFKA_CFG_LISTENERS=A://:$${PORT}\n"
+    )
+    (broker,) = pieces_of("compose.yaml", text, "compose").brokers
+    assert texts(broker.static) == {
+        "node.id": "0",
+        "listener.name.a.sasl.enabled.mechanisms": "PLAIN",
+        "listeners": "A://:${PORT}",
+        "log.dirs": "/bitnami/kafka/data",
+    }
+    assert broker.static["node.id"].place == Place("compose.yaml", 5, 9)
+    strimzi = text.replace("bitnami/kafka:3.9", "quay.io/strimzi/kafka:0.45.0-kafka-3.9.0").replace("CFG_", "")
+    assert read_text("compose.yaml", strimzi).kinds == ()
+
+
+@pytest.mark.parametrize(
+    "more",
+    ["env_file: [x.env]", "extends: {service: base}", "volumes: ['./s.properties:/mnt/shared/config/s.properties']"],
+)
+def test_a_service_whose_settings_are_not_all_there_lacks_none(more: str) -> None:
+    text = f"services:\n  k:\n    image: apache/kafka:4.1.0\n    {more}\n    environment: {{KAFKA_NODE_ID: 1}}\n"
+    (broker,) = pieces_of("compose.yaml", text, "compose").brokers
+    assert (broker.is_known, "log.dirs" in broker.static) == (False, False)
+
+
+WORKLOAD = """apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: kafka, namespace: data, labels: {team: platform}}
+spec:
+  replicas: 3
+  template:
+    spec:
+      containers:
+        - name: kafka
+          image: confluentinc/cp-kafka:7.9.0
+          env:
+            - name: KAFKA_PROCESS_ROLES
+              value: broker
+            - name: KAFKA_LOG_RETENTION_MS
+              value: "60000"
+            - name: KAFKA_NODE_ID
+              valueFrom: {fieldRef: {fieldPath: metadata.name}}
+        - {name: exporter, image: danielqsj/kafka-exporter, env: [{name: KAFKA_SERVER, value: a}]}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: config}
+data:
+  log4j.properties: "log4j.rootLogger=INFO"
+  server.properties: |
+    # the broker
+    process.roles=broker
+
+      log.dirs=/data
+    ssl.key.password=hunter2
+"""
+
+
+def test_workloads_and_config_maps_of_kubernetes() -> None:
+    pieces = pieces_of("k.yaml", WORKLOAD, "kubernetes")
+    pod, mapped = pieces.brokers
+    assert (pod.count, pod.id, pod.version, pod.owner, pod.is_known) == (3, None, "3.9", "platform", True)
+    assert pod.static["log.retention.ms"] == ("60000", Source.STATIC, Place("k.yaml", 14, 15))
+    assert pod.static["node.id"].text == "${KAFKA_NODE_ID}"
+    assert {key: declared.place for key, declared in mapped.static.items()} == {
+        "process.roles": Place("k.yaml", 27, 5),
+        "log.dirs": Place("k.yaml", 29, 7),
+        "ssl.key.password": Place("k.yaml", 30, 5),
+    }
+    assert "hunter2" not in str(pieces)
+    listed = "kind: List\nitems: [{kind: ConfigMap, data: {server.properties: 'process.roles=broker'}}]\n"
+    (broker,) = pieces_of("l.yaml", listed, "kubernetes").brokers
+    assert broker.static["process.roles"].place == Place("l.yaml", 2, 53)
 
 
 def problems(line: str, path: str = "a.yaml") -> list[str]:

@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -141,6 +142,39 @@ def test_the_hooks_are_those_of_the_repository() -> None:
     named = {hook["id"] for repo in yaml.safe_load(block("repos:"))["repos"] for hook in repo["hooks"]}
     assert named == {hook["id"] for hook in hooks}
     assert all(shlex.split(hook["entry"])[:2] == ["kafkakit", "lint"] for hook in hooks)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("tsconfig.json", '{\n  // strict\n  "compilerOptions": {}\n}\n'),
+        ("service.yaml", "apiVersion: v1\nmetadata:\n  name: {{ .Release.Name }}\n"),
+        ("ci.yaml", "name: x\nstep: 1\nstep: 2\n"),
+        ("messages.properties", "a=1\na=2\n"),
+        ("app.yaml", "env: {KAFKA_BOOTSTRAP_SERVERS: k}\n"),
+    ],
+)
+def test_the_hook_for_changed_files_passes_over_those_of_other_tools(tmp_path: Path, name: str, text: str) -> None:
+    hooks = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
+    (entry,) = (hook["entry"] for hook in hooks if hook.get("pass_filenames", True))
+    home = Home(tmp_path)
+    home.work.mkdir(parents=True)
+    (home.work / name).write_text(text)
+    ran = home.run(*shlex.split(entry)[1:], name)
+    assert ran.code == 0, ran.stdout
+    assert ran.stdout.splitlines()[0].startswith(f"{name}:")
+    assert "KKL007" in ran.stdout.splitlines()[0]
+    assert home.run("lint", name).code == 2
+
+
+def test_the_hook_for_changed_files_judges_each_on_its_own(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    home.work.mkdir(parents=True)
+    for number, value in ((1, "true"), (2, "false")):
+        text = f"process.roles=broker\nnode.id={number}\nauto.create.topics.enable={value}\n"
+        (home.work / f"server-{number}.properties").write_text(text)
+    words = ("lint", "--select", "KKX003", ".")
+    assert (home.run(*words).code, home.run(*words, "--each").code) == (1, 0)
 
 
 def test_the_configuration_of_the_page_is_read_and_names_only_rules_that_exist() -> None:

@@ -91,9 +91,8 @@ def test_limits_on_depth_and_number(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     ("data", "line", "column", "message"),
     [
         (b"kafkakit: cluster\n# \xff\n", 2, 3, "not valid UTF-8 text (byte 20)"),
-        (b"\xef\xbb\xbfa: \xff\n", 1, 4, "not valid UTF-8 text (byte 6)"),
-        (b"a: b\x00\n", 1, 5, "a zero byte: this is not a text file"),
-        (b"\x7fELF\x02\x00\x01\xfe\xff", 1, 8, "a zero byte: this is not a text file"),
+        (b"\xef\xbb\xbftopics:\n  # \xff\n", 2, 5, "not valid UTF-8 text (byte 15)"),
+        (b"kafkakit: cluster\x00\n", 1, 18, "a zero byte: this is not a text file"),
         (b"kafkakit: cluster\ntopics: [\n", 3, 1, "not valid YAML: while parsing a flow node did not find expected "
          "node content"),
     ],
@@ -101,6 +100,23 @@ def test_limits_on_depth_and_number(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_what_cannot_be_read_is_a_finding(tmp_path: Path, data: bytes, line: int, column: int, message: str) -> None:
     (tmp_path / "a.yaml").write_bytes(data)
     assert problems(tmp_path / "a.yaml") == [("KKL006", line, column, message)]
+
+
+@pytest.mark.parametrize(
+    ("data", "column", "message"),
+    [
+        (b"\xef\xbb\xbfa: \xff\n", 4, "not valid UTF-8 text (byte 6)"),
+        (b"a: b\x00\n", 5, "a zero byte: this is not a text file"),
+        (b"\x7fELF\x02\x00\x01\xfe\xff", 8, "a zero byte: this is not a text file"),
+        (b"a: [\n", 5, "not valid YAML"),
+    ],
+)
+def test_what_nothing_tells_to_be_kafkas_is_a_note(tmp_path: Path, data: bytes, column: int, message: str) -> None:
+    (tmp_path / "a.yaml").write_bytes(data)
+    ((rule, _, at, said),) = problems(tmp_path / "a.yaml")
+    assert rule == "KKL007"
+    assert message in said
+    assert at == column or data == b"a: [\n"
 
 
 def test_byte_order_marks_and_line_ends_are_read(tmp_path: Path) -> None:

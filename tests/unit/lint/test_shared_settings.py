@@ -38,6 +38,50 @@ def test_the_finding_without_brokers_that_accept_it_names_the_others() -> None:
     assert finding.subjects == ("broker 1", "broker 3", "broker 4")
 
 
+POOL = """apiVersion: kafka.strimzi.io/v1
+kind: KafkaNodePool
+metadata: {name: p%d, labels: {strimzi.io/cluster: main}}
+spec: {replicas: 1, roles: [broker], storage: {type: jbod, volumes: [{id: 0, size: 1Gi}, {id: 1, size: 1Gi}]}}
+---
+"""
+POOLS = "".join(POOL % number for number in range(4))
+KAFKA = """apiVersion: kafka.strimzi.io/v1
+kind: Kafka
+metadata: {name: main}
+spec:
+  kafka:
+    version: 4.1.0
+    listeners: [{name: plain, port: 9092, type: internal, tls: false}]
+"""
+
+
+@pytest.mark.parametrize(("code", "line"), [("KKD121", 26), ("KKS805", 26), ("KKS801", 27)])
+def test_pools_have_names_and_lack_a_setting_once_where_it_would_be(code: str, line: int) -> None:
+    (finding,) = of(code, POOLS + KAFKA)
+    assert (finding.where, finding.place and finding.place.line) == ("pools p0, p1, p2, p3 of main", line)
+    assert finding.subjects == ("pool p0", "pool p1", "pool p2", "pool p3")
+
+
+def test_what_each_pool_sets_is_missing_at_the_pool() -> None:
+    assert [f.place and f.place.line for f in of("KKQ857", POOLS + KAFKA)] == [4, 9, 14, 19]
+
+
+def test_the_fingerprint_of_a_pool_is_that_of_brokers_so_that_baselines_hold() -> None:
+    (pool,), (brokers,) = of("KKS805", POOL % 0 + KAFKA), of("KKS805", KAFKA)
+    assert (pool.where, brokers.where) == ("pool p0 of main", "brokers of main")
+    assert pool.fingerprint == brokers.fingerprint
+
+
+def test_what_strimzi_drops_is_told_and_its_own_value_judged() -> None:
+    dropped = "listeners: 'PLAIN://:1', advertised.listeners: 'X://y:1', log.dirs: /tmp/k, zookeeper.connect: z"
+    kept = "ssl.enabled.protocols: TLSv1.3, zookeeper.connection.timeout.ms: 6000, min.insync.replicas: 2"
+    text = POOLS + KAFKA.replace("tls: false", "tls: true") + f"    config: {{{dropped}, {kept}}}\n"
+    found = [c.finding for c in outcome_of({"k.yaml": text}).checked]
+    keys = [f.message.partition(" drops ")[2].partition(" ")[0] for f in found if f.rule == "KKL009"]
+    assert keys == ["listeners", "advertised.listeners", "log.dirs", "zookeeper.connect"]
+    assert not {"KKQ854", "KKB505", "KKS801"} & {f.rule for f in found}
+
+
 def test_brokers_with_settings_of_their_own_are_findings_of_their_own() -> None:
     own = "{id: 1, config: {auto.create.topics.enable: 'true'}}, {id: 2, config: {auto.create.topics.enable: 'true'}}"
     assert [f.where for f in of("KKD121", f"brokers: [{own}]\n")] == ["broker 1", "broker 2"]

@@ -32,6 +32,11 @@ def listed(number: int, more: str = "") -> str:
     return f"brokers: [{', '.join(f'{{id: {n}, roles: [controller]{more}}}' for n in range(number))}]"
 
 
+def twins(one: str, other: str) -> str:
+    hosts = (f"{{id: 1, config: {{advertised.listeners: 'SSL://{host}:9092'}}}}" for host in (one, other))
+    return f"brokers: [{', '.join(hosts)}]"
+
+
 CASES = [
     *(("KKQ851", node(f"controller.quorum.voters: '{voters(n)}'"), "" if n % 2 else "W") for n in (1, 2, 3, 4, 5)),
     ("KKQ851", listed(3), ""),
@@ -42,6 +47,9 @@ CASES = [
     ("KKQ852", node(f"controller.quorum.voters: '{voters(1)}'"), "W"),
     ("KKQ852", node(f"controller.quorum.voters: '{voters(2)}'"), ""),
     ("KKQ852", node(f"controller.quorum.voters: '{voters(1)}'", head="env: dev\n"), ""),
+    ("KKQ859", twins("b1", "b1"), ""),
+    ("KKQ859", twins("b1", "b2"), "E"),
+    ("KKQ859", twins("b1", "b2").replace("id: 1, config: {adv", "id: 2, config: {adv", 1), ""),
     ("KKQ853", node(COMBINED), "W"),
     ("KKQ853", "brokers: [{id: 1, roles: [broker, controller]}]", "W"),
     ("KKQ853", node(BROKER), ""),

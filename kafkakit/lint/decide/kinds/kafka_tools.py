@@ -10,7 +10,7 @@
 - The Datadog agent's `kafka_consumer.d/conf.yaml` and `kafka.d/conf.yaml` (JMX): one subject for each instance.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 
 from kafkakit.core.findings import Place
@@ -27,22 +27,53 @@ from kafkakit.lint.decide.kinds.kind import (
     roles_of,
     without_secret,
 )
+from kafkakit.lint.decide.membership import node_identity
 from kafkakit.lint.decide.pieces import AssignmentPiece, BrokerPiece, ClusterPiece, Pieces, TopicPiece
 from kafkakit.rules.effective import Declared, Source, to_int
 from kafkakit.rules.subjects import LintAgent, LintConnector
 
-_SERVER_KEYS = (
-    "broker.id", "node.id", "process.roles", "zookeeper.connect", "log.dirs", "advertised.listeners",
-    "controller.quorum.voters", "controller.quorum.bootstrap.servers", "listener.security.protocol.map",
-    "num.network.threads", "inter.broker.listener.name", "log.retention.hours", "log.retention.ms",
-    "offsets.topic.replication.factor", "default.replication.factor", "auto.create.topics.enable",
-)  # fmt: skip
+_SURE_KEYS = frozenset({
+    "broker.id", "broker.rack", "process.roles", "log.dirs", "advertised.listeners", "listener.security.protocol.map",
+    "controller.quorum.voters", "controller.quorum.bootstrap.servers", "controller.listener.names",
+    "inter.broker.listener.name", "security.inter.broker.protocol", "inter.broker.protocol.version",
+    "num.network.threads", "num.replica.fetchers", "num.recovery.threads.per.data.dir", "auto.create.topics.enable",
+    "default.replication.factor", "min.insync.replicas", "unclean.leader.election.enable", "log.retention.hours",
+    "log.retention.minutes", "log.retention.ms", "log.retention.bytes", "log.segment.bytes", "log.roll.ms",
+    "log.roll.hours", "log.cleaner.enable", "log.cleanup.policy", "log.message.format.version",
+    "log.message.timestamp.type", "log.flush.interval.messages", "offsets.topic.replication.factor",
+    "offsets.topic.num.partitions", "offsets.retention.minutes", "transaction.state.log.replication.factor",
+    "transaction.state.log.min.isr", "replica.fetch.max.bytes", "replica.lag.time.max.ms",
+    "auto.leader.rebalance.enable", "group.initial.rebalance.delay.ms", "authorizer.class.name",
+    "socket.request.max.bytes", "metadata.log.dir", "remote.log.storage.system.enable",
+    "zookeeper.metadata.migration.enable",
+})  # fmt: skip
+"""Keys that only brokers and controllers of Kafka have."""
+_LIKELY_KEYS = frozenset({
+    "node.id", "listeners", "zookeeper.connect", "log.dir", "num.partitions", "message.max.bytes", "num.io.threads",
+    "super.users", "delete.topic.enable", "socket.send.buffer.bytes", "socket.receive.buffer.bytes",
+})  # fmt: skip
+"""Keys of brokers that other programs have as well: two tell a broker, or one in a file that is named like one's."""
+_FOREIGN_KEYS = frozenset({
+    "connector.class", "key.converter", "bootstrap.servers", "group.id", "config.storage.topic", "kafkastore.topic",
+})  # fmt: skip
+"""Keys that no broker has: those of clients, and of the services around Kafka that share keys with brokers."""
+
+
+def are_node_keys(keys: Iterable[str]) -> bool:
+    """True for the keys of a configuration that only a broker or controller of Kafka can have."""
+    found = frozenset(keys)
+    if not found.isdisjoint(_FOREIGN_KEYS):
+        return "process.roles" in found or "broker.id" in found
+    return not found.isdisjoint(_SURE_KEYS) or len(found & _LIKELY_KEYS) > 1
 
 
 def _is_server(root: Node) -> bool:
-    if not isinstance(root, Mapping) or "connector.class" in root.entries or "key.converter" in root.entries:
-        return False
-    return not root.entries.keys().isdisjoint(_SERVER_KEYS)
+    return isinstance(root, Mapping) and are_node_keys(root.entries.keys())
+
+
+def _may_be_server(root: Node) -> bool:
+    keys = root.entries.keys() if isinstance(root, Mapping) else frozenset[str]()
+    return keys.isdisjoint(_FOREIGN_KEYS) and not keys.isdisjoint(_LIKELY_KEYS)
 
 
 def _read_server(document: Document, root: Mapping) -> Pieces:
@@ -50,6 +81,7 @@ def _read_server(document: Document, root: Mapping) -> Pieces:
     static = reader.configs(root, Source.STATIC)
     broker = BrokerPiece(
         place=reader.place(root),
+        node=node_identity(node_id_of(static), static),
         id=node_id_of(static),
         rack=static["broker.rack"].text or None if "broker.rack" in static else None,
         roles=roles_of(static),
@@ -66,7 +98,8 @@ SERVER_KIND = Kind(
     formats=("properties",),
     recognise=_is_server,
     read=of_each(_read_server),
-    patterns=("server*.properties", "broker*.properties", "controller*.properties", "kraft/*.properties"),
+    patterns=("server*.properties", "broker*.properties", "controller*.properties"),
+    may_be=_may_be_server,
 )
 
 
@@ -255,7 +288,6 @@ TERRAFORM_KIND = Kind(
     formats=("json",),
     recognise=_is_plan,
     read=of_each(_read_plan),
-    patterns=("*.tfplan.json", "tfplan*.json"),
 )
 
 _WORKER_KEYS = ("config.storage.topic", "offset.storage.topic", "status.storage.topic", "offset.storage.file.filename")
@@ -277,6 +309,11 @@ def _is_worker(root: Node) -> bool:
     )
 
 
+def _may_be_worker(root: Node) -> bool:
+    keys = root.entries.keys() if isinstance(root, Mapping) else frozenset[str]()
+    return not keys.isdisjoint(("bootstrap.servers", "group.id", "key.converter", "value.converter", "plugin.path"))
+
+
 def _mappings(roots: tuple[Node, ...]) -> Iterator[Mapping]:
     for root in roots:
         if isinstance(root, Mapping):
@@ -288,15 +325,19 @@ def _mappings(roots: tuple[Node, ...]) -> Iterator[Mapping]:
 def _read_connector(document: Document, root: Mapping) -> Pieces:
     reader = Reader(document)
     config = root if "connector.class" in root.entries else (root.mapping("config") or root)
-    name = root.text("name") or config.text("name")
-    if name is None:
-        reader.problem(root, "a connector needs a name", "name")
+    # The body of PUT /connectors/NAME/config has no name: the file is then mostly called by it.
+    name = root.text("name") or config.text("name") or _stem(document.path)
     connector = LintConnector(
-        name=name or "without name",
+        name=name,
         config=reader.configs(config, Source.STATIC),
         place=reader.place(root),
     )
     return Pieces(connectors=(connector,), problems=tuple(reader.problems))
+
+
+def _stem(path: str) -> str:
+    name = path.replace("\\", "/").rpartition("/")[2]
+    return name.rpartition(".")[0] or name
 
 
 def _read(document: Document, roots: tuple[Node, ...]) -> Pieces:
@@ -331,6 +372,7 @@ WORKER_KIND = Kind(
     recognise=_is_worker,
     read=_read_workers,
     patterns=("connect-distributed*.properties", "connect-standalone*.properties"),
+    may_be=_may_be_worker,
 )
 
 CONSUMER, JMX = "kafka_consumer", "kafka"
@@ -340,6 +382,11 @@ _CONSUMER_KEYS = ("kafka_connect_str", "consumer_groups", "consumer_groups_regex
 def _instances(root: Node) -> list[Mapping]:
     items = root.sequence("instances") if isinstance(root, Mapping) else ()
     return [item for item in items if isinstance(item, Mapping)]
+
+
+def _is_of_agent(root: Node) -> bool:
+    """True for the shape that the files of all checks of the agent have."""
+    return isinstance(root, Mapping) and isinstance(root.get("instances"), Sequence)
 
 
 def _is_consumer(root: Node) -> bool:
@@ -423,6 +470,7 @@ CONSUMER_KIND = Kind(
     recognise=_is_consumer,
     read=of_each(partial(_read_agents, kind=CONSUMER)),
     patterns=("kafka_consumer.d/*.yaml", "kafka_consumer.d/*.yml", "kafka_consumer.yaml"),
+    may_be=_is_of_agent,
 )
 JMX_KIND = Kind(
     name="datadog-kafka",
@@ -431,4 +479,5 @@ JMX_KIND = Kind(
     recognise=_is_jmx,
     read=of_each(partial(_read_agents, kind=JMX)),
     patterns=("kafka.d/*.yaml", "kafka.d/*.yml", "conf.d/kafka.yaml"),
+    may_be=_is_of_agent,
 )

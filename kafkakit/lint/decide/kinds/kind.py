@@ -7,12 +7,13 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable
 from collections.abc import Mapping as MappingABC
+from collections.abc import Sequence as Sequence_
 from dataclasses import dataclass, field
 from functools import lru_cache
 
 from kafkakit.core.findings import Place
 from kafkakit.lint.decide.documents import NULLS, UNPARSABLE, Document, Mapping, Node, Scalar, Sequence
-from kafkakit.lint.decide.pieces import FileProblem, Pieces
+from kafkakit.lint.decide.pieces import FileProblem, Pieces, ResourceAcceptance
 from kafkakit.rules.effective import NO_CONFIGS, Configs, Declared, Source, to_int, to_items
 from kafkakit.rules.subjects import LogDirFacts
 from kafkakit.rules.values import is_reference, is_secret_key, without_jaas_secrets, without_secret_in_address
@@ -22,9 +23,9 @@ from kafkakit.rules.values import is_reference, is_secret_key, without_jaas_secr
 class Kind:
     """One kind of file.
 
-    `patterns` are file names (shell patterns over the path) that tell the kind where the content does not.
     `recognise` is called with each document of a file; `read` with the file and those of its documents that are of
-    this kind, and never raises.
+    this kind, and never raises. A name proves nothing: `patterns` are file names (shell patterns over the path) that
+    decide only about a document that `may_be` of this kind by its content.
     """
 
     name: str
@@ -33,6 +34,7 @@ class Kind:
     recognise: Callable[[Node], bool]
     read: Callable[[Document, tuple[Node, ...]], Pieces]
     patterns: tuple[str, ...] = ()
+    may_be: Callable[[Node], bool] = field(default=lambda _: False)
 
 
 def joined(parts: list[Pieces]) -> Pieces:
@@ -45,7 +47,28 @@ def joined(parts: list[Pieces]) -> Pieces:
         agents=tuple(piece for part in parts for piece in part.agents),
         connectors=tuple(piece for part in parts for piece in part.connectors),
         problems=tuple(piece for part in parts for piece in part.problems),
+        accepted=tuple(piece for part in parts for piece in part.accepted),
     )
+
+
+IGNORE_PREFIX = "ignore.kafkakit/"
+"""Annotations `ignore.kafkakit/CODE: reason` accept the findings of a resource of Kubernetes."""
+
+
+def accepted_by(document: Document, resources: Sequence_[Mapping]) -> tuple[ResourceAcceptance, ...]:
+    """What the annotations of resources accept, each from where the resource begins to where the next one does."""
+    found = []
+    starts = sorted({node.start for node in (*document.roots, *resources)})
+    for resource in resources:
+        metadata = resource.mapping("metadata")
+        annotations = metadata.mapping("annotations") if metadata is not None else None
+        texts = Reader(document).plain_texts(annotations)
+        ignored = {key.removeprefix(IGNORE_PREFIX): why for key, why in texts.items() if key.startswith(IGNORE_PREFIX)}
+        if ignored:
+            end = next((document.place(start) for start in starts if start > resource.start), None)
+            place = document.place(resource.start)
+            found.append(ResourceAcceptance(ignored=ignored, place=place, end=end and (end.line, end.column)))
+    return tuple(found)
 
 
 def of_each(read_one: Callable[[Document, Mapping], Pieces]) -> Callable[[Document, tuple[Node, ...]], Pieces]:

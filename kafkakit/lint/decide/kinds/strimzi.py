@@ -10,14 +10,43 @@ from collections.abc import Callable, Iterable, Iterator
 
 from kafkakit.core.findings import Place
 from kafkakit.lint.decide.documents import Document, Mapping, Node
-from kafkakit.lint.decide.kinds.kind import Kind, Reader, environment_of, joined, owner_in
-from kafkakit.lint.decide.pieces import BrokerPiece, ClusterPiece, Pieces, TopicPiece
+from kafkakit.lint.decide.kinds.kind import (
+    Kind,
+    Reader,
+    accepted_by,
+    environment_of,
+    joined,
+    owner_in,
+)
+from kafkakit.lint.decide.pieces import BrokerPiece, ClusterPiece, FileProblem, Pieces, TopicPiece
 from kafkakit.rules.effective import Declared, Source
 from kafkakit.rules.subjects import NO_HOST, HostFacts, LintConnector, LogDirFacts
 
 CLUSTER_LABEL = "strimzi.io/cluster"
-IGNORE_PREFIX = "ignore.kafkakit/"
-"""Annotations `ignore.kafkakit/CODE: reason` suppress findings of a resource."""
+DROPPED = "KKL009"
+_OF_BROKERS = (
+    "listeners", "advertised.", "broker.", "listener.", "host.name", "port", "inter.broker.listener.name", "sasl.",
+    "ssl.", "security.", "password.", "log.dir", "zookeeper.connect", "zookeeper.set.acl", "zookeeper.ssl",
+    "zookeeper.clientcnxnsocket", "authorizer.", "super.user", "cruise.control.metrics.topic",
+    "cruise.control.metrics.reporter.bootstrap.servers", "node.id", "process.roles", "controller.", "metadata.log.dir",
+    "zookeeper.metadata.migration.enable",
+)  # fmt: skip
+"""Beginnings of keys that the operator takes out of `spec.kafka.config` (Strimzi, `KafkaClusterSpec`)."""
+_KEPT_OF_BROKERS = (
+    "zookeeper.connection.timeout.ms", "sasl.server.max.receive.size", "ssl.cipher.suites", "ssl.protocol",
+    "ssl.enabled.protocols", "ssl.secure.random.implementation", "cruise.control.metrics.topic.num.partitions",
+    "cruise.control.metrics.topic.replication.factor", "cruise.control.metrics.topic.retention.ms",
+    "cruise.control.metrics.topic.auto.create.retries", "cruise.control.metrics.topic.auto.create.timeout.ms",
+    "cruise.control.metrics.topic.min.insync.replicas", "controller.quorum.election.backoff.max.ms",
+    "controller.quorum.election.timeout.ms", "controller.quorum.fetch.timeout.ms",
+)  # fmt: skip
+_OF_WORKERS = (
+    "ssl.", "sasl.", "security.", "listeners", "plugin.path", "rest.", "bootstrap.servers",
+    "consumer.interceptor.classes", "producer.interceptor.classes",
+)  # fmt: skip
+_KEPT_OF_WORKERS = (
+    "ssl.endpoint.identification.algorithm", "ssl.cipher.suites", "ssl.protocol", "ssl.enabled.protocols",
+)  # fmt: skip
 _SHORT_FORMS = {"groupId": "group.id"} | {
     f"{what}StorageTopic": f"{what}.storage.topic" for what in ("config", "offset", "status")
 }
@@ -54,14 +83,35 @@ def _labels(root: Mapping) -> tuple[Mapping | None, Mapping | None]:
     return metadata.mapping("labels"), metadata.mapping("annotations")
 
 
+def _namespace(root: Mapping) -> str | None:
+    return _metadata(root).text("namespace")
+
+
+def _settings(
+    reader: Reader, spec: Mapping, where: str, dropped: tuple[str, ...], kept: tuple[str, ...]
+) -> dict[str, Declared]:
+    """The settings of a resource that reach the process; a problem for each that the operator takes out."""
+    found = reader.configs(reader.mapping(spec, "config"), Source.STATIC)
+    left = {}
+    for key, declared in found.items():
+        lowered = key.lower()
+        if not lowered.startswith(dropped) or lowered.startswith(kept):
+            left[key] = declared
+        elif declared.place is not None:
+            reader.problems.append(
+                FileProblem(
+                    rule=DROPPED,
+                    message=f"Strimzi's operator drops {key} from {where}: it sets this itself",
+                    place=declared.place,
+                    key=key,
+                )
+            )
+    return left
+
+
 def _cluster(root: Mapping) -> str | None:
     labels = _labels(root)[0]
     return labels.text(CLUSTER_LABEL) if labels is not None else None
-
-
-def _ignored(reader: Reader, root: Mapping) -> dict[str, str]:
-    annotations = reader.plain_texts(_labels(root)[1])
-    return {key.removeprefix(IGNORE_PREFIX): why for key, why in annotations.items() if key.startswith(IGNORE_PREFIX)}
 
 
 def _read_kafka(reader: Reader, root: Mapping, spec: Mapping) -> Pieces:
@@ -75,11 +125,14 @@ def _read_kafka(reader: Reader, root: Mapping, spec: Mapping) -> Pieces:
     cluster = ClusterPiece(
         place=reader.place(kafka),
         name=name,
+        namespace=_namespace(root),
+        is_whole="listeners" in kafka.entries,
+        watched_namespace=_watched(spec),
         version=reader.version(kafka, "version"),
         env=next((env for text in environments if (env := environment_of(text))), None),
         static={
             **operator_settings(reader, kafka, name or "cluster", "zookeeper" in spec.entries),
-            **reader.configs(reader.mapping(kafka, "config"), Source.STATIC),
+            **_settings(reader, kafka, "spec.kafka.config", _OF_BROKERS, _KEPT_OF_BROKERS),
         },
     )
     replicas = reader.integer(kafka, "replicas", 1)
@@ -88,14 +141,20 @@ def _read_kafka(reader: Reader, root: Mapping, spec: Mapping) -> Pieces:
     broker = BrokerPiece(
         place=reader.place(kafka),
         cluster=name,
+        namespace=_namespace(root),
         host=pod_facts(kafka),
         log_dirs=storage_dirs(reader.mapping(kafka, "storage")),
         count=replicas,
         owner=owner_in(labels, annotations),
-        ignored=_ignored(reader, root),
         is_known=False,
     )
     return Pieces(clusters=(cluster,), brokers=(broker,))
+
+
+def _watched(spec: Mapping) -> str | None:
+    """The namespace of topics, if it is not that of the cluster."""
+    operator = spec.mapping("entityOperator", "topicOperator")
+    return operator.text("watchedNamespace") if operator is not None else None
 
 
 def _read_pool(reader: Reader, root: Mapping, spec: Mapping) -> Pieces:
@@ -109,6 +168,8 @@ def _read_pool(reader: Reader, root: Mapping, spec: Mapping) -> Pieces:
     pool = BrokerPiece(
         place=place,
         cluster=_cluster(root),
+        namespace=_namespace(root),
+        pool=_name(root) or "",
         roles=roles,
         controller_listeners=CONTROLLER_LISTENERS if "controller" in roles else "",
         static=static,
@@ -116,7 +177,6 @@ def _read_pool(reader: Reader, root: Mapping, spec: Mapping) -> Pieces:
         log_dirs=dirs,
         count=reader.integer(spec, "replicas") or 0,
         owner=owner_in(*_labels(root)),
-        ignored=_ignored(reader, root),
         is_known=False,
     )
     return Pieces(brokers=(pool,))
@@ -131,17 +191,17 @@ def _read_topic(reader: Reader, root: Mapping, spec: Mapping) -> Pieces:
         name=name,
         place=reader.place(spec),
         cluster=_cluster(root),
+        namespace=_namespace(root),
         configs=reader.configs(reader.mapping(spec, "config"), Source.TOPIC),
         partitions=reader.integer(spec, "partitions", 1),
         replication_factor=reader.integer(spec, "replicas", 1),
         owner=owner_in(*_labels(root)),
-        ignored=_ignored(reader, root),
     )
     return Pieces(topics=(topic,))
 
 
 def _read_connect(reader: Reader, root: Mapping, spec: Mapping) -> Pieces:
-    found = dict(reader.configs(reader.mapping(spec, "config"), Source.STATIC))
+    found = _settings(reader, spec, "spec.config", _OF_WORKERS, _KEPT_OF_WORKERS)
     for short, key in {**_SHORT_FORMS, "bootstrapServers": "bootstrap.servers"}.items():
         text = reader.text(spec, short)
         if text is not None:
@@ -310,7 +370,9 @@ def _read_one(document: Document, root: Mapping) -> Pieces:
 
 
 def _read(document: Document, roots: tuple[Node, ...]) -> Pieces:
-    return joined([_read_one(document, root) for root in _resources(roots)])
+    resources = list(_resources(roots))
+    accepted = Pieces(accepted=accepted_by(document, resources))
+    return joined([*(_read_one(document, root) for root in resources), accepted])
 
 
 KIND = Kind(

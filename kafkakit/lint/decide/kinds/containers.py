@@ -1,0 +1,392 @@
+"""Kafka in containers: docker compose, Kubernetes workloads with environment variables, ConfigMaps with properties.
+
+Images make settings of environment variables by rules of their own: which prefix, and what one, two and three
+underscores mean. The image of a container tells which rules hold. A container whose settings are not all in the file
+(`env_file`, `envFrom`, a mounted configuration) has only those that are judged as set, not those that are missing.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from kafkakit.config.client_properties import locate_properties
+from kafkakit.core.findings import Place
+from kafkakit.lint.decide.documents import Document, Mapping, Node, Scalar, Sequence
+from kafkakit.lint.decide.kinds.kafka_tools import are_node_keys
+from kafkakit.lint.decide.kinds.kind import (
+    Kind,
+    Reader,
+    accepted_by,
+    dirs_of,
+    joined,
+    node_id_of,
+    of_each,
+    owner_in,
+    roles_of,
+    without_secret,
+)
+from kafkakit.lint.decide.membership import node_identity
+from kafkakit.lint.decide.pieces import BrokerPiece, Pieces
+from kafkakit.rules.effective import Configs, Declared, Source
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageRules:
+    """How an image makes settings of variables: the prefix, and what one, two and three underscores become.
+
+    `repositories` end the image's name without its tag. `data_dir` is the log dir that the image sets if none is given.
+    """
+
+    repositories: tuple[str, ...]
+    prefix: str = "KAFKA_"
+    one: str = "."
+    two: str = ".."
+    three: str = "..."
+    exceptions: tuple[tuple[str, str], ...] = ()
+    data_dir: str = ""
+    is_versioned_by_kafka: bool = True
+
+    def key_of(self, variable: str) -> str | None:
+        """The setting that a variable makes, None for one that is not a setting."""
+        if not variable.startswith(self.prefix) or _NO_SETTING.fullmatch(variable):
+            return None
+        rest = variable.removeprefix(self.prefix)
+        key = _UNDERSCORES.sub(lambda found: self._joint(len(found.group())), rest.lower())
+        for wrong, right in self.exceptions:
+            key = key.replace(wrong, right)
+        return key or None
+
+    def _joint(self, number: int) -> str:
+        threes, left = divmod(number, 3)
+        return self.three * threes + ("", self.one, self.two)[left]
+
+
+_UNDERSCORES = re.compile("_+")
+_NO_SETTING = re.compile(
+    r"KAFKA_(?:VERSION|HOME|.*_OPTS|(?:.*_)?LOG4J2?_\w+|JMX_\w+|DATA_DIRS?|CUB_\w+|CREATE_TOPICS|KRAFT_CLUSTER_ID|CLUSTER_ID"
+    r"|SSL_\w+_(?:FILENAME|CREDENTIALS)|REST_\w+|KAFKA_REST_\w+|CONFLUENT_\w+|CLIENT_\w+|INTER_BROKER_(?:USER|PASSWORD)"
+    r"|CONTROLLER_(?:USER|PASSWORD)|ZOOKEEPER_(?:USER|PASSWORD)|CFG_FILE|VOLUME_DIR|BASE_DIR|CONF_DIR|MOUNTED_CONF_DIR"
+    r"|DEBUG\w*|TZ|SERVICE_\w+|PORT_\w+)"
+)
+"""Variables that images and their scripts take for themselves, and those that Kubernetes sets for services."""
+_IN_CONTAINER = "${image:log.dirs}"
+"""A folder in the container's own file system, which no restart of the machine wipes."""
+_APACHE = ImageRules(repositories=("apache/kafka", "apache/kafka-native"), two="_", three="-", data_dir=_IN_CONTAINER)
+_CONFLUENT = ImageRules(
+    repositories=("/cp-kafka", "/cp-server", "/cp-enterprise-kafka", "/confluent-local", "/cp-kafka-kraft"),
+    two="-",
+    three="_",
+    data_dir="/var/lib/kafka/data",
+    is_versioned_by_kafka=False,
+)
+_BITNAMI = ImageRules(
+    repositories=("bitnami/kafka", "bitnamilegacy/kafka", "bitnamisecure/kafka"),
+    prefix="KAFKA_CFG_",
+    exceptions=(("sasl.ssl", "sasl_ssl"), ("sasl.plaintext", "sasl_plaintext")),
+    data_dir="/bitnami/kafka/data",
+)
+_WURSTMEISTER = ImageRules(
+    repositories=("wurstmeister/kafka",), data_dir="/kafka/kafka-logs", is_versioned_by_kafka=False
+)
+_DEBEZIUM = ImageRules(repositories=("debezium/kafka",), data_dir="/kafka/data", is_versioned_by_kafka=False)
+_STRIMZI = ImageRules(repositories=("strimzi/kafka",), prefix="\0")
+"""Its scripts make no settings of variables: the operator, or a command, gives it a whole configuration."""
+IMAGES = (_APACHE, _CONFLUENT, _BITNAMI, _WURSTMEISTER, _DEBEZIUM, _STRIMZI)
+_CONFLUENT_TO_KAFKA = {"6": ("2", 6), "7": ("3", 0), "8": ("4", 0)}
+"""The first release of each major of Confluent Platform, with the Kafka in it; later ones count on together."""
+_TAG = re.compile(r"v?(\d+)\.(\d+)(?:\.\d+)*(?:[-.].*)?")
+_CONFIG_MOUNT = re.compile(
+    r"(?:server|kafka)\.properties|/(?:mnt/shared/config|bitnami/kafka/config|etc/kafka|opt/kafka/config)(?:[/:]|$)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Variable:
+    """A variable of a container: its text, None where it comes from elsewhere."""
+
+    text: str | None
+    at: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Container:
+    """A container that runs Kafka, as its file describes it."""
+
+    name: str
+    image: str
+    variables: dict[str, _Variable]
+    place: Place
+    is_complete: bool
+    count: int = 1
+
+
+def image_rules(image: str, variables: Iterable[str]) -> ImageRules | None:
+    """The rules of an image; those of the likeliest for an unknown one whose variables are a broker's, else None."""
+    name = _without_tag(image)
+    for rules in IMAGES:
+        if any(f"/{name}".endswith(f"/{part.removeprefix('/')}") for part in rules.repositories):
+            return rules
+    given = tuple(variables)
+    rules = _BITNAMI if any(v.startswith(_BITNAMI.prefix) for v in given) else _APACHE
+    keys = {key for variable in given if (key := rules.key_of(variable)) is not None}
+    return rules if are_node_keys(keys) else None
+
+
+def _without_tag(image: str) -> str:
+    name = image.partition("@")[0]
+    head, slash, last = name.rpartition("/")
+    return head + slash + last.partition(":")[0]
+
+
+def version_of(image: str, rules: ImageRules) -> str | None:
+    """Kafka's version by the tag of an image, None where it does not tell."""
+    found = _TAG.fullmatch(image.partition("@")[0].rpartition("/")[2].partition(":")[2])
+    if found is None:
+        return None
+    major, minor = found.groups()
+    if rules.is_versioned_by_kafka:
+        return f"{major}.{minor}"
+    if rules is not _CONFLUENT or major not in _CONFLUENT_TO_KAFKA:
+        return None
+    kafka_major, first = _CONFLUENT_TO_KAFKA[major]
+    return f"{kafka_major}.{first + int(minor)}"
+
+
+def _broker(
+    reader: Reader, container: _Container, scope: str, env: str | None, owner: str | None
+) -> BrokerPiece | None:
+    rules = image_rules(container.image, container.variables)
+    if rules is None:
+        return None
+    static: dict[str, Declared] = {}
+    is_complete = container.is_complete
+    for variable, value in container.variables.items():
+        key = rules.key_of(variable)
+        if key is None:
+            continue
+        text = "${" + variable + "}" if value.text is None else without_secret(key, value.text)
+        static[key] = Declared(text, Source.STATIC, reader.document.place(value.at))
+    if not static:
+        return None
+    if rules.data_dir and is_complete and "log.dirs" not in static and "log.dir" not in static:
+        static["log.dirs"] = Declared(rules.data_dir, Source.STATIC, container.place)
+    if rules is _CONFLUENT and "advertised.listeners" in static and "listeners" not in static:
+        static["listeners"] = static["advertised.listeners"]
+    number = node_id_of(static)
+    ids = (container.variables.get(name) for name in ("CLUSTER_ID", "KAFKA_KRAFT_CLUSTER_ID", "KAFKA_CLUSTER_ID"))
+    cluster_id = next((found.text for found in ids if found is not None and found.text), None)
+    return BrokerPiece(
+        place=container.place,
+        node=node_identity(number, static, scope=scope, cluster_id=cluster_id, spot=container.name),
+        id=number,
+        roles=roles_of(static),
+        static=static,
+        log_dirs=dirs_of(static),
+        version=version_of(container.image, rules),
+        count=container.count,
+        owner=owner,
+        is_known=is_complete,
+        assumed_env=env,
+    )
+
+
+def _compose_variables(node: Node | None) -> dict[str, _Variable]:
+    """The `environment` of a service, as a mapping or as a list of NAME=VALUE."""
+    if isinstance(node, Mapping):
+        return {
+            key: _Variable(None if entry.value.is_null else _unescaped(entry.value.text), entry.key.start)
+            for key, entry in node.entries.items()
+            if isinstance(entry.value, Scalar)
+        }
+    found = {}
+    for item in node.items if isinstance(node, Sequence) else []:
+        if isinstance(item, Scalar):
+            name, equals, text = item.text.partition("=")
+            found[name.strip()] = _Variable(_unescaped(text) if equals else None, item.start)
+    return found
+
+
+def _unescaped(text: str) -> str:
+    return text.replace("$$", "$")
+
+
+def _services(root: Node) -> Iterator[tuple[str, Mapping]]:
+    services = root.mapping("services") if isinstance(root, Mapping) else None
+    for name, entry in services.entries.items() if services is not None else ():
+        if isinstance(entry.value, Mapping):
+            yield name, entry.value
+
+
+def _compose_container(reader: Reader, name: str, service: Mapping) -> _Container:
+    mounts = [item.text for item in service.sequence("volumes") if isinstance(item, Scalar)]
+    deploy = service.mapping("deploy")
+    replicas = deploy.text("replicas") if deploy is not None else None
+    count = replicas or service.text("scale") or "1"
+    return _Container(
+        name=name,
+        image=service.text("image") or "",
+        variables=_compose_variables(service.get("environment")),
+        place=reader.place(service),
+        is_complete="env_file" not in service.entries
+        and "extends" not in service.entries
+        and not any(_CONFIG_MOUNT.search(mount) for mount in mounts),
+        count=int(count) if count.isdecimal() and len(count) < 6 else 1,
+    )
+
+
+def _is_compose(root: Node) -> bool:
+    return any(
+        image_rules(service.text("image") or "", _compose_variables(service.get("environment"))) not in (None, _STRIMZI)
+        for _, service in _services(root)
+    )
+
+
+def _read_compose(document: Document, root: Mapping) -> Pieces:
+    reader = Reader(document)
+    found = []
+    for name, service in _services(root):
+        container = _compose_container(reader, name, service)
+        found.append(_broker(reader, container, document.path, "dev", owner_in(service.mapping("labels"))))
+    return Pieces(brokers=tuple(broker for broker in found if broker is not None), problems=tuple(reader.problems))
+
+
+COMPOSE_KIND = Kind(
+    name="compose",
+    about="docker compose: services that run Kafka, by their environment",
+    formats=("yaml", "json"),
+    recognise=_is_compose,
+    read=of_each(_read_compose),
+)
+
+_WORKLOADS = frozenset({"Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Pod"})
+
+
+def _containers(root: Node) -> Iterator[Mapping]:
+    """The containers of a workload."""
+    if not isinstance(root, Mapping) or root.text("kind") not in _WORKLOADS:
+        return
+    pod = root.mapping("spec") if root.text("kind") == "Pod" else root.mapping("spec", "template", "spec")
+    yield from (item for item in (pod.sequence("containers") if pod else ()) if isinstance(item, Mapping))
+
+
+def _pod_variables(container: Mapping) -> dict[str, _Variable]:
+    found = {}
+    for item in container.sequence("env"):
+        name = item.text("name") if isinstance(item, Mapping) else None
+        if isinstance(item, Mapping) and name is not None:
+            found[name] = _Variable(item.text("value"), item.start)
+    return found
+
+
+def _runs_kafka(container: Mapping) -> bool:
+    return image_rules(container.text("image") or "", _pod_variables(container)) not in (None, _STRIMZI)
+
+
+def _properties(reader: Reader, value: Scalar) -> Configs:
+    """The settings of properties that stand in a block of YAML, each with its place in the file."""
+    text, document = value.text, reader.document
+    first = document.place(value.start)
+    is_block = document.text[value.start : value.start + 1] in ("|", ">")
+    found: dict[str, Declared] = {}
+    for entry in locate_properties(text).entries:
+        place = first
+        if is_block:
+            line = first.line + 1 + text.count("\n", 0, entry.name_at.start)
+            written = document.text[document.offset(line) : document.offset(line + 1)]
+            place = Place(document.path, line, len(written) - len(written.lstrip(" ")) + 1)
+        found[entry.name] = Declared(without_secret(entry.name, entry.value), Source.STATIC, place)
+    return found
+
+
+def _data(root: Node) -> Mapping | None:
+    if not isinstance(root, Mapping) or root.text("kind") != "ConfigMap":
+        return None
+    return root.mapping("data")
+
+
+def _texts_of_nodes(reader: Reader, data: Mapping) -> Iterator[tuple[str, Configs]]:
+    for name, entry in data.entries.items():
+        if isinstance(entry.value, Scalar) and "properties" in name and "=" in entry.value.text:
+            configs = _properties(reader, entry.value)
+            if are_node_keys(configs.keys()):
+                yield name, configs
+
+
+def _is_config_map(root: Node) -> bool:
+    data = _data(root)
+    return data is not None and any(
+        isinstance(entry.value, Scalar)
+        and "properties" in name
+        and are_node_keys({found.name for found in locate_properties(entry.value.text).entries})
+        for name, entry in data.entries.items()
+    )
+
+
+def _is_kubernetes(root: Node) -> bool:
+    if isinstance(root, Mapping) and root.text("kind") == "List":
+        return any(_is_kubernetes(item) for item in root.sequence("items"))
+    return any(_runs_kafka(container) for container in _containers(root)) or _is_config_map(root)
+
+
+def _resources(roots: Iterable[Node]) -> Iterator[Mapping]:
+    for root in roots:
+        if isinstance(root, Mapping) and root.text("kind") == "List":
+            yield from _resources(root.sequence("items"))
+        elif isinstance(root, Mapping):
+            yield root
+
+
+def _read_resource(document: Document, root: Mapping) -> Pieces:
+    reader = Reader(document)
+    metadata = root.mapping("metadata") or Mapping({}, root.start)
+    owner = owner_in(metadata.mapping("labels"), metadata.mapping("annotations"))
+    name = metadata.text("name") or ""
+    scope = f"{metadata.text('namespace') or ''} {document.path}"
+    brokers = []
+    spec = root.mapping("spec")
+    replicas = reader.integer(spec, "replicas", 0) if spec is not None and "replicas" in spec.entries else 1
+    for container in _containers(root):
+        found = _Container(
+            name=name,
+            image=container.text("image") or "",
+            variables=_pod_variables(container),
+            place=reader.place(container),
+            is_complete="envFrom" not in container.entries
+            and not any(
+                isinstance(mount, Mapping) and _CONFIG_MOUNT.search(mount.text("mountPath") or "")
+                for mount in container.sequence("volumeMounts")
+            ),
+            count=replicas if replicas is not None else 1,
+        )
+        brokers.append(_broker(reader, found, scope, None, owner))
+    data = _data(root)
+    for key, static in _texts_of_nodes(reader, data) if data is not None else ():
+        number = node_id_of(static)
+        brokers.append(
+            BrokerPiece(
+                place=next(iter(static.values())).place,
+                node=node_identity(number, static, scope=scope, spot=f"{name} {key}"),
+                id=number,
+                roles=roles_of(static),
+                static=static,
+                log_dirs=dirs_of(static),
+                count=0,
+                owner=owner,
+            )
+        )
+    return Pieces(brokers=tuple(broker for broker in brokers if broker is not None), problems=tuple(reader.problems))
+
+
+def _read_kubernetes(document: Document, roots: tuple[Node, ...]) -> Pieces:
+    resources = list(_resources(roots))
+    accepted = Pieces(accepted=accepted_by(document, resources))
+    return joined([*(_read_resource(document, root) for root in resources), accepted])
+
+
+KUBERNETES_KIND = Kind(
+    name="kubernetes",
+    about="workloads that run Kafka, by their environment, and ConfigMaps with the properties of brokers",
+    formats=("yaml", "json"),
+    recognise=_is_kubernetes,
+    read=_read_kubernetes,
+)

@@ -1,0 +1,385 @@
+"""Which cluster each part of the files belongs to: by name, namespace, quorum and folder, never by the order of files.
+
+What names a cluster belongs to the one of that name; a resource of Kubernetes to the one in its namespace. The file of
+a node (`server.properties`) names none: nodes of one folder, or with one quorum, are one cluster, as long as no two of
+them have one id. Other parts without a name join the only cluster of the run, else the only one of their folder or of
+the next folder above.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import TypeVar
+
+from kafkakit.rules.effective import Configs, to_items
+
+T = TypeVar("T")
+_QUORUM_KEYS = ("controller.quorum.voters", "controller.quorum.bootstrap.servers", "zookeeper.connect")
+_LOOPBACK = ("localhost", "127.", "[::1]", "::1")
+_ANY_HOST = frozenset({"", "0.0.0.0", "[::]"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeIdentity:
+    """What a file tells of the node that it configures as a whole.
+
+    `scope` is set if host names mean something only inside a file or namespace. `spot` tells nodes of one file apart.
+    """
+
+    id: int | None
+    quorum: frozenset[str] = frozenset()
+    addresses: frozenset[str] = frozenset()
+    scope: str = ""
+    cluster_id: str | None = None
+    spot: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """What a part of a file tells of its cluster. `path` is None for what a live cluster shows.
+
+    `defines` is True for what describes the cluster or its brokers, so that other parts of the folder belong to it.
+    `is_whole` is a resource that declares its cluster as a whole, `watched` a further namespace whose resources it has.
+    `declares` names the thing that the part declares, which one cluster has once.
+    """
+
+    path: str | None
+    name: str | None = None
+    namespace: str | None = None
+    is_id: bool = False
+    defines: bool = False
+    is_whole: bool = False
+    watched: str | None = None
+    node: NodeIdentity | None = None
+    declares: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Key:
+    """One cluster: by name and namespace, or without a name by the place of its files."""
+
+    name: str | None
+    namespace: str | None = None
+    spot: str = ""
+
+
+def node_identity(
+    node_id: int | None, static: Configs, *, scope: str = "", cluster_id: str | None = None, spot: str = ""
+) -> NodeIdentity:
+    """A node by its configuration: its quorum (or ZooKeeper's) and the addresses that it tells others."""
+    return NodeIdentity(
+        id=node_id,
+        quorum=frozenset(address for key in _QUORUM_KEYS for address in _quorum(key, static)),
+        addresses=addresses_of(static),
+        scope=scope,
+        cluster_id=cluster_id,
+        spot=spot,
+    )
+
+
+def _quorum(key: str, static: Configs) -> list[str]:
+    found = static.get(key)
+    if found is None:
+        return []
+    servers, slash, root = found.text.partition("/") if key == "zookeeper.connect" else (found.text, "", "")
+    return [item.rpartition("@")[2].lower() + slash + root for item in to_items(servers)]
+
+
+def addresses_of(static: Configs) -> frozenset[str]:
+    """The addresses with a host that a node advertises, else those that it listens on."""
+    found = static.get("advertised.listeners") or static.get("listeners")
+    ends = (item.partition("://")[2].lower() for item in to_items(found.text)) if found is not None else ()
+    return frozenset(end for end in ends if end.rpartition(":")[0] not in _ANY_HOST)
+
+
+def are_apart(one: frozenset[str], other: frozenset[str]) -> bool:
+    """True when two sets of addresses are known and have none in common: they are those of two nodes."""
+    return bool(one) and bool(other) and one.isdisjoint(other)
+
+
+def cluster_names(members: Sequence[Member], given: str | None = None) -> list[str]:
+    """The name of the cluster of each member; `given` is the name for what names none.
+
+    Clusters of one name have their namespace, or their folder, in it; those without a name are called by their folder,
+    or not at all if there is only one. The order of members changes nothing.
+    """
+    keys: dict[int, _Key] = {}
+    _place_named(members, keys)
+    groups = _groups(members)
+    if given is None:
+        _place_groups(members, keys, groups)
+    else:
+        keys.update((number, _Key(given)) for group in groups for number in group)
+    _join_seen(members, keys)
+    rest = [number for number in range(len(members)) if number not in keys]
+    _place_rest(members, keys, rest, given)
+    names = _displayed(members, keys)
+    _rename_live(members, keys, names)
+    return [names[keys[number]] for number in range(len(members))]
+
+
+def _folder(path: str) -> str:
+    return path.replace("\\", "/").rpartition("/")[0]
+
+
+def _upwards(folder: str) -> Iterable[str]:
+    while folder:
+        yield folder
+        folder = folder.rpartition("/")[0]
+    yield ""
+
+
+def _place_named(members: Sequence[Member], keys: dict[int, _Key]) -> None:
+    wholes: dict[str, dict[tuple[str | None, str], Member]] = {}
+    spaces: dict[str, set[str]] = {}
+    for m in members:
+        if m.name is not None and m.is_whole and m.path is not None:
+            wholes.setdefault(m.name, {})[(m.namespace, m.path)] = m
+        elif m.name is not None and m.namespace is not None:
+            spaces.setdefault(m.name, set()).add(m.namespace)
+    spots = {name: _spots(found) for name, found in wholes.items()}
+    known: dict[tuple[str, str | None, str | None], _Key] = {}
+    for number, m in enumerate(members):
+        if m.name is None:
+            continue
+        case = (m.name, m.namespace, m.path)
+        if case not in known:
+            declared = [
+                (w, _Key(m.name, w.namespace, spots[m.name][(w.namespace, w.path or "")]))
+                for w in wholes.get(m.name, {}).values()
+            ]
+            fitting = [
+                (w, key) for w, key in declared if m.namespace is None or m.namespace in (w.namespace, w.watched)
+            ] or [(w, key) for w, key in declared if w.namespace is None]
+            own = spaces.get(m.name, set())
+            lone = next(iter(own)) if m.namespace is None and len(own) == 1 and not declared else m.namespace
+            known[case] = _nearest(m.path, fitting) or _Key(m.name, lone)
+        keys[number] = known[case]
+
+
+def _spots(wholes: dict[tuple[str | None, str], Member]) -> dict[tuple[str | None, str], str]:
+    """What tells each declaration of a cluster from others of its name and namespace: nothing, folder or path."""
+    found = {}
+    for namespace, path in wholes:
+        paths = [p for ns, p in wholes if ns == namespace]
+        folders = {_folder(p) for p in paths}
+        found[(namespace, path)] = "" if len(paths) == 1 else _folder(path) if len(folders) == len(paths) else path
+    return found
+
+
+def _nearest(path: str | None, candidates: Sequence[tuple[Member, _Key]]) -> _Key | None:
+    """The candidate of the same file, else the only one of the folder or of the next one above that has one."""
+    found = {key for _, key in candidates}
+    if len(found) <= 1 or path is None:
+        return next(iter(found)) if len(found) == 1 else None
+    same = {key for m, key in candidates if m.path == path}
+    if len(same) == 1:
+        return next(iter(same))
+    for folder in _upwards(_folder(path)):
+        near = {key for m, key in candidates if m.path is not None and _folder(m.path) == folder}
+        if near:
+            return next(iter(near)) if len(near) == 1 else None
+    return None
+
+
+def _groups(members: Sequence[Member]) -> list[list[int]]:
+    """The nodes without a name, those of one cluster together."""
+    places: dict[tuple[str, str], list[int]] = {}
+    for number, m in enumerate(members):
+        if m.name is None and m.node is not None and m.path is not None:
+            places.setdefault((_folder(m.path), m.node.scope), []).append(number)
+    local = [part for numbers in places.values() for part in _of_folder(members, numbers)]
+    wide = [group for group in local if all(_node(members[n]).scope == "" for n in group)]
+    joined = []
+    for component in _components(wide, lambda one, other: _share_quorum(members, one, other)):
+        numbers = [n for group in component for n in group]
+        ids = [_node(members[n]).id for n in numbers]
+        is_one = len(component) > 1 and None not in ids and len(set(ids)) == len(ids)
+        joined += [numbers] if is_one else component
+    return [*joined, *(group for group in local if group not in wide)]
+
+
+def _node(member: Member) -> NodeIdentity:
+    return member.node or NodeIdentity(id=None)
+
+
+def _of_folder(members: Sequence[Member], numbers: Sequence[int]) -> list[list[int]]:
+    told = [n for n in numbers if _node(members[n]).quorum or _node(members[n]).cluster_id]
+    untold = [n for n in numbers if n not in told]
+    parts = [
+        [n for (n,) in part]
+        for part in _components([[n] for n in told], lambda a, b: _are_linked(members[a[0]], members[b[0]]))
+    ]
+    if len(parts) <= 1:
+        parts = [[*(parts[0] if parts else []), *untold]]
+    else:
+        parts += [[n] for n in untold]
+    return [group for part in parts for group in _without_variants(members, sorted(part))]
+
+
+def _without_variants(members: Sequence[Member], part: list[int]) -> list[list[int]]:
+    """Files of one id and no two addresses are variants of one node: nothing tells which of them go together."""
+    by_id: dict[int, list[NodeIdentity]] = {}
+    for n in part:
+        node = _node(members[n])
+        if node.id is not None:
+            by_id.setdefault(node.id, []).append(node)
+    pairs = (pair for nodes in by_id.values() for pair in combinations(nodes, 2))
+    if any(not are_apart(a.addresses, b.addresses) for a, b in pairs):
+        return [[n] for n in part]
+    return [part]
+
+
+def _are_linked(one: Member, other: Member) -> bool:
+    a, b = _node(one), _node(other)
+    if a.cluster_id is not None and b.cluster_id is not None:
+        return a.cluster_id == b.cluster_id
+    return not a.quorum.isdisjoint(b.quorum)
+
+
+def _share_quorum(members: Sequence[Member], one: Sequence[int], other: Sequence[int]) -> bool:
+    """True when two folders name one quorum by addresses that mean the same on every machine."""
+    first, second = (
+        {q for n in group for q in _node(members[n]).quorum if not q.startswith(_LOOPBACK)} for group in (one, other)
+    )
+    return not first.isdisjoint(second)
+
+
+def _components(items: Iterable[T], linked: Callable[[T, T], bool]) -> list[list[T]]:
+    left, found = list(items), list[list[T]]()
+    while left:
+        component, waiting = [left[0]], [left.pop(0)]
+        while waiting:
+            item = waiting.pop()
+            near = [other for other in left if linked(item, other)]
+            left = [other for other in left if other not in near]
+            component += near
+            waiting += near
+        found.append(component)
+    return found
+
+
+def _place_groups(members: Sequence[Member], keys: dict[int, _Key], groups: Sequence[list[int]]) -> None:
+    """Each group of nodes into the named cluster of its folder, unless an operator runs that; else on its own."""
+    run_by_operators = {keys[n] for n, m in enumerate(members) if m.is_whole or (m.name and m.namespace)}
+    named = [
+        (m, keys[n])
+        for n, m in enumerate(members)
+        if n in keys and m.defines and not m.is_id and m.path is not None and keys[n] not in run_by_operators
+    ]
+    by_folder: dict[str, set[_Key]] = {}
+    for m, key in named:
+        by_folder.setdefault(_folder(m.path or ""), set()).add(key)
+    wanted: dict[_Key, list[int]] = {}
+    for number, group in enumerate(groups):
+        near = {_of_next_folder(_folder(members[n].path or ""), by_folder) for n in group}
+        only = next(iter(near)) if len(near) == 1 else None
+        if only is not None:
+            wanted.setdefault(only, []).append(number)
+    joined: dict[int, _Key] = {}
+    for cluster, numbers in wanted.items():
+        ids = [_node(members[n]).id for number in numbers for n in groups[number]]
+        if len(numbers) == 1 or (None not in ids and len(set(ids)) == len(ids)):
+            joined.update(dict.fromkeys(numbers, cluster))
+    for number, group in enumerate(groups):
+        first = min((members[n].path or "", _node(members[n]).spot) for n in group)
+        keys.update(dict.fromkeys(group, joined.get(number, _Key(None, None, "\n".join(first)))))
+
+
+def _of_next_folder(folder: str, by_folder: dict[str, set[_Key]]) -> _Key | None:
+    for part in _upwards(folder):
+        found = by_folder.get(part, set())
+        if found:
+            return next(iter(found)) if len(found) == 1 else None
+    return None
+
+
+def _join_seen(members: Sequence[Member], keys: dict[int, _Key]) -> None:
+    """What shows a cluster, beside files of one cluster, shows that one.
+
+    A snapshot knows its cluster only by id; a live cluster has the name that it was given, which no file needs to know.
+    """
+    ids = {m.name for m in members if m.is_id}
+    seen = ids | {m.name for m in members if m.path is None and m.name is not None}
+    others = {key for key in keys.values() if key.name not in seen}
+    if len(seen) != 1 or len(others) != 1:
+        return
+    (other,), (name,) = others, seen
+    if other.name is not None and not ids:
+        return
+    target = other if other.name is not None else _Key(name)
+    keys.update((number, target) for number, key in list(keys.items()) if key == other or key.name == name)
+
+
+def _place_rest(members: Sequence[Member], keys: dict[int, _Key], rest: Sequence[int], given: str | None) -> None:
+    """What names no cluster and is no node: clusters that a file describes for itself alone take in no other file."""
+    if given is not None:
+        keys.update(dict.fromkeys(rest, _Key(given)))
+        return
+    by_folder: dict[str, set[_Key]] = {}
+    clusters: set[_Key] = set()
+    for number, key in keys.items():
+        if not _node(members[number]).scope:
+            clusters.add(key)
+            path = members[number].path
+            if path is not None and members[number].defines:
+                by_folder.setdefault(_folder(path), set()).add(key)
+    nameless = [key for key in clusters if key.name is None]
+    common = next(iter(clusters)) if len(clusters) == 1 else nameless[0] if len(nameless) == 1 else None
+    left = []
+    for number in rest:
+        path = members[number].path
+        near = _of_next_folder(_folder(path), by_folder) if path is not None and len(clusters) > 1 else None
+        if near is not None or common is not None:
+            keys[number] = near or common or _Key(None)
+        else:
+            left.append(number)
+    folders: dict[str, set[str]] = {}
+    for number in left:
+        m = members[number]
+        if m.declares is not None and m.path is not None:
+            folders.setdefault(m.declares, set()).add(_folder(m.path))
+    is_split = any(len(found) > 1 for found in folders.values())
+    for number in left:
+        path = members[number].path
+        keys[number] = _Key(None, None, f"{_folder(path)}/" if is_split and path is not None else "")
+
+
+def _displayed(members: Sequence[Member], keys: dict[int, _Key]) -> dict[_Key, str]:
+    clusters = set(keys.values())
+    shared = Counter(key.name for key in clusters)
+    folders: dict[_Key, set[str]] = {}
+    scoped = set()
+    for number, key in keys.items():
+        folders.setdefault(key, set()).add(_folder(members[number].path or ""))
+        if _node(members[number]).scope:
+            scoped.add(key)
+    nameless = [key for key in clusters if key.name is None]
+    open_ = [key for key in nameless if key not in scoped]
+    of_folder = Counter(min(folders[key]) for key in nameless if key.spot)
+    of_path = Counter(key.spot.partition("\n")[0] for key in nameless)
+    found = {}
+    for key in clusters:
+        if key.name is not None:
+            text = key.name
+            if shared[key.name] > 1:
+                text = f"{key.namespace}/{text}" if key.namespace else text
+                text += f" ({key.spot})" if key.spot else ""
+        elif len(clusters) == 1 or not key.spot or open_ == [key]:
+            text = ""
+        else:
+            folder = min(folders[key])
+            is_alone = of_folder[folder] == 1 and folder and key not in scoped
+            path, _, spot = key.spot.partition("\n")
+            text = folder if is_alone else path.rstrip("/") if of_path[path] == 1 else f"{path} {spot}"
+        found[key] = text
+    return found
+
+
+def _rename_live(members: Sequence[Member], keys: dict[int, _Key], names: dict[_Key, str]) -> None:
+    """What a live cluster shows belongs to the cluster of the files that is called as it was named."""
+    by_name = {names[key]: key for number, key in keys.items() if members[number].path is not None}
+    for number, m in enumerate(members):
+        if m.path is None and m.name is not None and m.name in by_name:
+            keys[number] = by_name[m.name]
