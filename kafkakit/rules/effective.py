@@ -73,17 +73,21 @@ def anchor_in(configs: Configs, key: str) -> Anchor | None:
 
 @dataclass(frozen=True, slots=True)
 class BrokerConfig:
-    """One broker's configuration in its three layers; `is_known` is False where no file and no cluster showed it."""
+    """One broker's configuration in its three layers; `is_known` is False where no file and no cluster showed it.
+
+    With `is_partial` a file shows some of its settings: what these say holds, and of all others nothing is known.
+    """
 
     table: ConfigTable
     static: Configs = field(default_factory=dict)
     dynamic_default: Configs = field(default_factory=dict)
     dynamic: Configs = field(default_factory=dict)
     is_known: bool = True
+    is_partial: bool = False
 
     def given(self) -> "BrokerConfig":
         """This configuration; `InputMissing` when no file and no cluster showed it."""
-        if not self.is_known:
+        if not self.is_known and not self.is_partial:
             raise InputMissing("broker configuration")
         return self
 
@@ -100,6 +104,8 @@ class BrokerConfig:
             found = self.declared(form)
             if found is not None and found.text != "":
                 return found if factor == 1 else found._replace(text=_times(found.text, factor))
+        if self.is_partial:
+            raise InputMissing("the settings that are not in the file")
         for form, factor in TIME_FORMS.get(key, ((key, 1),)):
             definition = self.table.broker.get(form)
             if definition is not None and definition.default is not None:

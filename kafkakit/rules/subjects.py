@@ -91,6 +91,8 @@ class LintBroker:
     """How many brokers this one stands for (replicas of a node pool), 0 where that is not known."""
     override_age_s: Mapping[str, float] | None = None
     """How long ago each dynamic override was set, by key."""
+    in_container: bool = False
+    """Its folders are a container's own, unless a volume is mounted there."""
     pool: str = ""
     """The name of the pool that this one stands for."""
     settings_place: Place | None = None

@@ -59,6 +59,7 @@ KINDS: Mapping[str, Kind] = {
         strimzi.KIND,
         containers.KUBERNETES_KIND,
         containers.COMPOSE_KIND,
+        containers.HELM_KIND,
         kafka_tools.TOPICCTL_KIND,
         kafka_tools.TERRAFORM_KIND,
         kafka_tools.REASSIGNMENT_KIND,

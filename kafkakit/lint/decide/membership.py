@@ -262,11 +262,11 @@ def _components(items: Iterable[T], linked: Callable[[T, T], bool]) -> list[list
 
 def _place_groups(members: Sequence[Member], keys: dict[int, _Key], groups: Sequence[list[int]]) -> None:
     """Each group of nodes into the named cluster of its folder, unless an operator runs that; else on its own."""
-    run_by_operators = {keys[n] for n, m in enumerate(members) if m.is_whole or (m.name and m.namespace)}
+    apart = _closed(members, keys) | {keys[n] for n, m in enumerate(members) if m.is_whole or (m.name and m.namespace)}
     named = [
         (m, keys[n])
         for n, m in enumerate(members)
-        if n in keys and m.defines and not m.is_id and m.path is not None and keys[n] not in run_by_operators
+        if n in keys and m.defines and not m.is_id and m.path is not None and keys[n] not in apart
     ]
     by_folder: dict[str, set[_Key]] = {}
     for m, key in named:
@@ -285,6 +285,11 @@ def _place_groups(members: Sequence[Member], keys: dict[int, _Key], groups: Sequ
     for number, group in enumerate(groups):
         first = min((members[n].path or "", _node(members[n]).spot) for n in group)
         keys.update(dict.fromkeys(group, joined.get(number, _Key(None, None, "\n".join(first)))))
+
+
+def _closed(members: Sequence[Member], keys: dict[int, _Key]) -> set[_Key]:
+    """The clusters that a file describes for itself alone."""
+    return {key for number, key in keys.items() if _node(members[number]).scope}
 
 
 def _of_next_folder(folder: str, by_folder: dict[str, set[_Key]]) -> _Key | None:
@@ -319,8 +324,9 @@ def _place_rest(members: Sequence[Member], keys: dict[int, _Key], rest: Sequence
         return
     by_folder: dict[str, set[_Key]] = {}
     clusters: set[_Key] = set()
+    closed = _closed(members, keys)
     for number, key in keys.items():
-        if not _node(members[number]).scope:
+        if key not in closed:
             clusters.add(key)
             path = members[number].path
             if path is not None and members[number].defines:
@@ -350,11 +356,9 @@ def _displayed(members: Sequence[Member], keys: dict[int, _Key]) -> dict[_Key, s
     clusters = set(keys.values())
     shared = Counter(key.name for key in clusters)
     folders: dict[_Key, set[str]] = {}
-    scoped = set()
+    scoped = _closed(members, keys)
     for number, key in keys.items():
         folders.setdefault(key, set()).add(_folder(members[number].path or ""))
-        if _node(members[number]).scope:
-            scoped.add(key)
     nameless = [key for key in clusters if key.name is None]
     open_ = [key for key in nameless if key not in scoped]
     of_folder = Counter(min(folders[key]) for key in nameless if key.spot)

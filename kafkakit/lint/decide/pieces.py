@@ -72,6 +72,7 @@ class BrokerPiece:
     """Set if the file configures this node as a whole and names no cluster."""
     assumed_env: str | None = None
     """The environment that files of this kind are mostly for; options override it."""
+    in_container: bool = False
     pool: str = ""
     """The name of a pool; what its settings lack is missing where those of its cluster are."""
     id: int | None = None
@@ -89,6 +90,8 @@ class BrokerPiece:
     ignored: Mapping[str, str] = field(default_factory=dict)
     is_known: bool = True
     """False for a broker that is listed without its configuration."""
+    is_partial: bool = False
+    """The file shows some of its settings, and others come from elsewhere."""
     settings_place: Place | None = None
     """Where the settings stand that the cluster's brokers share."""
     controller_listeners: str = ""
@@ -384,7 +387,7 @@ def inherited_config(brokers: Sequence[LintBroker], table: ConfigTable, defaults
         wanted = min(numbers, key=lambda values: (-numbers[values], values))
         return known[inherited.index(wanted)]
     if data:
-        return data[0].config
+        return replace(data[0].config, is_partial=False)
     return BrokerConfig(table, dynamic_default=defaults, is_known=False)
 
 
@@ -463,7 +466,7 @@ def _broker(piece: BrokerPiece, table: ConfigTable, defaults: Configs) -> LintBr
     if rack is None and "broker.rack" in piece.static:
         rack = piece.static["broker.rack"].text or None
     return LintBroker(
-        config=BrokerConfig(table, piece.static, defaults, piece.dynamic, piece.is_known),
+        config=BrokerConfig(table, piece.static, defaults, piece.dynamic, piece.is_known, piece.is_partial),
         id=piece.id,
         rack=rack,
         roles=piece.roles,
@@ -472,6 +475,7 @@ def _broker(piece: BrokerPiece, table: ConfigTable, defaults: Configs) -> LintBr
         version=piece.version,
         is_alive=piece.is_alive,
         count=piece.count,
+        in_container=piece.in_container,
         pool=piece.pool,
         settings_place=piece.settings_place,
         place=piece.place,

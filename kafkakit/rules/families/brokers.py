@@ -95,7 +95,7 @@ def log_dirs_in_tmp(broker: LintBroker, cluster: LintCluster, limits: Limits) ->
     """A broker keeps its data below `/tmp`, as it does when no log dir is set.
 
     Why: Kafka's default is log.dir=/tmp/kafka-logs. The system deletes files in /tmp at a restart or after days
-    without access, and with them all partitions of the broker.
+    without access, and with them all partitions of the broker. A container for development has a /tmp of its own.
     Source: Kafka documentation, `log.dir`, `log.dirs`.
 
     Bad:
@@ -104,7 +104,7 @@ def log_dirs_in_tmp(broker: LintBroker, cluster: LintCluster, limits: Limits) ->
     Good:
         brokers: [{id: 1, config: {log.dirs: "/var/lib/kafka/a,/var/lib/kafka/b"}}]
     """
-    if not broker.is_broker:
+    if not broker.is_broker or (broker.in_container and cluster.env == "dev"):
         return
     paths = log_dir_paths(broker)
     lost = [path for path in paths if path == "/tmp" or path.startswith("/tmp/")]

@@ -369,6 +369,7 @@ def test_a_broken_snapshot_is_a_problem() -> None:
         ("service.yaml", "apiVersion: v1\nkind: Service\nmetadata:\n  name: {{ .Release.Name }}\n"),
         ("compose.yaml", "services: {app: {image: 'shop:1', environment: {KAFKA_BOOTSTRAP_SERVERS: 'k:9092'}}}\n"),
         ("compose.yml", "services: {ui: {image: kafka-ui, environment: [KAFKA_CLUSTERS_0_NAME=a]}}\n"),
+        ("values.yaml", "config: |\n  a=1\ncontroller: {kind: Deployment}\nprovisioning: {topics: [x]}\nkafka: {}\n"),
         ("cm.yaml", "kind: ConfigMap\ndata: {app.properties: 'spring.name=x'}\n"),
     ],
 )
@@ -456,7 +457,7 @@ ENVIRONMENT = """services:
         ("confluentinc/cp-kafka:7.6.1", "KAFKA_A__B___C", "a-b_c", "3.6"),
         ("registry.corp:5000/confluentinc/cp-server:8.1.0", "KAFKA_NUM_PARTITIONS", "num.partitions", "4.1"),
         ("quay.io/debezium/kafka:3.0", "KAFKA_NUM_PARTITIONS", "num.partitions", None),
-        ("wurstmeister/kafka:2.13-2.8.1", "KAFKA_NUM_PARTITIONS", "num.partitions", None),
+        ("wurstmeister/kafka:2.13-2.8.1", "KAFKA_NUM_PARTITIONS", "num.partitions", "2.8"),
         ("mycorp/kafka@sha256:0", "KAFKA_NUM_PARTITIONS", "num.partitions", None),
         ("apache/kafka:latest", "KAFKA_NUM_PARTITIONS", "num.partitions", None),
     ],
@@ -551,6 +552,34 @@ def test_workloads_and_config_maps_of_kubernetes() -> None:
     listed = "kind: List\nitems: [{kind: ConfigMap, data: {server.properties: 'process.roles=broker'}}]\n"
     (broker,) = pieces_of("l.yaml", listed, "kubernetes").brokers
     assert broker.static["process.roles"].place == Place("l.yaml", 2, 53)
+
+
+BITNAMI = """image: {repository: bitnami/kafka, tag: 3.9.0-debian-12-r4}
+extraConfig: |
+  unclean.leader.election.enable=true
+controller:
+  replicaCount: 3
+  overrideConfiguration:
+    num.io.threads: 0
+provisioning:
+  topics:
+    - {name: orders, partitions: 3, replicationFactor: 2, config: {retention.ms: 100}}
+"""
+
+
+def test_values_of_helm_charts() -> None:
+    pieces = pieces_of("charts/kafka/values-prod.yaml", BITNAMI, "helm-values")
+    first, second = pieces.brokers
+    topic = only_topic(pieces)
+    assert {first.cluster, second.cluster, topic.cluster} == {"charts/kafka/values-prod.yaml"}
+    assert (first.version, first.is_known, first.is_partial) == ("3.9", False, True)
+    assert first.static["unclean.leader.election.enable"].place == Place("charts/kafka/values-prod.yaml", 3, 3)
+    assert second.static["num.io.threads"] == ("0", Source.STATIC, Place("charts/kafka/values-prod.yaml", 7, 5))
+    assert (topic.partitions, topic.replication_factor, texts(topic.configs)) == (3, 2, {"retention.ms": "100"})
+    confluent = "cp-kafka:\n  image: confluentinc/cp-enterprise-kafka\n  imageTag: 7.6.0\n  configurationOverrides:\n"
+    confluent += '    "offsets.topic.replication.factor": "3"\n'
+    (broker,) = pieces_of("values.yaml", confluent, "helm-values").brokers
+    assert (broker.version, texts(broker.static)) == ("3.6", {"offsets.topic.replication.factor": "3"})
 
 
 def problems(line: str, path: str = "a.yaml") -> list[str]:

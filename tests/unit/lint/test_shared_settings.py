@@ -3,6 +3,7 @@
 import pytest
 
 from kafkakit.core.findings import Finding
+from kafkakit.lint.decide.pieces import AssemblyOptions
 from tests.rigs.lint_examples import outcome_of
 from tests.rigs.rule_cases import SKIPPED, findings, rule_of, verdict
 
@@ -80,6 +81,23 @@ def test_what_strimzi_drops_is_told_and_its_own_value_judged() -> None:
     keys = [f.message.partition(" drops ")[2].partition(" ")[0] for f in found if f.rule == "KKL009"]
     assert keys == ["listeners", "advertised.listeners", "log.dirs", "zookeeper.connect"]
     assert not {"KKQ854", "KKB505", "KKS801"} & {f.rule for f in found}
+
+
+VALUES = "extraConfig: |\n  auto.create.topics.enable=%s\n  log.retention.hours=1\n"
+
+
+@pytest.mark.parametrize(("value", "expected"), [("true", 1), ("false", 0)])
+def test_of_settings_that_are_a_part_only_those_set_are_judged(value: str, expected: int) -> None:
+    files = {"values.yaml": VALUES % value}
+    assert verdict("KKD121", files) == expected
+    assert {verdict(code, files) for code in ("KKS805", "KKS801", "KKB505")} == {SKIPPED}
+
+
+def test_a_tmp_of_a_container_for_development_is_its_own() -> None:
+    text = "services: {k: {image: 'apache/kafka:4.1.0', environment: {KAFKA_NODE_ID: 1, KAFKA_LOG_DIRS: /tmp/k}}}\n"
+    assert verdict("KKB505", {"compose.yaml": text}) == 0
+    (finding,) = outcome_of({"c.yaml": text}, rules=[rule_of("KKB505")], options=AssemblyOptions(env="prod")).checked
+    assert finding.finding.where == "broker 1"
 
 
 def test_brokers_with_settings_of_their_own_are_findings_of_their_own() -> None:

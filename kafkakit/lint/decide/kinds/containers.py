@@ -1,4 +1,4 @@
-"""Kafka in containers: docker compose, Kubernetes workloads with environment variables, ConfigMaps with properties.
+"""Kafka in containers: docker compose, workloads of Kubernetes, ConfigMaps with properties, values of Helm charts.
 
 Images make settings of environment variables by rules of their own: which prefix, and what one, two and three
 underscores mean. The image of a container tells which rules hold. A container whose settings are not all in the file
@@ -25,8 +25,8 @@ from kafkakit.lint.decide.kinds.kind import (
     roles_of,
     without_secret,
 )
-from kafkakit.lint.decide.membership import node_identity
-from kafkakit.lint.decide.pieces import BrokerPiece, Pieces
+from kafkakit.lint.decide.membership import NodeIdentity, node_identity
+from kafkakit.lint.decide.pieces import BrokerPiece, Pieces, TopicPiece
 from kafkakit.rules.effective import Configs, Declared, Source
 
 
@@ -85,9 +85,7 @@ _BITNAMI = ImageRules(
     exceptions=(("sasl.ssl", "sasl_ssl"), ("sasl.plaintext", "sasl_plaintext")),
     data_dir="/bitnami/kafka/data",
 )
-_WURSTMEISTER = ImageRules(
-    repositories=("wurstmeister/kafka",), data_dir="/kafka/kafka-logs", is_versioned_by_kafka=False
-)
+_WURSTMEISTER = ImageRules(repositories=("wurstmeister/kafka",), data_dir="/kafka/kafka-logs")
 _DEBEZIUM = ImageRules(repositories=("debezium/kafka",), data_dir="/kafka/data", is_versioned_by_kafka=False)
 _STRIMZI = ImageRules(repositories=("strimzi/kafka",), prefix="\0")
 """Its scripts make no settings of variables: the operator, or a command, gives it a whole configuration."""
@@ -95,6 +93,7 @@ IMAGES = (_APACHE, _CONFLUENT, _BITNAMI, _WURSTMEISTER, _DEBEZIUM, _STRIMZI)
 _CONFLUENT_TO_KAFKA = {"6": ("2", 6), "7": ("3", 0), "8": ("4", 0)}
 """The first release of each major of Confluent Platform, with the Kafka in it; later ones count on together."""
 _TAG = re.compile(r"v?(\d+)\.(\d+)(?:\.\d+)*(?:[-.].*)?")
+_SCALA = re.compile(r"2\.1\d-")
 _CONFIG_MOUNT = re.compile(
     r"(?:server|kafka)\.properties|/(?:mnt/shared/config|bitnami/kafka/config|etc/kafka|opt/kafka/config)(?:[/:]|$)"
 )
@@ -140,7 +139,8 @@ def _without_tag(image: str) -> str:
 
 def version_of(image: str, rules: ImageRules) -> str | None:
     """Kafka's version by the tag of an image, None where it does not tell."""
-    found = _TAG.fullmatch(image.partition("@")[0].rpartition("/")[2].partition(":")[2])
+    tag = image.partition("@")[0].rpartition("/")[2].partition(":")[2]
+    found = _TAG.fullmatch(_SCALA.sub("", tag) if rules is _WURSTMEISTER else tag)
     if found is None:
         return None
     major, minor = found.groups()
@@ -186,6 +186,8 @@ def _broker(
         count=container.count,
         owner=owner,
         is_known=is_complete,
+        is_partial=not is_complete,
+        in_container=True,
         assumed_env=env,
     )
 
@@ -389,4 +391,113 @@ KUBERNETES_KIND = Kind(
     formats=("yaml", "json"),
     recognise=_is_kubernetes,
     read=_read_kubernetes,
+)
+
+_BLOCKS = ("config", "extraConfig", "configuration")
+_OVERRIDES = ("overrideConfiguration", "configurationOverrides", "extraConfigYaml")
+_SECTIONS = ("controller", "broker", "kafka", "cp-kafka")
+"""Parts of values that have settings of their own, and the names under which a chart is part of another."""
+MOST_SECTIONS = 50
+
+
+def _sections(root: Node) -> Iterator[Mapping]:
+    """The mappings of values that may hold settings of brokers."""
+    waiting = [root]
+    for _ in range(MOST_SECTIONS):
+        if not waiting:
+            return
+        node = waiting.pop(0)
+        if isinstance(node, Mapping):
+            yield node
+            waiting += [found for key in _SECTIONS if (found := node.mapping(key)) is not None]
+
+
+def _chart_settings(reader: Reader, section: Mapping) -> dict[str, Declared]:
+    found: dict[str, Declared] = {}
+    for key in _BLOCKS:
+        block = section.get(key)
+        if isinstance(block, Scalar) and "=" in block.text:
+            found |= _properties(reader, block)
+    for key in _OVERRIDES:
+        overrides = section.mapping(key)
+        if overrides is not None and all(isinstance(entry.value, Scalar) for entry in overrides.entries.values()):
+            found |= reader.configs(overrides, Source.STATIC)
+    return found
+
+
+def _chart_topics(section: Mapping) -> list[Mapping]:
+    provisioning = section.mapping("provisioning")
+    topics = provisioning.sequence("topics") if provisioning is not None else ()
+    found = [item for item in topics if isinstance(item, Mapping) and "name" in item.entries]
+    return [item for item in found if "partitions" in item.entries or "replicationFactor" in item.entries]
+
+
+def _is_values(root: Node) -> bool:
+    if not isinstance(root, Mapping) or "apiVersion" in root.entries:
+        return False
+    reader = Reader(Document("", "", "yaml"))  # for the keys, whose places do not matter
+    return any(
+        are_node_keys(_chart_settings(reader, section).keys()) or _chart_topics(section) for section in _sections(root)
+    )
+
+
+def _read_values(document: Document, root: Mapping) -> Pieces:
+    reader = Reader(document)
+    brokers, topics = [], []
+    image: str | None = None
+    for section in _sections(root):
+        named = section.mapping("image")
+        if named is not None and named.text("repository"):
+            image = f"{named.text('repository')}:{named.text('tag') or ''}"
+        elif section.text("image") and section.text("imageTag"):
+            image = f"{section.text('image')}:{section.text('imageTag')}"
+        static = _chart_settings(reader, section)
+        if static:
+            rules = image_rules(image or "", ())
+            brokers.append(
+                BrokerPiece(
+                    place=reader.place(section),
+                    cluster=document.path,
+                    node=NodeIdentity(id=None, scope=document.path),
+                    roles=roles_of(static),
+                    static=static,
+                    version=version_of(image, rules) if image is not None and rules is not None else None,
+                    count=0,
+                    is_known=False,
+                    is_partial=True,
+                    in_container=True,
+                )
+            )
+        topics += [_chart_topic(reader, item) for item in _chart_topics(section)]
+    return Pieces(
+        brokers=tuple(brokers) or (_unset(reader, root),),
+        topics=tuple(topics),
+        problems=tuple(reader.problems),
+    )
+
+
+def _unset(reader: Reader, root: Mapping) -> BrokerPiece:
+    path = reader.document.path
+    node = NodeIdentity(id=None, scope=path)
+    return BrokerPiece(place=reader.place(root), cluster=path, node=node, count=0, is_known=False, in_container=True)
+
+
+def _chart_topic(reader: Reader, node: Mapping) -> TopicPiece:
+    factor = reader.integer(node, "replicationFactor", -1)
+    return TopicPiece(
+        name=reader.text(node, "name") or "without name",
+        place=reader.place(node),
+        cluster=reader.document.path,
+        configs=reader.configs(reader.mapping(node, "config"), Source.TOPIC),
+        partitions=reader.integer(node, "partitions", 1),
+        replication_factor=factor if factor != -1 else None,
+    )
+
+
+HELM_KIND = Kind(
+    name="helm-values",
+    about="values of Helm charts for Kafka: settings of brokers, and topics to be provisioned",
+    formats=("yaml", "json"),
+    recognise=_is_values,
+    read=of_each(_read_values),
 )
