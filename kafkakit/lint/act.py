@@ -29,7 +29,7 @@ from kafkakit.lint.decide.acceptance import (
     encode_baseline,
     prune_baseline,
 )
-from kafkakit.lint.decide.decision import RunOptions, fail_on_of, lint, lint_request
+from kafkakit.lint.decide.decision import RunOptions, fail_on_of, lint_request
 from kafkakit.lint.decide.documents import Document, read_yaml
 from kafkakit.lint.decide.files import (
     LIMIT_BYTES,
@@ -43,7 +43,7 @@ from kafkakit.lint.decide.files import (
     suffix_of,
     unreadable,
 )
-from kafkakit.lint.decide.fixes import FixedRun, LintDone, fix_all
+from kafkakit.lint.decide.fixes import FixedRun, LintDone, fix_all, lint_for_fixes
 from kafkakit.lint.decide.kinds.kind import without_secret
 from kafkakit.lint.decide.lint_config import LintConfig, read_lint_config
 from kafkakit.lint.decide.pieces import (
@@ -137,7 +137,7 @@ def run_lint(task: LintTask, ports: LintPorts) -> LintDone:
     if task.fix or task.diff:
         run = fix_all(files, live, request, task.kind, unsafe=task.unsafe)
     else:
-        run = FixedRun(linted=lint(files, live, request))
+        run = FixedRun(linted=lint_for_fixes(files, live, request, task.kind))
     unchecked = run.linted.result.unchecked
     if unchecked:
         names = ", ".join(printable(path) for path in unchecked[:MOST_LISTED])

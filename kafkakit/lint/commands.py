@@ -65,7 +65,12 @@ class LintInputs:
         None,
         "--kafka-version",
         metavar="VERSION",
-        help="Kafka's version if the files do not tell; otherwise the newest.",
+        help="Kafka's version if the files do not tell; otherwise it is assumed by their settings.",
+    )
+    nearest_version: bool = option(
+        False,
+        "--nearest-version",
+        help="Judge a version that lint has no table for as the nearest it has, without fixes.",
     )
     target_version: str | None = option(
         None, "--target-version", metavar="VERSION", help="Report what an upgrade to this version breaks or changes."
@@ -295,6 +300,7 @@ def run_options(inputs: LintInputs, choice: RuleChoice, acceptance: Acceptance, 
         target_version=inputs.target_version,
         env=inputs.env,
         each=inputs.each,
+        nearest_version=inputs.nearest_version,
     )
 
 

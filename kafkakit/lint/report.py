@@ -19,6 +19,7 @@ from kafkakit.core.quantities import counted
 from kafkakit.core.text import printable
 from kafkakit.lint.decide.decision import LintResult, fix_of
 from kafkakit.lint.decide.fixes import LintDone
+from kafkakit.lint.decide.versions import assumption_lines
 from kafkakit.lint.rule_pages import page_html, page_of, rule_url
 from kafkakit.report import MOST_RESULTS, Report, SarifResult, SarifRule, grouped, sarif_log, text_of
 from kafkakit.rules.engine import Checked
@@ -88,6 +89,10 @@ def lint_data(result: LintResult) -> dict[str, object]:
         "resources": dict(result.resources),
         "skipped": {code: dict(needs) for code, needs in result.skipped.items()},
         "rules": [rule.code for rule in result.rules],
+        "assumptions": [
+            {"clusters": list(one.clusters), "version": one.version, "because": one.because}
+            for one in result.assumptions
+        ],
     }
 
 
@@ -159,6 +164,7 @@ def _closing(result: LintResult) -> Iterator[str]:
         yield f"fixable: {fixes[Fix.SAFE]} with --fix, {fixes[Fix.UNSAFE]} more with --unsafe-fixes; --diff shows them"
     if result.unread:
         yield f"not checked: {counted(len(result.unread), 'file')} in a form that lint does not read (see -o json)"
+    yield from assumption_lines(result.assumptions)
     if result.suppressed or result.baselined:
         yield f"accepted: {result.suppressed} by suppressions, {result.baselined} by the baseline"
     if result.skipped:

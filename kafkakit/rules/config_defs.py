@@ -124,13 +124,20 @@ def minor_of(version: str) -> str:
 
 def minor_or_none(version: str) -> str | None:
     """The table to use for a version: its own minor, else the nearest older one, else the oldest; None for others."""
+    stated = stated_minor(version)
+    if stated is None:
+        return None
+    older = [m for m in MINORS if minor_key(m) <= minor_key(stated)]
+    return older[-1] if older else MINORS[0]
+
+
+def stated_minor(version: str) -> str | None:
+    """The minor version that a text states, which may have no table; None for a text that is no version."""
     first, _, _ = version.strip().partition(" ")  # a client may only know "4.3 or later"
     parts = first.removeprefix("v").split("-")[0].split(".")
     if len(parts) < 2 or not all(part.isdecimal() and len(part) < 4 for part in parts[:2]):
         return None
-    wanted = (int(parts[0]), int(parts[1]))
-    older = [m for m in MINORS if minor_key(m) <= wanted]
-    return older[-1] if older else MINORS[0]
+    return f"{int(parts[0])}.{int(parts[1])}"
 
 
 def minor_key(minor: str) -> tuple[int, int]:

@@ -148,16 +148,24 @@ def _judged(subject: LintTopic | LintBroker, cluster: LintCluster) -> Judged:
     found = []
     if isinstance(subject, LintTopic):
         for key, declared in subject.config.overrides.items():
-            verdict = judge(Scope.TOPIC, minor, target, key, declared.text)
+            verdict = _of_mapped(judge(Scope.TOPIC, minor, target, key, declared.text), cluster)
             if verdict is not None:
                 found.append((SetValue(key, key, declared, table.topic.get(key)), verdict))
     else:
         for key, declared in own_values(subject, cluster):
-            verdict = judge(Scope.BROKER, minor, target, key, declared.text)
+            verdict = _of_mapped(judge(Scope.BROKER, minor, target, key, declared.text), cluster)
             if verdict is not None:
                 base = base_key(key)
                 found.append((SetValue(key, base, declared, table.broker.get(base)), verdict))
     return tuple(found)
+
+
+def _of_mapped(verdict: Verdict | None, cluster: LintCluster) -> Verdict | None:
+    """The verdict without what the table of another version cannot tell: which keys there are."""
+    if verdict is None or not cluster.is_version_mapped:
+        return verdict
+    kept = verdict._replace(removed_in=None, deprecated_in=None, unknown=None)
+    return None if kept == _CLEAN else kept
 
 
 @lru_cache(2**17)

@@ -245,7 +245,11 @@ class LintCluster(Derived):
     name: str
     table: ConfigTable
     is_version_known: bool = True
-    """False where nothing tells the version, so that the table is that of the newest."""
+    """False if nothing tells the version, or the one that is told has no table."""
+    version_because: str = ""
+    """Why the version was assumed."""
+    is_version_mapped: bool = False
+    """The table is that of the nearest version, so that it tells nothing of what the cluster's own has and lacks."""
     target: ConfigTable | None = None
     env: str = "prod"
     brokers: tuple[LintBroker, ...] = ()

@@ -26,7 +26,7 @@ _COMMA = re.compile(r"[ \t\n\x0b\f\r]*,[ \t\n\x0b\f\r]*")
 _THROTTLED = re.compile(r"(?:[0-9]+:[0-9]+)?")
 _VOTER = re.compile(r"[+-]?\d+@[^@]+:\d+")
 _ADDRESS = re.compile(r"(?:.*://)?\[?[0-9a-zA-Z\-%._:]*\]?:\d+")
-_MARKS = frozenset("${%[")
+_MARKS = frozenset("${%[<#_@")
 _PROVIDER_REFERENCE = re.compile(r"\$\{[^}]*?:[^}]*?\}")
 _BITS = {ValueType.SHORT: 16, ValueType.INT: 32, ValueType.LONG: 64}
 _NUMBERS = {
@@ -79,7 +79,7 @@ def is_unresolved(definition: ConfigDef, text: str) -> bool:
     if not _MARKS & set(text):
         return False
     provided = definition.scope is Scope.BROKER and _PROVIDER_REFERENCE.search(text) is not None
-    return provided or is_reference(text)
+    return provided or is_reference(text) or holds_placeholder(text)
 
 
 def parsed(kind: ValueType, text: str) -> Parsed:
@@ -227,7 +227,22 @@ _SECRET_NAME = re.compile(
 )
 _LOOKS_SECRET = re.compile(r"pas+w|pwd|secret|token|credential|jaas", re.IGNORECASE)
 _CAMEL_SECRET = re.compile(r"(?:Password|Secret|Token|Passphrase|ApiKey|StorePass|KeyPass)$")
-_REFERENCE = re.compile(r"\$\{[^{}]+\}|\{\{.+\}\}|\$\([^()]+\)|\$[A-Z_][A-Z0-9_]*|%%env_[^%]+%%|ENC\[.+\]", re.DOTALL)
+_PLACEHOLDER = re.compile(
+    r"\$\{[^{}]+\}|\{\{.+?\}\}|\{%.+?%\}|<%.+?%>|\$\([^()]+\)|\$[A-Z_][A-Z0-9_]*|%%env_[^%]+%%|#\{[^{}]+\}#?"
+    r"|(?<![A-Za-z0-9])__[A-Z_.][A-Z0-9_.-]*?__(?![A-Za-z0-9])|@[A-Z][A-Z0-9_.]*@",
+    re.DOTALL,
+)
+_REFERENCE = re.compile(
+    rf"{_PLACEHOLDER.pattern}|\{{\{{.+\}}\}}|ENC\[.+\]|<[A-Za-z][\w .:/-]*>|\[\[[^\[\]]+\]\]|%[A-Z][A-Z0-9_]*%"
+    r"|%\(\w+\)s"
+    # Secret stores: Vault, vals, 1Password, AWS, Google, Azure, Berglas; and what tools print instead of a secret.
+    r"|(?:vault|ref\+\w+|op|berglas|sm|ssm|awssm|gcpsm|azurekeyvault|secretsmanager|keyvault|doppler|bws)://?\S+"
+    r"|(?:vault|secretsmanager|ssm|env|keyring):[\w./-]+(?:#[\w.-]+)?|arn:aws[\w-]*:(?:secretsmanager|ssm):\S+"
+    r"|projects/[^/\s]+/secrets/\S+|@Microsoft\.KeyVault\(.+\)|\$ANSIBLE_VAULT;.+"
+    r"|\*{3,}|\[(?:hidden|redacted|masked)\]",
+    re.DOTALL,
+)
+_PLACEHOLDER_MARKS = frozenset("$%{<#_@")
 _JAAS_OPTION = re.compile(r"""([A-Za-z_][\w.]*)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'([^']*)'|([^\s;"']+))""")
 _JAAS_USER = "user_"
 _IN_ADDRESS = re.compile(r"(://[^/@:\s]*:)(?!\$\{)[^/@]+(@)")
@@ -249,6 +264,11 @@ def looks_secret(key: str) -> bool:
 def is_reference(value: str) -> bool:
     """True when a value only names where the secret is: `${provider:path:key}`, a template, a variable."""
     return _REFERENCE.fullmatch(value.strip()) is not None
+
+
+def holds_placeholder(text: str) -> bool:
+    """True when a template or the environment fills in the value, or a part of it."""
+    return not _PLACEHOLDER_MARKS.isdisjoint(text) and _PLACEHOLDER.search(text) is not None
 
 
 def holds_literal_secret(key: str, value: str) -> bool:

@@ -24,7 +24,8 @@ from kafkakit.lint.decide.acceptance import (
 )
 from kafkakit.lint.decide.files import UNKNOWN_KIND, FileReading
 from kafkakit.lint.decide.lint_config import LintConfig, RuleSet, Selection, fits, selected_rules
-from kafkakit.lint.decide.pieces import AssemblyOptions, FileProblem, Pieces, assemble
+from kafkakit.lint.decide.pieces import AssemblyOptions, FileProblem, Pieces, assemble, refuse_versions
+from kafkakit.lint.decide.versions import Assumption, assumptions_of
 from kafkakit.rules.effective import Anchor
 from kafkakit.rules.engine import Checked, check_estate, in_file_order, merged_brokers, merged_outcomes
 from kafkakit.rules.rule import Fix, Limits, LintRule, Subject
@@ -74,6 +75,7 @@ class LintResult:
     docs_url: str = ""
     unread: tuple[str, ...] = ()
     unchecked: tuple[str, ...] = ()
+    assumptions: tuple[Assumption, ...] = ()
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -93,18 +95,11 @@ class Linted:
 def lint(files: Sequence[FileReading], live: Sequence[Pieces], request: LintRequest) -> Linted:
     """Check files and what was read from clusters. Linear in resources x rules; the order of files changes nothing."""
     given, files = files, sorted(files, key=lambda file: file.document.path)
-    parts = [[file.pieces] for file in files] if request.each else [[*(file.pieces for file in files), *live]]
-    outcomes = []
-    estate = Estate()
-    for pieces in parts:
-        own = assemble(pieces, request.assemble)
-        outcomes.append(check_estate(own, request.rules, request.limits))
-        estate = Estate(
-            clusters=(*estate.clusters, *own.clusters),
-            agents=(*estate.agents, *own.agents),
-            connectors=(*estate.connectors, *own.connectors),
-        )
-    outcome = merged_outcomes(outcomes)
+    refuse_versions([*(file.pieces for file in files), *live], request.assemble)
+    estates = _estates(files, live, request)
+    estate = _joined(estates)
+    outcome = merged_outcomes([check_estate(own, request.rules, request.limits) for own in estates])
+    outcome = replace(outcome, checked=(*outcome.checked, *_of_alternatives(outcome.checked, files, live, request)))
     chosen = {rule.code: rule for rule in request.rules}
     problems = [problem for file in files for problem in file.pieces.problems] + list(request.problems)
     checked = [*outcome.checked, *check_problems(problems, chosen)]
@@ -129,6 +124,7 @@ def lint(files: Sequence[FileReading], live: Sequence[Pieces], request: LintRequ
             docs_url=request.docs_url,
             unread=tuple(file.document.path for file in files if file.speaks),
             unchecked=() if request.each else _unchecked(files, bool(live)),
+            assumptions=assumptions_of(estate.clusters),
         ),
         unaccepted=unaccepted,
         estate=estate,
@@ -140,6 +136,45 @@ def _unchecked(files: Sequence[FileReading], has_live: bool) -> tuple[str, ...]:
     is_any_read = has_live or any(file.kinds for file in files)
     named = [file for file in files if any(problem.rule == UNKNOWN_KIND for problem in file.pieces.problems)]
     return tuple(file.document.path for file in named if file.speaks or not is_any_read)
+
+
+def estate_of(files: Sequence[FileReading], live: Sequence[Pieces], request: LintRequest) -> Estate:
+    """What the files and clusters of a run declare, whatever the order of files."""
+    return _joined(_estates(sorted(files, key=lambda file: file.document.path), live, request))
+
+
+def _estates(files: Sequence[FileReading], live: Sequence[Pieces], request: LintRequest) -> list[Estate]:
+    """The estates that are judged apart: one, or one for each file."""
+    parts = [[file.pieces] for file in files] if request.each else [[*(file.pieces for file in files), *live]]
+    return [assemble(pieces, request.assemble) for pieces in parts]
+
+
+def _joined(estates: Sequence[Estate]) -> Estate:
+    return Estate(
+        clusters=tuple(cluster for estate in estates for cluster in estate.clusters),
+        agents=tuple(agent for estate in estates for agent in estate.agents),
+        connectors=tuple(connector for estate in estates for connector in estate.connectors),
+    )
+
+
+def _of_alternatives(
+    found: Sequence[Checked], files: Sequence[FileReading], live: Sequence[Pieces], request: LintRequest
+) -> Iterator[Checked]:
+    """What is found only in further branches of templates, at those files."""
+    seen = {(item.rule.code, item.finding.place, item.finding.message) for item in found}
+    templates = {file.document.path for file in files if file.alternatives}
+    for number in range(max((len(file.alternatives) for file in files), default=0)):
+        chosen = [
+            replace(file, pieces=file.alternatives[number]) if number < len(file.alternatives) else file
+            for file in files
+        ]
+        outcomes = [check_estate(own, request.rules, request.limits) for own in _estates(chosen, live, request)]
+        for item in merged_outcomes(outcomes).checked:
+            place = item.finding.place
+            key = (item.rule.code, place, item.finding.message)
+            if place is not None and place.path in templates and key not in seen:
+                seen.add(key)
+                yield item
 
 
 def suppressions_of(file: FileReading) -> Iterator[Suppression]:
@@ -208,6 +243,7 @@ class RunOptions:
     target_version: str | None = None
     env: str | None = None
     each: bool = False
+    nearest_version: bool = False
 
 
 def lint_request(given: RunOptions, config: LintConfig, baseline: Baseline | None, baseline_path: str) -> LintRequest:
@@ -230,6 +266,7 @@ def lint_request(given: RunOptions, config: LintConfig, baseline: Baseline | Non
             kafka_version=given.kafka_version or settings.kafka_version,
             target_version=given.target_version or settings.target_version,
             env=given.env or settings.env,
+            nearest_version=given.nearest_version,
         ),
         today=given.today,
         limits=config.limits(rule_set),

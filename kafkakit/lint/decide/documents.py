@@ -108,6 +108,8 @@ class Problem(NamedTuple):
     at: int
     key: str | None = None
     is_repeated_value: bool = False
+    first_at: int = 0
+    """Where a repeated key's value stood before."""
     """The repeated key has the same value as before, so that one of the two can go."""
 
 
@@ -182,7 +184,9 @@ def duplicate_key(key: Scalar, before: Node, value: Node) -> Problem:
     """The problem of a key that stands in a mapping for the second time."""
     same = isinstance(before, Scalar) and isinstance(value, Scalar) and before.text == value.text
     how = "with the same value" if same else "and the last value counts"
-    return Problem(DUPLICATE_KEY, f"{key.text:.200} is set more than once, {how}", key.start, key.text, same)
+    return Problem(
+        DUPLICATE_KEY, f"{key.text:.200} is set more than once, {how}", key.start, key.text, same, before.start
+    )
 
 
 _COMMENT = re.compile(r"(?:^|(?<=[ \t]))#[^\r\n]*", re.MULTILINE)

@@ -6,7 +6,7 @@ value next to them are problems of the file (KKV014).
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
 from kafkakit.config.client_properties import locate_properties
@@ -15,6 +15,7 @@ from kafkakit.core.errors import UsageError
 from kafkakit.core.findings import Place
 from kafkakit.core.quantities import format_bytes, format_span
 from kafkakit.lint.decide.documents import (
+    DUPLICATE_KEY,
     MAX_LINES,
     UNPARSABLE,
     Comment,
@@ -33,8 +34,10 @@ from kafkakit.lint.decide.documents import Sequence as SequenceNode
 from kafkakit.lint.decide.kinds import containers, kafka_tools, kafkakit, strimzi
 from kafkakit.lint.decide.kinds.kind import Kind, joined
 from kafkakit.lint.decide.pieces import FileProblem, Pieces
+from kafkakit.lint.decide.templates import alternatives, branches_of
 from kafkakit.rules.effective import to_int
 from kafkakit.rules.rule import Edit
+from kafkakit.rules.values import holds_placeholder
 
 UNKNOWN_KIND = "KKL007"
 MOST_PROBLEMS = 1_000
@@ -85,6 +88,10 @@ class FileReading:
     kinds: tuple[str, ...]
     pieces: Pieces
     speaks: bool = False
+    is_template: bool = False
+    """The text has statements of a template; `pieces` are those of its first branches."""
+    alternatives: tuple[Pieces, ...] = ()
+    """What it declares with further branches."""
 
 
 def read_text(path: str, text: str, kind: str | None = None, is_named: bool = False) -> FileReading:
@@ -98,7 +105,39 @@ def read_text(path: str, text: str, kind: str | None = None, is_named: bool = Fa
     """
     forced = kind_named(kind) if kind is not None else None
     with without_collector():
-        return _read(path, text, forced, is_named)
+        texts = alternatives(text, is_yaml=is_named and SUFFIXES.get(suffix_of(path)) == "yaml")
+        if texts == (text,):
+            return _read(path, text, forced, is_named)
+        return _read_template(text, [_read(path, one, forced, is_named) for one in texts])
+
+
+def _read_template(text: str, readings: Sequence[FileReading]) -> FileReading:
+    """One file whose branches were read as alternatives: what is wrong with any of them, each problem once."""
+    first, *others = readings
+    branch_at = branches_of(text)
+    problems: dict[FileProblem, None] = {}
+    comments: set[CommentAt] = set()
+    for reading in readings:
+        document = reading.document
+        apart = {
+            document.place(p.at)
+            for p in document.problems
+            if p.rule == DUPLICATE_KEY and branch_at(p.at) != branch_at(p.first_at)
+        }
+        for problem in reading.pieces.problems:
+            is_apart = problem.rule == DUPLICATE_KEY and problem.place in apart
+            is_unknown = problem.rule == UNKNOWN_KIND and any(some.kinds for some in readings)
+            if not is_apart and not is_unknown:
+                problems[replace(problem, edits=())] = None
+        comments.update(document.comments_at)
+    return FileReading(
+        document=replace(first.document, text=text, comments_at=tuple(sorted(comments))),
+        kinds=tuple(dict.fromkeys(kind for reading in readings for kind in reading.kinds)),
+        pieces=replace(first.pieces, problems=tuple(problems)),
+        speaks=all(reading.speaks for reading in readings),
+        is_template=True,
+        alternatives=tuple(replace(reading.pieces, problems=()) for reading in others),
+    )
 
 
 def _read(path: str, text: str, forced: Kind | None, is_named: bool) -> FileReading:
@@ -120,11 +159,28 @@ def _read(path: str, text: str, forced: Kind | None, is_named: bool) -> FileRead
         problems = (*problems, *comment_problems(document))
     elif is_named and not problems:
         problems = (_unknown(document, is_broken),)
+    found = joined([*pieces, Pieces(problems=problems)])
     return FileReading(
         document=document,
         kinds=tuple(by_kind),
-        pieces=joined([*pieces, Pieces(problems=problems)]),
+        pieces=_without_filled_in_names(found, text),
         speaks=not is_concern and speaks_of_kafka(text),
+    )
+
+
+def _without_filled_in_names(pieces: Pieces, text: str) -> Pieces:
+    """The pieces with clusters whose names a template fills in left unnamed."""
+    if not holds_placeholder(text):
+        return pieces
+
+    def known(name: str | None) -> str | None:
+        return None if name is not None and holds_placeholder(name) else name
+
+    return replace(
+        pieces,
+        clusters=tuple(replace(piece, name=known(piece.name)) for piece in pieces.clusters),
+        brokers=tuple(replace(piece, cluster=known(piece.cluster)) for piece in pieces.brokers),
+        topics=tuple(replace(piece, cluster=known(piece.cluster)) for piece in pieces.topics),
     )
 
 

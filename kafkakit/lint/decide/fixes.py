@@ -6,22 +6,25 @@ Only the entries named change; comments, order, quotes and line ends stay.
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from kafkakit.core.findings import FailOn
-from kafkakit.lint.decide.decision import Linted, LintRequest, lint
-from kafkakit.lint.decide.documents import Document, Entry, Mapping, Node, Scalar
+from kafkakit.lint.decide.decision import Linted, LintRequest, estate_of, fix_of, lint
+from kafkakit.lint.decide.documents import UNPARSABLE, Document, Entry, Mapping, Node, Scalar
 from kafkakit.lint.decide.files import FileReading, read_text, without_selector
 from kafkakit.lint.decide.kinds.kind import LITERAL, without_secret
 from kafkakit.lint.decide.pieces import Pieces
+from kafkakit.lint.decide.proof import is_same_configuration, subjects_named
 from kafkakit.rules.engine import Checked
-from kafkakit.rules.rule import Edit
-from kafkakit.rules.values import looks_secret
+from kafkakit.rules.rule import Edit, Fix, Subject
+from kafkakit.rules.values import holds_placeholder, looks_secret
 
 MOST_PASSES = 10
 GENERATED = frozenset({"cluster-snapshot", "terraform-plan"})
 """Kinds that programs write: a fix there would be lost."""
+MOST_TRIALS = 200
+"""How many sets of edits are tried for one run; what is not proven by then is offered as unsafe."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +73,7 @@ def fix_all(
     """Fix what can be fixed, look again, at most ten times; findings that are accepted are left alone."""
     now = list(files)
     applied: dict[str, list[Checked]] = {}
-    linted = lint(now, live, request)
+    linted = lint_for_fixes(now, live, request, kind)
     for _ in range(MOST_PASSES):
         by_path: dict[str, list[Checked]] = {}
         for item in linted.result.checked:
@@ -79,16 +82,16 @@ def fix_all(
         changed = False
         for number, reading in enumerate(now):
             path = reading.document.path
-            if path not in by_path or GENERATED.intersection(reading.kinds):
+            if path not in by_path:
                 continue
-            fixed = fixed_document(reading.document, by_path[path], unsafe=unsafe)
+            fixed = _readable(reading, by_path[path], kind, unsafe=unsafe)
             if fixed.after != reading.document.text:
                 applied.setdefault(path, []).extend(fixed.applied)
                 now[number] = read_text(path, fixed.after, kind, is_named=True)
                 changed = True
         if not changed:
             break
-        linted = lint(now, live, request)
+        linted = lint_for_fixes(now, live, request, kind)
     first = {reading.document.path: reading.document for reading in files}
     last = {reading.document.path: reading.document for reading in now}
     return FixedRun(
@@ -155,10 +158,11 @@ def fixed_document(document: Document, checked: Sequence[Checked], *, unsafe: bo
 
 
 class LocatedEntry(NamedTuple):
-    """An entry and the mapping that it stands in."""
+    """An entry and the mapping that it stands in; `is_shared` if aliases or merges repeat it elsewhere."""
 
     parent: Mapping
     entry: Entry
+    is_shared: bool = False
 
 
 def text_edits(
@@ -176,9 +180,17 @@ def text_edits(
     held = index.get(offset)
     if held is None or held.entry.key.text != anchor.key:
         return  # a value that was made of another field, or a whole resource
+    if not unsafe and held.is_shared and item.rule.subject is not Subject.FILE:
+        return  # it stands in several places; of a repeated key one goes from all of them
+    if any(holds_placeholder(part) for part in (held.entry.key.text, _scalar_text(held.entry))):
+        return
     found = [_text_edit(document, held, edit) for edit in wanted]
     if all(edit is not None for edit in found):
         yield from (edit for edit in found if edit is not None)
+
+
+def _scalar_text(entry: Entry) -> str:
+    return entry.value.text if isinstance(entry.value, Scalar) else ""
 
 
 def _text_edit(document: Document, held: LocatedEntry, edit: Edit) -> TextEdit | None:
@@ -272,11 +284,14 @@ def _deletion_in_flow(text: str, held: LocatedEntry, value_end: int) -> TextEdit
 
 def _entries_by_offset(document: Document) -> dict[int, LocatedEntry]:
     found: dict[int, LocatedEntry] = {}
+    shared: set[int] = set()
     queue: list[Node] = list(document.roots)
     while queue:
         node = queue.pop()
         if isinstance(node, Mapping):
             for entry in node.entries.values():
+                if entry.key.start in found:
+                    shared.update((entry.key.start, entry.value.start))
                 if _holds_better(node, found.get(entry.key.start), entry):
                     found[entry.key.start] = LocatedEntry(node, entry)
                 if isinstance(entry.value, Scalar):
@@ -284,7 +299,7 @@ def _entries_by_offset(document: Document) -> dict[int, LocatedEntry]:
                 queue.append(entry.value)
         elif not isinstance(node, Scalar):
             queue += node.items
-    return found
+    return {at: held._replace(is_shared=at in shared or held.entry.key.start in shared) for at, held in found.items()}
 
 
 def _without_secrets(document: Document) -> str:
@@ -327,3 +342,123 @@ def _escaped(text: str) -> str:
     for plain, escape in special:
         text = text.replace(plain, escape)
     return "\\" + text if text[:1] == " " else text
+
+
+def lint_for_fixes(
+    files: Sequence[FileReading], live: Sequence[Pieces], request: LintRequest, kind: str | None
+) -> Linted:
+    """Lint, and keep of the fixes those that can be made; a fix that is not proven to be safe is unsafe.
+
+    Every safe fix is made in memory and the edited files are read again: all subjects must be configured as before.
+    The fixes are tried together, then in halves, so that sound ones cost one reading of the files that they edit.
+    """
+    linted = lint(files, live, request)
+    places = [item.anchor.place.path for item in linted.result.checked if item.edits and item.anchor is not None]
+    if not places:
+        return linted
+    fixing = _Fixing(files, live, request, kind, linted)
+    possible = [fixing.possible(item) for item in linted.result.checked]
+    proven = fixing.proven([item for item in possible if fix_of(item) is Fix.SAFE])
+    checked = tuple(
+        item if fix_of(item) is not Fix.SAFE or id(item) in proven else _as_unsafe(item) for item in possible
+    )
+    return replace(linted, result=replace(linted.result, checked=checked))
+
+
+def _as_unsafe(item: Checked) -> Checked:
+    return replace(item, edits=tuple(replace(edit, is_safe=False) for edit in item.edits))
+
+
+class _Fixing:
+    """The trials of one run of lint."""
+
+    def __init__(
+        self,
+        files: Sequence[FileReading],
+        live: Sequence[Pieces],
+        request: LintRequest,
+        kind: str | None,
+        linted: Linted,
+    ) -> None:
+        self._files = files
+        self._live = live
+        self._request = request
+        self._kind = kind
+        self._linted = linted
+        self._readings = {reading.document.path: reading for reading in files}
+        self._indexes: dict[str, dict[int, LocatedEntry]] = {}
+        self._is_mapped = any(cluster.is_version_mapped for cluster in linted.estate.clusters)
+        self._trials = 0
+
+    def possible(self, item: Checked) -> Checked:
+        """The finding without its edits if they cannot be made: in files of programs, templates, of mapped versions."""
+        reading = self._readings.get(item.anchor.place.path) if item.anchor is not None else None
+        if not item.edits or reading is None:
+            return item
+        if self._is_mapped or reading.is_template or GENERATED.intersection(reading.kinds):
+            return replace(item, edits=())
+        index = self._index(reading.document)
+        if not any(True for _ in text_edits(reading.document, index, item, unsafe=True)):
+            return replace(item, edits=())
+        if fix_of(item) is Fix.SAFE and not any(True for _ in text_edits(reading.document, index, item, unsafe=False)):
+            return _as_unsafe(item)
+        return item
+
+    def _index(self, document: Document) -> dict[int, LocatedEntry]:
+        known = self._indexes.get(document.path)
+        if known is None:
+            known = self._indexes[document.path] = _entries_by_offset(document)
+        return known
+
+    def proven(self, items: Sequence[Checked]) -> set[int]:
+        """The identities of the findings whose fixes change no configuration, all of them together."""
+        sound: list[Checked] = []
+        waiting = [list(items)] if items else []
+        while waiting and self._trials < MOST_TRIALS:
+            some = waiting.pop()
+            if self._is_sound([*sound, *some]):
+                sound += some
+            elif len(some) > 1:
+                half = len(some) // 2
+                waiting += [some[half:], some[:half]]
+        return set(map(id, sound))
+
+    def _is_sound(self, items: Sequence[Checked]) -> bool:
+        self._trials += 1
+        by_path: dict[str, list[Checked]] = {}
+        for item in items:
+            if item.anchor is not None:
+                by_path.setdefault(item.anchor.place.path, []).append(item)
+        edited = {path: self._edited(self._readings[path], some) for path, some in by_path.items()}
+        if None in edited.values():
+            return False
+        after = [edited.get(reading.document.path) or reading for reading in self._files]
+        named = {(w, edit.key) for item in items for w in subjects_named(item.finding) for edit in item.edits}
+        return is_same_configuration(self._linted.estate, estate_of(after, self._live, self._request), named)
+
+    def _edited(self, reading: FileReading, items: Sequence[Checked]) -> FileReading | None:
+        """The file with its edits made, read again; None if it can no longer be read as what it was."""
+        after = fixed_document(reading.document, items, unsafe=False).after
+        again = read_text(reading.document.path, after, self._kind, is_named=True)
+        return again if _reads_as(reading, again) else None
+
+
+def _reads_as(before: FileReading, after: FileReading) -> bool:
+    """True if nothing of a file became unreadable."""
+    unread = [sum(p.rule == UNPARSABLE for p in reading.document.problems) for reading in (before, after)]
+    wrong = [sum(p.rule == UNPARSABLE for p in reading.pieces.problems) for reading in (before, after)]
+    return unread[1] <= unread[0] and wrong[1] <= wrong[0] and before.kinds == after.kinds
+
+
+def _readable(reading: FileReading, items: Sequence[Checked], kind: str | None, *, unsafe: bool) -> Fixed:
+    """The file with those fixes with which it can still be read as what it was."""
+    document = reading.document
+    fixed = fixed_document(document, items, unsafe=unsafe)
+    if fixed.after == document.text or _reads_as(reading, read_text(document.path, fixed.after, kind, is_named=True)):
+        return fixed
+    kept: list[Checked] = []
+    for item in items[:MOST_TRIALS]:
+        tried = fixed_document(document, [*kept, item], unsafe=unsafe).after
+        if _reads_as(reading, read_text(document.path, tried, kind, is_named=True)):
+            kept.append(item)
+    return fixed_document(document, kept, unsafe=unsafe)

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from kafkakit.core.findings import Place
 from kafkakit.lint.decide.membership import Member, NodeIdentity, addresses_of, are_apart, cluster_names
-from kafkakit.rules.config_defs import NEWEST, ConfigTable, config_table, minor_of, minor_or_none
+from kafkakit.lint.decide.versions import refuse_unknown_versions, version_of
+from kafkakit.rules.config_defs import ConfigTable, config_table, minor_of
 from kafkakit.rules.effective import BrokerConfig, Configs, Declared, TopicConfig
 from kafkakit.rules.rule import Edit
 from kafkakit.rules.subjects import (
@@ -235,6 +236,17 @@ class AssemblyOptions:
     target_version: str | None = None
     env: str | None = None
     cluster: str | None = None
+    nearest_version: bool = False
+    """Judge a version without a table as the nearest that has one."""
+
+
+def refuse_versions(pieces: Iterable[Pieces], options: AssemblyOptions) -> None:
+    """Raise `UsageError` for a version without a table, of the options or of a file."""
+    given: list[tuple[str | None, Place | None]] = [(options.kafka_version, None), (options.target_version, None)]
+    for part in pieces:
+        given += [(text, c.place) for c in part.clusters for text in (c.version, c.target_version)]
+        given += [(b.version, b.place) for b in part.brokers]
+    refuse_unknown_versions(given, options.nearest_version)
 
 
 @dataclass(slots=True)
@@ -344,8 +356,9 @@ def _topic_member(piece: TopicPiece, ids: set[str | None]) -> Member:
 def _cluster(name: str, parts: _Parts, options: AssemblyOptions) -> LintCluster:
     given = parts.clusters
     stated = [*(c.version for c in given), *(b.version for b in parts.brokers)]
-    minor = _first(minor_or_none(version) for version in stated if version is not None)
-    table = config_table(minor or minor_of(options.kafka_version or NEWEST))
+    nodes = (*(b.static for b in parts.brokers), *(c.static for c in given if c.static is not None))
+    version = version_of(stated, options.kafka_version, nodes)
+    table = config_table(version.minor)
     target = options.target_version or _first(c.target_version for c in given)
     defaults = {key: value for c in given for key, value in c.dynamic_default.items()}
     brokers = tuple(_broker(b, table, defaults) for b in _brokers(parts))
@@ -353,7 +366,9 @@ def _cluster(name: str, parts: _Parts, options: AssemblyOptions) -> LintCluster:
     return LintCluster(
         name=name,
         table=table,
-        is_version_known=minor is not None or options.kafka_version is not None,
+        is_version_known=not version.because and not version.stated,
+        version_because=f"the nearest to {version.stated} that lint knows" if version.stated else version.because,
+        is_version_mapped=bool(version.stated),
         target=config_table(minor_of(target)) if target else None,
         env=_first(c.env for c in given) or options.env or _first(b.assumed_env for b in parts.brokers) or DEFAULT_ENV,
         brokers=brokers,

@@ -269,6 +269,8 @@ def zookeeper_leftovers(broker: LintBroker, cluster: LintCluster, limits: Limits
         brokers: [{id: 1, config: {process.roles: broker}}]
     """
     runs_without = minor_key(cluster.table.version) >= (4, 0)
+    if cluster.is_version_mapped:
+        return
     if not runs_without and (cluster.target is None or minor_key(cluster.target.version) < (4, 0)):
         return
     for key in sorted({key for key, _ in broker.config.all_declared()}):

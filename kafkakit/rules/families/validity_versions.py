@@ -54,10 +54,13 @@ def removed_key(subject: LintTopic | LintBroker, cluster: LintCluster, limits: L
         is_refused = is_dead and isinstance(subject, LintTopic)
         effect = "brokers refuse it" if is_refused else "brokers ignore it"
         effect = effect if is_dead else "it stops working with the upgrade"
+        if is_dead and not cluster.is_version_known:
+            effect = f"if the cluster runs {gone} or later, {effect}"
         advice = f"; {' and '.join(instead)} took its place" if instead else ""
         yield value.violation(
             f"{value.key} was removed in Kafka {gone}: {effect}{advice}",
-            refused=is_refused,
+            severity=None if cluster.is_version_known or not is_dead else WARNING,
+            refused=is_refused and cluster.is_version_known,
             expected=instead[0] if instead else None,
             edits=_removal(value, instead, is_dead),
         )

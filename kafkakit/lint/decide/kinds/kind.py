@@ -16,7 +16,13 @@ from kafkakit.lint.decide.documents import NULLS, UNPARSABLE, Document, Mapping,
 from kafkakit.lint.decide.pieces import FileProblem, Pieces, ResourceAcceptance
 from kafkakit.rules.effective import NO_CONFIGS, Configs, Declared, Source, to_int, to_items
 from kafkakit.rules.subjects import LogDirFacts
-from kafkakit.rules.values import is_reference, is_secret_key, without_jaas_secrets, without_secret_in_address
+from kafkakit.rules.values import (
+    holds_placeholder,
+    is_reference,
+    is_secret_key,
+    without_jaas_secrets,
+    without_secret_in_address,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,6 +166,8 @@ class Reader:
     def version(self, node: Mapping, key: str) -> str | None:
         """The Kafka version at a key; a problem for a text that is none."""
         found = self.text(node, key)
+        if found is not None and holds_placeholder(found):
+            return None
         if found is not None and not _VERSION.fullmatch(found):
             self.problem(node.entries[key].value, f"{key} must be a Kafka version, such as 4.3", key)
             return None
@@ -177,6 +185,8 @@ class Reader:
         found = node.get(key)
         if found is None:
             return None
+        if isinstance(found, Scalar) and holds_placeholder(found.text):
+            return None
         number = to_int(whole(found.text)) if isinstance(found, Scalar) else None
         if number is None or number < minimum:
             self.problem(found, f"{key} must be a whole number, {minimum} or more", key)
@@ -187,6 +197,8 @@ class Reader:
         """The number at a key."""
         found = node.get(key)
         if found is None:
+            return None
+        if isinstance(found, Scalar) and holds_placeholder(found.text):
             return None
         if not isinstance(found, Scalar) or not _NUMBER.fullmatch(found.text):
             self.problem(found, f"{key} must be a number", key)
