@@ -228,6 +228,7 @@ def looks_known(path: str, text: str) -> bool:
 
 def _matches(path: str, patterns: Sequence[str]) -> bool:
     slashed = "/" + path.replace("\\", "/").lower()
+    slashed = next((slashed.removesuffix(end) for end in _OF_TEMPLATES if slashed.endswith(end)), slashed)
     return any(fnmatchcase(slashed, f"*/{pattern}") for pattern in patterns)
 
 
@@ -268,12 +269,18 @@ def unreadable(path: str, message: str, before: str = "") -> FileReading:
     return FileReading(document=document, kinds=(), pieces=Pieces(problems=(problem,)))
 
 
+_STATEMENTS = ("{%", "{{", "{#", "<%")
+"""What a line of a template begins with that configures nothing."""
+
+
 def read_properties(path: str, text: str) -> Document:
     """Read a properties text; bad escapes are problems with their places, never exceptions."""
     located = locate_properties(text)
     root = MappingNode({}, located.entries[0].name_at.start if located.entries else 0)
     problems = []
     for entry in located.entries:
+        if entry.name.startswith(_STATEMENTS):
+            continue
         key = Scalar(entry.name, *entry.name_at)
         value = Scalar(entry.value, *entry.value_at, False)
         if entry.problem is not None:
@@ -298,11 +305,15 @@ _ASSIGNMENT = re.compile(r"[A-Za-z][\w.-]*[ \t]*=")
 _FIRST_LINE = re.compile(r"^[ \t]*([^\s#!].*)$", re.MULTILINE)
 
 
+_OF_TEMPLATES = (".j2", ".jinja", ".jinja2", ".erb", ".tmpl", ".tpl", ".template")
+
+
 def suffix_of(path: str) -> str:
-    """The end of a file's name from its last point on, in lower case."""
-    name = path.replace("\\", "/").rpartition("/")[2]
-    _, point, suffix = name.rpartition(".")
-    return (point + suffix).lower()
+    """The end of a file's name from its last point on, in lower case; of a template the end of what it becomes."""
+    name = path.replace("\\", "/").rpartition("/")[2].lower()
+    bare = next((name.removesuffix(end) for end in _OF_TEMPLATES if name.endswith(end)), name)
+    _, point, end = bare.rpartition(".")
+    return point + end if bare == name or point + end in SUFFIXES else name[len(bare) :]
 
 
 def read_document(path: str, text: str, formats: tuple[str, ...] = ()) -> Document:

@@ -23,7 +23,13 @@ from kafkakit.rules.rule import (
     cluster_rule,
 )
 from kafkakit.rules.subjects import LintBroker, LintCluster, known
+from kafkakit.rules.values import is_reference
 
+_NAMING = (
+    "process.roles", "listeners", "advertised.listeners", "controller.listener.names", "inter.broker.listener.name",
+    "listener.security.protocol.map", "controller.quorum.voters", "controller.quorum.bootstrap.servers",
+)  # fmt: skip
+"""Keys that name roles, listeners and voters: nothing is known of the names if a template gives one of the values."""
 UNFINISHED_UPGRADE_DAYS = 14.0
 VOTERS, BOOTSTRAP = "controller.quorum.voters", "controller.quorum.bootstrap.servers"
 CONTROLLER_LISTENERS = "controller.listener.names"
@@ -85,6 +91,8 @@ def _controllers(cluster: LintCluster) -> int:
     """How many controllers there are, 0 with ZooKeeper; `InputMissing` where no file tells."""
     configs = [b.config for b in cluster.brokers]
     voters = next((items for c in configs if (items := c.items(VOTERS))), ())
+    if any(is_reference(voter) for voter in voters):
+        raise InputMissing("controllers")
     if voters:
         return len(voters)
     if any(c.declared("zookeeper.connect") for c in configs):
@@ -153,6 +161,10 @@ def voter_mismatch(broker: LintBroker, cluster: LintCluster, limits: Limits) -> 
     config = broker.config
     if config.declared("process.roles") is None:
         return
+    for key in _NAMING:
+        found = config.declared(key)
+        if found is not None and any(is_reference(item) for item in (found.text, *config.items(key))):
+            raise InputMissing(f"the value of {key}")
     roles = frozenset(config.given().items("process.roles"))
     yield from _voter_faults(config, roles, to_int(config.text("node.id")))
     yield from _listener_faults(config, roles)

@@ -9,7 +9,7 @@ import pytest
 
 from kafkakit.core.errors import UsageError
 from kafkakit.core.findings import Place
-from kafkakit.lint.decide.files import KINDS, comment_problems, read_document, read_text
+from kafkakit.lint.decide.files import KINDS, comment_problems, read_document, read_text, suffix_of
 from kafkakit.lint.decide.pieces import Pieces, TopicPiece
 from kafkakit.rules.effective import Configs, Source
 from kafkakit.rules.subjects import LogDirFacts
@@ -351,6 +351,8 @@ def test_a_broken_snapshot_is_a_problem() -> None:
         ("chart.yaml", "a: {{ .Values.x }}\nb: [\n"),
         ("game/server.properties", "motd=hello\nserver-port=25565\nserver-port=1\n"),
         ("mq/broker.properties", "broker.name=mq\n"),
+        ("artemis/broker.properties", "maxDiskUsage=90\nglobalMaxSize=1GiB\nlisteners=tcp://0.0.0.0:61616\n"),
+        ("topic.properties", "retention.ms=1\nmin.insync.replicas=2\n"),
         ("etc/node.properties", "node.environment=production\nnode.id=ffff\n"),
         ("kraft/client.properties", "bootstrap.servers=b1:9093\nsecurity.protocol=SASL_SSL\n"),
         ("config/consumer.properties", "zookeeper.connect=z:2181\ngroup.id=g\n"),
@@ -580,6 +582,20 @@ def test_values_of_helm_charts() -> None:
     confluent += '    "offsets.topic.replication.factor": "3"\n'
     (broker,) = pieces_of("values.yaml", confluent, "helm-values").brokers
     assert (broker.version, texts(broker.static)) == ("3.6", {"offsets.topic.replication.factor": "3"})
+
+
+@pytest.mark.parametrize("end", [".j2", ".ERB", ".tmpl", ".tpl"])
+def test_a_template_is_of_the_kind_that_its_result_will_be(end: str) -> None:
+    text = "{% if x %}\nprocess.roles=broker\n{% endif %}\nnode.id={{ id }}\nlog.dirs={{ dirs | join(',') }}\n"
+    (broker,) = pieces_of(f"roles/kafka/templates/server.properties{end}", text, "server-properties").brokers
+    assert texts(broker.static) == {
+        "process.roles": "broker",
+        "node.id": "{{ id }}",
+        "log.dirs": "{{ dirs | join(',') }}",
+    }
+    assert broker.id is None
+    assert suffix_of(f"a.properties{end}") == ".properties"
+    assert (suffix_of(f"a{end}"), suffix_of("a.b.YAML"), suffix_of("a.b")) == (end.lower(), ".yaml", ".b")
 
 
 def problems(line: str, path: str = "a.yaml") -> list[str]:

@@ -53,6 +53,9 @@ _LIKELY_KEYS = frozenset({
     "super.users", "delete.topic.enable", "socket.send.buffer.bytes", "socket.receive.buffer.bytes",
 })  # fmt: skip
 """Keys of brokers that other programs have as well: two tell a broker, or one in a file that is named like one's."""
+_OF_TOPICS_TOO = frozenset({"min.insync.replicas", "unclean.leader.election.enable"})
+_TOPIC_KEYS = frozenset({"cleanup.policy", "max.message.bytes", "retention.bytes", "retention.ms", "segment.ms"})
+"""Beside these, and no other key of brokers, those of topics too do not tell a broker."""
 _FOREIGN_KEYS = frozenset({
     "connector.class", "key.converter", "bootstrap.servers", "group.id", "config.storage.topic", "kafkastore.topic",
 })  # fmt: skip
@@ -64,7 +67,14 @@ def are_node_keys(keys: Iterable[str]) -> bool:
     found = frozenset(keys)
     if not found.isdisjoint(_FOREIGN_KEYS):
         return "process.roles" in found or "broker.id" in found
-    return not found.isdisjoint(_SURE_KEYS) or len(found & _LIKELY_KEYS) > 1
+    sure = found & _SURE_KEYS
+    if sure and sure <= _OF_TOPICS_TOO:
+        return found.isdisjoint(_TOPIC_KEYS)
+    return bool(sure) or (len(found & _LIKELY_KEYS) > 1 and _are_mostly_likely(found))
+
+
+def _are_mostly_likely(keys: frozenset[str]) -> bool:
+    return 2 * len(keys & _LIKELY_KEYS) >= len(keys)
 
 
 def _is_server(root: Node) -> bool:
@@ -72,8 +82,8 @@ def _is_server(root: Node) -> bool:
 
 
 def _may_be_server(root: Node) -> bool:
-    keys = root.entries.keys() if isinstance(root, Mapping) else frozenset[str]()
-    return keys.isdisjoint(_FOREIGN_KEYS) and not keys.isdisjoint(_LIKELY_KEYS)
+    keys = frozenset(root.entries if isinstance(root, Mapping) else ())
+    return bool(keys) and keys.isdisjoint(_FOREIGN_KEYS) and _are_mostly_likely(keys)
 
 
 def _read_server(document: Document, root: Mapping) -> Pieces:

@@ -288,8 +288,9 @@ def node_id_of(static: Configs) -> int | None:
 
 
 def roles_of(static: Configs) -> tuple[str, ...]:
-    """The roles that a node's own configuration gives it; a broker without any."""
-    return (to_items(static["process.roles"].text) if "process.roles" in static else ()) or ("broker",)
+    """The roles that a node's own configuration gives it; a broker without any that a file tells."""
+    found = static.get("process.roles")
+    return (to_items(found.text) if found is not None and not is_reference(found.text) else ()) or ("broker",)
 
 
 def dirs_of(static: Configs) -> tuple[LogDirFacts, ...]:
