@@ -241,11 +241,14 @@ class AssemblyOptions:
 
 
 def refuse_versions(pieces: Iterable[Pieces], options: AssemblyOptions) -> None:
-    """Raise `UsageError` for a version without a table, of the options or of a file."""
+    """Raise `UsageError` for a version without a table, of the options or of a file.
+
+    The tag of an image only tells what runs there: the nearest version stands for it, and the report says so.
+    """
     given: list[tuple[str | None, Place | None]] = [(options.kafka_version, None), (options.target_version, None)]
     for part in pieces:
         given += [(text, c.place) for c in part.clusters for text in (c.version, c.target_version)]
-        given += [(b.version, b.place) for b in part.brokers]
+        given += [(b.version, b.place) for b in part.brokers if not b.in_container]
     refuse_unknown_versions(given, options.nearest_version)
 
 

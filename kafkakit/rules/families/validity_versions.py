@@ -21,7 +21,7 @@ from kafkakit.rules.rule import (
     config_rule,
 )
 from kafkakit.rules.subjects import LintBroker, LintCluster, LintTopic
-from kafkakit.rules.values import accepted
+from kafkakit.rules.values import accepted, is_reference
 
 
 @config_rule("KKV004", ERROR, CORE, fix=Fix.SAFE)
@@ -352,4 +352,7 @@ def _static_problem(broker: LintBroker, key: str, cluster: LintCluster) -> tuple
 
 def _knows_roles(broker: LintBroker, cluster: LintCluster) -> bool:
     """True where a node's roles are given, and not only those that nodes have where nothing is said."""
-    return broker.config.declared("process.roles") is not None or any("controller" in b.roles for b in cluster.brokers)
+    roles = broker.config.declared("process.roles")
+    if roles is not None:
+        return not is_reference(roles.text)
+    return any("controller" in b.roles for b in cluster.brokers)

@@ -4,7 +4,7 @@ import pytest
 
 from kafkakit.core.findings import Finding
 from kafkakit.lint.decide.pieces import AssemblyOptions
-from tests.rigs.lint_examples import outcome_of
+from tests.rigs.lint_examples import estate_of, outcome_of
 from tests.rigs.rule_cases import SKIPPED, findings, rule_of, verdict
 
 SHARED = """kafkakit: cluster
@@ -91,6 +91,13 @@ def test_of_settings_that_are_a_part_only_those_set_are_judged(value: str, expec
     files = {"values.yaml": VALUES % value}
     assert verdict("KKD121", files) == expected
     assert {verdict(code, files) for code in ("KKS805", "KKS801", "KKB505")} == {SKIPPED}
+
+
+def test_an_image_of_a_version_without_a_table_is_judged_as_the_nearest() -> None:
+    text = "services: {k: {image: 'apache/kafka:3.7.0', environment: {KAFKA_NODE_ID: 1, KAFKA_NUM_PARTITIONS: 0}}}\n"
+    (cluster,) = estate_of({"compose.yaml": text}).clusters
+    assert (cluster.table.version, cluster.is_version_mapped) in (("3.9", True), ("3.7", False))
+    assert len(findings("KKV003", {"compose.yaml": text})) == 1
 
 
 def test_a_tmp_of_a_container_for_development_is_its_own() -> None:
