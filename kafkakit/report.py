@@ -529,12 +529,19 @@ def _rule(rule: SarifRule) -> dict[str, object]:
     }
 
 
+def uri_of(path: str) -> str:
+    """A path as a URI reference; blanks, `#`, `%`, `?` and what is no ASCII are escaped."""
+    from urllib.parse import quote
+
+    return quote(path, safe="/", errors="surrogateescape")
+
+
 def _result(result: SarifResult, rule_index: int) -> dict[str, object]:
     more = f" (and {result.number - 1} more of this rule here)" if result.number > 1 else ""
     location: dict[str, object] = {"logicalLocations": [{"name": result.where}]}
     if result.place is not None:
         physical = {
-            "artifactLocation": {"uri": result.place.path},
+            "artifactLocation": {"uri": uri_of(result.place.path)},
             "region": {"startLine": result.place.line, "startColumn": result.place.column},
         }
         location = {"physicalLocation": physical, **location}

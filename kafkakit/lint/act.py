@@ -81,6 +81,7 @@ def write_site(rules: Sequence[LintRule], folder: Path, write_file: Write) -> in
 
 
 BOM = "\ufeff".encode()
+LATIN_1 = "iso-8859-1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,12 +182,13 @@ def _baseline(path: Path | None, task: LintTask, ports: LintPorts) -> Baseline |
 
 def _write_fixes(run: FixedRun, ports: LintPorts) -> None:
     for change in run.changed:
-        path, text = Path(change.path), change.before.text.encode()
-        before = ports.read_input(path, len(text) + len(BOM))
-        if before.removeprefix(BOM) != text:
+        path, text = Path(change.path), change.before.text
+        before = ports.read_input(path, len(text.encode()) + len(BOM))
+        coding = "utf-8" if before.removeprefix(BOM) == text.encode() else LATIN_1
+        if before.removeprefix(BOM) != text.encode(coding, "replace"):
             raise UsageError(f"{path} changed while it was linted; nothing was written to it", hint="run again")
         mark = BOM if before.startswith(BOM) else b""
-        ports.write_file(path, mark + change.after.text.encode(), path.stat().st_mode & 0o777)
+        ports.write_file(path, mark + change.after.text.encode(coding), path.stat().st_mode & 0o777)
     if run.changed:
         ports.say(f"fixed {counted(run.fixed, 'finding')} in {counted(len(run.changed), 'file')}")
 
@@ -364,6 +366,9 @@ def _read(file: FoundFile, name: str, kind: str | None, read_input: ReadInput) -
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
+        if SUFFIXES.get(suffix_of(name)) == "properties" and b"\x00" not in data:
+            # As Java reads properties.
+            return read_text(name, data.decode(LATIN_1), kind, is_named=file.is_named)
         is_known = looks_known(name, data.removeprefix(BOM).decode("utf-8", "replace"))
         if not file.is_named and not is_known:
             return None

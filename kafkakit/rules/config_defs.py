@@ -215,9 +215,13 @@ _PLUGIN_PREFIXES = (
     "confluent.", "config.providers.", "cruise.control.", "kafka.metrics.", "client.quota.callback.", "metrics.",
     "opa.authorizer.", "ranger.", "xasecure.", "strimzi.", "oauth.", "rsm.config.", "rlmm.config.", "telemetry.",
     "remote.log.storage.manager.impl.", "remote.log.metadata.", "authorizer.", "azure.", "aws.", "io.", "com.", "org.",
+    # Confluent Server; Strimzi's reporter; AutoMQ; other reporters and stores of tiered storage.
+    "ldap.", "kafka.rest.", "event.logger.", "rest.", "security.event.", "schema.registry.", "prometheus.", "automq.",
+    "elasticstream.", "s3.", "autobalancer.", "table.topic.", "gcs.", "gcp.", "graphite.", "statsd.", "datadog.",
+    "opentelemetry.", "otel.", "kminion.", "aiven.",
 )  # fmt: skip
 _PLUGIN_KEYS = frozenset(
-    {"super.users", "allow.everyone.if.no.acl.found", "external.metric.reporters", "config.providers"}
+    {"enable.fips", "super.users", "allow.everyone.if.no.acl.found", "external.metric.reporters", "config.providers"}
 )
 
 # Defaults that are written otherwise but mean the same.

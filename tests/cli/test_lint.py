@@ -263,3 +263,34 @@ def test_secrets_are_printed_in_no_format(home: Home) -> None:
         assert "s3cr3t-9" not in ran.stdout + ran.stderr
     ran = lint(home, "server.properties", "--rules", "strict", "--diff", "--unsafe-fixes")
     assert "s3cr3t-9" not in ran.stdout + ran.stderr
+
+
+def test_a_version_without_a_table_is_refused(home: Home) -> None:
+    write(home, "v28/server.properties", "broker.id=1\nzookeeper.connect=zk:2181\nport=9092\n")
+    write(home, "topic.yaml", 'kafkakit: cluster\nversion: "2.0"\ntopics: [{name: t}]\n')
+    for words in (("--kafka-version", "2.8", "v28"), ("--kafka-version", "9.9", "v28"), ("topic.yaml",)):
+        ran = lint(home, *words)
+        assert (ran.code, ran.stdout) == (2, "")
+        assert "no table of settings for Kafka" in ran.stderr
+        assert "3.9, 4.0, 4.1" in ran.stderr
+        near = lint(home, "--nearest-version", "--fail-on", "never", *words)
+        assert near.code == 0
+        assert "fixable" not in near.stdout
+        assert near.stdout.count("the nearest to") == 1
+
+
+def test_an_assumed_version_is_told_once(home: Home) -> None:
+    write(home, "a/server.properties", "broker.id=1\nzookeeper.connect=zk:2181\n")
+    ran = lint(home, "a")
+    assert ran.stdout.count("assumed: Kafka 3.9, zookeeper.connect without process.roles") == 1
+    assert "--kafka-version" in ran.stdout
+    (found,) = json.loads(lint(home, "-o", "json", "a").stdout)["assumptions"]
+    assert found["version"] == "3.9"
+    assert json.loads(lint(home, "-o", "json", "--kafka-version", "3.9", "a").stdout)["assumptions"] == []
+
+
+def test_a_fix_keeps_the_encoding_of_a_file(home: Home) -> None:
+    path = home.work / "server.properties"
+    path.write_bytes("# caf\xe9\nnode.id=1\nlog.retention.ms=5\nlog.retention.hours=1\n".encode("iso-8859-1"))
+    assert lint(home, "--fix", "--select", "KKV008", "server.properties").code == 0
+    assert path.read_bytes() == "# caf\xe9\nnode.id=1\nlog.retention.ms=5\n".encode("iso-8859-1")

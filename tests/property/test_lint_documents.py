@@ -1,7 +1,9 @@
 """Texts of any kind are read without an exception, and positions are where the values stand."""
 
 import json
+import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 import yaml
 from hypothesis import example, given, settings
@@ -9,7 +11,10 @@ from hypothesis import strategies as st
 
 from kafkakit.lint.decide.documents import Document, Mapping, Node, Scalar, read_json, read_yaml
 from kafkakit.lint.decide.files import KINDS, read_document, read_properties, read_text
+from kafkakit.lint.decide.fixes import fix_all
 from kafkakit.lint.decide.pieces import AssemblyOptions, assemble
+from kafkakit.rules.catalogue import all_rules
+from tests.rigs.lint_runs import request
 
 PATHS = ("a.yaml", "b.json", "server.properties", "stdin", "kafka.d/conf.yaml", "plan.tfplan.json")
 SNIPPETS = (
@@ -117,3 +122,98 @@ def _plain(node: Node) -> object:
     if isinstance(node, Mapping):
         return {key: _plain(entry.value) for key, entry in node.entries.items()}
     return [_plain(item) for item in node.items]
+
+
+KAFKA_KEYS = ("cleanup.policy", "retention.ms", "retention.bytes", "segment.ms", "x.y")
+KAFKA_VALUES = ("compact", "delete", "compact,delete", "compact,compact", "5", "604800000")
+OVERRIDES = st.dictionaries(st.sampled_from(KAFKA_KEYS), st.sampled_from(KAFKA_VALUES), max_size=4)
+WANTED = replace(request(), rules=all_rules(), known=all_rules(), assemble=AssemblyOptions(kafka_version="4.3"))
+
+
+def safely_fixed(path: str, text: str) -> str:
+    run = fix_all([read_text(path, text, is_named=True)], (), WANTED, None, unsafe=False)
+    return run.changed[0].after.text if run.changed else text
+
+
+def live_settings(config: dict[str, str]) -> dict[str, object]:
+    """What a topic's settings do, by Kafka's documentation: retention is not read if the topic is only compacted."""
+    kept: dict[str, object] = {key: set(text.split(",")) for key, text in config.items()}
+    if kept.get("cleanup.policy") == {"compact"}:
+        kept = {key: value for key, value in kept.items() if not key.startswith("retention.")}
+    return kept
+
+
+@given(st.lists(st.tuples(OVERRIDES, st.sampled_from(("", "&", "<<", "*"))), min_size=1, max_size=4), st.booleans())
+@settings(max_examples=150, deadline=None)
+def test_safe_fixes_of_yaml_keep_what_topics_do(topics: list[tuple[dict[str, str], str]], as_flow: bool) -> None:
+    lines, anchors = ["kafkakit: cluster", "topics:"], 0
+    for number, (config, form) in enumerate(topics):
+        lines.append(f"- name: t{number}")
+        members = [f"{key}: '{value}'" for key, value in config.items()]
+        anchor = ""
+        if form == "*" and anchors:
+            lines.append(f"  config: *a{anchors}")
+            continue
+        if form == "<<" and anchors:
+            members.insert(0, f"<<: *a{anchors}")
+        if form == "&":
+            anchors += 1
+            anchor = f" &a{anchors}"
+        if as_flow or not members:
+            lines.append(f"  config:{anchor} {{{', '.join(members)}}}")
+        else:
+            lines += [f"  config:{anchor}", *(f"    {member}" for member in members)]
+    text = "\n".join([*lines, ""])
+    before, after = yaml.safe_load(text), yaml.safe_load(safely_fixed("a.yaml", text))
+    for old, new in zip(before["topics"], after["topics"], strict=True):
+        assert old["name"] == new["name"]
+        assert live_settings(old["config"] or {}) == live_settings(new["config"] or {})
+
+
+@given(st.lists(OVERRIDES, min_size=1, max_size=4), st.sampled_from((None, 2)))
+@settings(max_examples=80, deadline=None)
+def test_safe_fixes_of_json_keep_what_topics_do(topics: list[dict[str, str]], indent: int | None) -> None:
+    tree = {"kafkakit": "cluster", "topics": [{"name": f"t{n}", "config": c} for n, c in enumerate(topics)]}
+    after = json.loads(safely_fixed("a.json", json.dumps(tree, indent=indent)))
+    found = [live_settings(topic["config"]) for topic in after["topics"]]
+    assert found == [live_settings(config) for config in topics]
+
+
+BROKER_KEYS = (
+    "log.retention.ms",
+    "log.retention.hours",
+    "log.roll.hours",
+    "log.dirs",
+    "log.dir",
+    "zookeeper.connect",
+    "x",
+)
+
+
+def read_as_java(text: str) -> dict[str, str]:
+    """Properties as Java reads them, for texts without escapes but continued lines."""
+    found = {}
+    for line in re.sub(r"\\\n[ \t]*", "", text).splitlines():
+        if line.strip() and not line.lstrip().startswith("#"):
+            key, _, value = line.partition("=")
+            found[key.strip()] = value.lstrip()
+    return found
+
+
+def live_broker_settings(found: dict[str, str]) -> dict[str, str]:
+    kept = {key: value for key, value in found.items() if not key.startswith("zookeeper.")}
+    for finer, coarser in (("log.retention.ms", "log.retention.hours"), ("log.dirs", "log.dir")):
+        if finer in kept:
+            kept.pop(coarser, None)
+    return kept
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(BROKER_KEYS), st.sampled_from(("5", "7,\\\n  8", "/a,\\\n\t/b"))), max_size=7),
+    st.sampled_from(("", "# a comment\n", "\n")),
+)
+@settings(max_examples=150, deadline=None)
+def test_safe_fixes_of_properties_keep_what_brokers_do(pairs: list[tuple[str, str]], between: str) -> None:
+    text = "process.roles=broker\nnode.id=1\n" + "".join(f"{key}={value}\n{between}" for key, value in pairs)
+    after = safely_fixed("server.properties", text)
+    assert live_broker_settings(read_as_java(after)) == live_broker_settings(read_as_java(text))

@@ -271,6 +271,8 @@ def unreadable(path: str, message: str, before: str = "") -> FileReading:
 
 _STATEMENTS = ("{%", "{{", "{#", "<%")
 """What a line of a template begins with that configures nothing."""
+COMMENT_IN_VALUE = "KKL010"
+_COMMENT_IN_VALUE = re.compile(r"[#!][ \t]*kafkakit:[ \t]*(?:file-)?ignore", re.IGNORECASE)
 
 
 def read_properties(path: str, text: str) -> Document:
@@ -285,6 +287,10 @@ def read_properties(path: str, text: str) -> Document:
         value = Scalar(entry.value, *entry.value_at, False)
         if entry.problem is not None:
             problems.append(Problem(UNPARSABLE, f"not a valid property: {entry.problem}", key.start, key.text))
+        at = _COMMENT_IN_VALUE.search(text, *entry.value_at)
+        if at is not None:
+            told = f"# kafkakit: ignore is no comment here but a part of the value of {entry.name:.100}"
+            problems.append(Problem(COMMENT_IN_VALUE, told, at.start(), entry.name))
         before = root.entries.get(entry.name)
         if before is not None:
             problems.append(duplicate_key(key, before.value, value))

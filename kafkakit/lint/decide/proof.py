@@ -177,8 +177,8 @@ def _is_gone(cluster: LintCluster, scope: Scope, key: str) -> bool:
 
 def _is_named(cluster: LintCluster, scope: Scope, subject: tuple[str, str], declared: object, named: Named) -> bool:
     """True for a key that a finding names, unless it was the default's text that went, or the version is assumed."""
-    if subject not in named:
-        return False
+    if subject not in named or any(subject[1] in forms for forms in _FORMS):
+        return False  # of forms of one setting it is known which is dead
     key = base_key(subject[1]) if scope is Scope.BROKER else subject[1]
     definition = cluster.table.find(scope, key)
     text = getattr(declared, "text", None)

@@ -144,7 +144,7 @@ def snapshot_always(connector: LintConnector, limits: Limits) -> Violations:
         )
 
 
-@connector_rule("KKE005", ERROR, CORE)
+@connector_rule("KKE005", WARNING, CORE)
 def no_heartbeat(connector: LintConnector, limits: Limits) -> Violations:
     """A connector for PostgreSQL sends no heartbeats.
 
@@ -165,7 +165,9 @@ def no_heartbeat(connector: LintConnector, limits: Limits) -> Violations:
     key = "heartbeat.interval.ms"
     if is_postgres(connector) and number(connector, key) in (None, 0):
         yield Violation(
-            "without heartbeats the server keeps its log while the captured tables are quiet", key, expected="10000"
+            "if the captured tables are quiet while others are busy, the server keeps its log, for want of heartbeats",
+            key,
+            expected="10000",
         )
 
 

@@ -64,9 +64,9 @@ def deletes_never_compacted(connector: LintConnector, limits: Limits) -> Violati
         )
 
 
-@estate_rule("KKE013", ERROR, CORE)
+@estate_rule("KKE013", WARNING, CORE)
 def unreadable_decimals(estate: Estate, limits: Limits) -> Violations:
-    """Decimals are written as bytes that readers of JSON cannot decode, or as floats (a warning).
+    """Decimals, if a captured table has some, are written as bytes that readers of JSON cannot decode, or as floats.
 
     Why: decimal.handling.mode=precise (the default) writes the unscaled number as base64; without the schema in the
     message its scale is not known. `double` loses cents.
@@ -94,13 +94,13 @@ def unreadable_decimals(estate: Estate, limits: Limits) -> Violations:
             continue
         if unreadable or mode == "double":
             yield Violation(
-                message="numbers are written as base64 bytes without a schema: readers do not know their scale"
+                message="if a captured table has decimals, they are written as base64 bytes without a schema: readers "
+                "do not know their scale"
                 if unreadable
-                else "numbers are written as floats, which lose cents",
+                else "if a captured table has decimals, they are written as floats, which lose cents",
                 key=key,
                 observed=mode,
                 expected="string",
-                severity=None if unreadable else WARNING,
                 about=connector,
             )
     if missing is not None:

@@ -148,6 +148,28 @@ def unknown_kind() -> Violations:
     yield from ()
 
 
+@file_rule("KKL010", WARNING, CORE)
+def suppression_inside_value() -> Violations:
+    """A suppression stands behind a value of a properties file, where it is a part of the value.
+
+    Why: properties have comments on lines of their own only. The broker takes the text as part of its setting (of a
+    path, a number that it refuses), and nothing is accepted.
+    Source: `java.util.Properties.load`; `docs/lint.md`, section Accepting findings.
+
+    Bad:
+        --- server.properties
+        process.roles=broker
+        log.dirs=/data  # kafkakit: ignore[KKB505] reason="a test box"
+
+    Good:
+        --- server.properties
+        process.roles=broker
+        # kafkakit: ignore[KKB505] reason="a test box"
+        log.dirs=/tmp/data
+    """
+    yield from ()
+
+
 @file_rule("KKL009", WARNING, CORE)
 def dropped_by_operator() -> Violations:
     """A setting stands in a resource, but the operator that applies the resource drops it.

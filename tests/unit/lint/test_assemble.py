@@ -417,3 +417,30 @@ AGENT = "instances: [{kafka_connect_str: [a:9092, b:9092, c:9092], consumer_grou
 def test_sound_files_have_no_findings(files: dict[str, str]) -> None:
     found = outcome_of(files, rules=CORE, options=AssemblyOptions(kafka_version="4.1"))
     assert [(c.finding.rule, c.finding.where, c.finding.message) for c in found.checked] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "version", "because"),
+    [
+        ("broker.id=1\nzookeeper.connect=zk:2181\n", "3.9", "zookeeper.connect"),
+        ("broker.id=1\nlog.dirs=/data\n", "3.9", "broker.id"),
+        ("process.roles=controller\nnode.id=1\nzookeeper.metadata.migration.enable=true\n", "3.9", "a migration"),
+        ("process.roles=broker\nbroker.id=1\n", "4.4", "the newest"),
+        ("process.roles=broker\nnode.id=1\nzookeeper.metadata.migration.enable=false\n", "4.4", "the newest"),
+    ],
+)
+def test_a_version_that_is_not_told_is_that_of_the_settings(text: str, version: str, because: str) -> None:
+    found = cluster_of(server_properties=text)
+    assert (found.table.version, found.is_version_known) == (version, False)
+    assert because in found.version_because
+    told = cluster_of(AssemblyOptions(kafka_version="4.1"), server_properties=text)
+    assert (told.table.version, told.is_version_known, told.version_because) == ("4.1", True, "")
+
+
+def test_the_nearest_version_tells_nothing_of_keys() -> None:
+    text = "broker.id=1\nzookeeper.connect=zk:2181\nport=9092\nadvertised.host.name=b1\nnum.partions=3\n"
+    for version in ("2.8", "9.9"):
+        options = AssemblyOptions(kafka_version=version, nearest_version=True)
+        found = outcome_of({"server.properties": text}, rules=all_rules(), options=options)
+        wrong = {"KKV001", "KKV004", "KKV005", "KKQ855"}
+        assert not wrong.intersection(c.finding.rule for c in found.checked)

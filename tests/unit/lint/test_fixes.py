@@ -8,7 +8,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkakit.lint.decide.fixes import fix_all
+from kafkakit.lint.decide.decision import fix_of
+from kafkakit.lint.decide.fixes import FixedRun, fix_all, lint_for_fixes
+from kafkakit.lint.decide.pieces import AssemblyOptions
 from kafkakit.rules.catalogue import all_rules
 from kafkakit.rules.rule import Fix, Limits, LintRule, Subject
 from tests.rigs.lint_examples import files_of, page_parts
@@ -205,3 +207,130 @@ def test_in_blocks_and_properties() -> None:
 def test_a_key_that_an_anchor_brings_is_edited_where_it_stands() -> None:
     text = "x-anchors: {c: &c {k: 5, k: 5}}\ntopics:\n- name: t\n  config:\n    <<: *c\n    z: 1\n"
     assert fixed_fixes_of_duplicates("a.yaml", text) == text.replace("{k: 5, k: 5}", "{k: 5}")
+
+
+def kit(**texts: str) -> FixedRun:
+    """The real rules on some texts, with safe fixes only."""
+    wanted = replace(request(), rules=all_rules(), known=all_rules())
+    return fix_all(
+        read({name.replace("__", "."): text for name, text in texts.items()}), (), wanted, None, unsafe=False
+    )
+
+
+def changed(run: FixedRun) -> dict[str, str]:
+    return {change.path: change.after.text for change in run.changed}
+
+
+ZOOKEEPER = "broker.id=1\nlisteners=SSL://:9092\nlog.dirs=/data\nzookeeper.connect=zk1:2181\n"
+MIGRATION = (
+    "process.roles=controller\nnode.id=3000\nzookeeper.metadata.migration.enable=true\nzookeeper.connect=zk1:2181\n"
+    "inter.broker.protocol.version=3.9\ncontroller.quorum.voters=3000@c:9093\ncontroller.listener.names=CTL\n"
+)
+ANCHORED = """kafkakit: cluster
+cluster: c
+version: "4.3"
+config: {log.retention.hours: "1"}
+brokers: [{id: 1}]
+topics:
+  - name: state
+    config: &base {cleanup.policy: compact, retention.ms: "2592000000"}
+  - name: orders
+    config: {<<: *base, cleanup.policy: delete}
+"""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        ZOOKEEPER,
+        MIGRATION,
+        "process.roles=broker\nnode.id=1\nzookeeper.session.timeout.ms=6000\n",
+        "broker.id=1\nzookeeper.connect=zk:2181\nport=9092\nadvertised.host.name=b1.example.org\nadvertised.port=9092\n",
+        "node.id={{ id }}\n{% if big %}\nlog.retention.hours=24\n{% else %}\nlog.retention.hours=24\n{% endif %}\n",
+        "node.id=1\n{{- if .Values.a }}\nlog.retention.hours=24\nlog.retention.hours=24\n{{- end }}\n",
+        "node.id=1\nlog.retention.ms=${RETENTION_MS}\nlog.retention.hours=24\n",
+    ],
+)
+def test_no_safe_fix_rests_on_an_assumption(text: str) -> None:
+    assert changed(kit(server__properties=text)) == {}
+
+
+def test_keys_that_the_told_version_ignores_are_deleted() -> None:
+    wanted = replace(request(assemble=AssemblyOptions(kafka_version="4.0")), rules=all_rules(), known=all_rules())
+    run = fix_all(read({"server.properties": ZOOKEEPER}), (), wanted, None, unsafe=False)
+    assert changed(run) == {"server.properties": ZOOKEEPER.replace("zookeeper.connect=zk1:2181\n", "")}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        ANCHORED,
+        # The broker of one file decides what the topic of another one inherits.
+        ANCHORED.replace("&base {", "&base {retention.bytes: '5', "),
+        'kafkakit: cluster\nversion: "4.3"\ntopics:\n'
+        "  - {name: a, config: &c {cleanup.policy: compact, retention.ms: '5'}}\n  - {name: b, config: *c}\n",
+        'kafkakit: cluster\nversion: "4.3"\nother: &r {retention.ms: &v "5", cleanup.policy: compact}\n'
+        "topics:\n  - name: a\n    config: {<<: *r}\n",
+        'kafkakit: cluster\nversion: "4.3"\ntopics:\n'
+        "  - {name: a, config: {cleanup.policy: compact, retention.ms: &v '5'}}\n"
+        "  - {name: b, config: {retention.ms: *v}}\n",
+    ],
+)
+def test_no_safe_fix_reaches_through_an_anchor(text: str) -> None:
+    assert changed(kit(a__yaml=text)) == {}
+
+
+def test_a_default_that_replaces_another_value_stays() -> None:
+    text = (
+        'kafkakit: cluster\nversion: "4.3"\nconfig: {log.cleaner.enable: "false"}\n'
+        "defaults: {log.cleaner.enable: 'true'}\nbrokers: [{id: 1}]\n"
+    )
+    assert changed(kit(a__yaml=text)) == {}
+
+
+def test_fixes_that_hold_are_made_beside_one_that_does_not() -> None:
+    more = "  - name: other\n    config: {cleanup.policy: compact, retention.ms: '5'}\n"
+    after = more.replace(", retention.ms: '5'", "")
+    assert changed(kit(a__yaml=ANCHORED + more)) == {"a.yaml": ANCHORED + after}
+
+
+PLAN = json.dumps(
+    {
+        "format_version": "1.2",
+        "planned_values": {
+            "root_module": {
+                "resources": [
+                    {
+                        "type": "kafka_topic",
+                        "name": "t",
+                        "values": {"name": "t", "config": {"cleanup.policy": "compact", "retention.ms": "86400000"}},
+                    }
+                ]
+            }
+        },
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "expected"),
+    [
+        ("plan.json", PLAN, Fix.NONE),
+        ("server.properties", ZOOKEEPER + "log.retention.ms=5\nlog.retention.hours=1\n", Fix.SAFE),
+        ("a.yaml", ANCHORED, Fix.UNSAFE),
+        (
+            "server.properties",
+            "node.id=1\n{% if a %}\nlog.retention.ms=5\nlog.retention.hours=1\n{% endif %}\n",
+            Fix.NONE,
+        ),
+    ],
+)
+def test_what_is_offered_is_what_can_be_done(path: str, text: str, expected: Fix) -> None:
+    codes = ("KKC301", "KKV008")
+    rules = tuple(rule for rule in all_rules() if rule.code in codes)
+    wanted = replace(request(), rules=rules, known=all_rules())
+    linted = lint_for_fixes(read({path: text}), (), wanted, None)
+    assert [fix_of(item) for item in linted.result.checked] == [expected]
+    for unsafe in (False, True):
+        run = fix_all(read({path: text}), (), wanted, None, unsafe=unsafe)
+        assert bool(run.changed) == (expected is Fix.SAFE or (unsafe and expected is Fix.UNSAFE))

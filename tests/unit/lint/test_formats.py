@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from kafkakit.lint import report as sarif_module
 from kafkakit.lint.decide.decision import LintResult
 from kafkakit.lint.report import github, gitlab, junit, lint_text, markdown, rendered, sarif, statistics_text
+from kafkakit.report import uri_of
+from kafkakit.rules.catalogue import all_rules
 from tests.places import ROOT
 from tests.rigs.lint_runs import linted
 
@@ -124,3 +126,15 @@ def test_the_same_findings_give_the_same_bytes(result: LintResult) -> None:
 
 def test_paths_are_as_given(result: LintResult) -> None:
     assert {c.finding.place.path for c in result.checked if c.finding.place} == {"dir/a.yaml", "b.yaml"}
+
+
+@pytest.mark.parametrize(
+    ("path", "uri"),
+    [("a b #1/server.properties", "a%20b%20%231/server.properties"), ("50%/é?.yaml", "50%25/%C3%A9%3F.yaml")],
+)
+def test_places_in_sarif_are_uris(path: str, uri: str) -> None:
+    assert uri_of(path) == uri
+    text = "node.id=1\nlog.dirs=/tmp/a\n" if path.endswith("properties") else "kafkakit: cluster\ntopics: 5\n"
+    log = json.loads(sarif(linted({path: text}, rules=all_rules(), known=all_rules()).result, "1.0"))
+    found = {r["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] for r in log["runs"][0]["results"]}
+    assert found == {uri}

@@ -14,8 +14,10 @@ from kafkakit.core.errors import UsageError
 from kafkakit.core.model import TagSet
 from kafkakit.lint import act as finding
 from kafkakit.lint.act import FoundFile, find_files, read_files, read_live
-from kafkakit.lint.decide.files import FileReading
+from kafkakit.lint.decide.files import FileReading, read_text
+from kafkakit.rules.catalogue import all_rules
 from tests.fakes.admin import FakeCluster
+from tests.rigs.lint_runs import linted as linted_texts
 
 TOPIC = "kafkakit: cluster\ntopics: [{name: t}]\n"
 
@@ -195,3 +197,82 @@ def test_what_matches_nothing_is_refused_with_the_reason() -> None:
     assert any("orders" in line for line in caught.value.lines)
     with pytest.raises(UsageError, match="no topic matches"):
         linted("nothing")
+
+
+BRANCHES = [
+    "node.id=1\n{% if a %}\nlog.dirs=/data\n{% elif b %}\nlog.dirs=/tmp/b\n{% else %}\nlog.dirs=/tmp/c\n{% endif %}\n",
+    "node.id=1\n{{- if .Values.a }}\nlog.dirs=/data\n{{- else if .b }}\nlog.dirs=/tmp/b\n{{- else }}\n"
+    "log.dirs=/tmp/c\n{{- end }}\n",
+    "node.id=1\n<% if @a -%>\nlog.dirs=/data\n<% elsif @b -%>\nlog.dirs=/tmp/b\n<% else -%>\n"
+    "log.dirs=/tmp/c\n<% end -%>\n",
+]
+
+
+@pytest.mark.parametrize("text", BRANCHES)
+def test_branches_of_templates_are_alternatives(text: str) -> None:
+    reading = read_text("server.properties", text, is_named=True)
+    assert reading.document.text == text
+    dirs = [part.brokers[0].static["log.dirs"] for part in (reading.pieces, *reading.alternatives)]
+    assert [(found.text, found.place.line if found.place else None) for found in dirs] == [
+        ("/data", 3), ("/tmp/b", 5), ("/tmp/c", 7),
+    ]  # fmt: skip
+    assert not reading.pieces.problems
+    found = linted_texts({"server.properties": text}, rules=all_rules(), known=all_rules())
+    codes_and_lines = [(c.rule.code, c.finding.place.line) for c in found.result.checked if c.finding.place]
+    assert [line for code, line in codes_and_lines if code == "KKB505"] == [5, 7]
+    assert not {"KKV001", "KKV011"}.intersection(code for code, _ in codes_and_lines)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "node.id=1\n{% for k, v in more.items() %}\n{{ k }}={{ v }}\n{% endfor %}\n",
+        "node.id=1\n${EXTRA}\n{# log.dirs=/a\n   log.dirs=/b #}\nlog.dirs=/c\n",
+        "node.id=1\n{{/* one */}}\n{{ toYaml .Values.more | indent 2 }}\n{{ range .x }}\nlog.dirs={{ . }}\n{{ end }}\n",
+        "node.id=1\n{%- if a -%}\nx.y=1\n{%- endif -%}\n{%- if not a -%}\nx.y=2\n{%- endif -%}\n",
+    ],
+)
+def test_statements_of_templates_are_no_settings(text: str) -> None:
+    found = linted_texts({"server.properties": text}, rules=all_rules(), known=all_rules())
+    assert not {"KKV011", "KKL006"}.intersection(c.rule.code for c in found.result.checked)
+    keys = {key for cluster in found.estate.clusters for broker in cluster.brokers for key in broker.config.static}
+    assert keys <= {"node.id", "log.dirs", "x.y"}
+
+
+def test_a_key_twice_in_one_branch_is_a_finding() -> None:
+    text = "node.id=1\n{% if a %}\nx.y=1\nx.y=2\n{% endif %}\n"
+    found = read_text("server.properties", text, is_named=True).pieces.problems
+    assert [(problem.rule, problem.place.line) for problem in found] == [("KKV011", 4)]
+
+
+@pytest.mark.parametrize("filled", ["{{ partitions }}", "${PARTITIONS}", "{{ .Values.partitions }}", "$(PARTITIONS)"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "apiVersion: kafka.strimzi.io/v1\nkind: KafkaTopic\nmetadata: {{name: t}}\n"
+        'spec: {{partitions: "{0}", replicas: "{0}"}}\n',
+        'kafkakit: cluster\nversion: "{0}"\nbrokers: [{{id: "{0}"}}]\ntopics: [{{name: t, partitions: "{0}"}}]\n',
+        "meta: {{name: t, cluster: c}}\n"
+        'spec: {{partitions: "{0}", replicationFactor: "{0}", retentionMinutes: "{0}"}}\n',
+    ],
+)
+def test_a_placeholder_for_a_number_is_unknown(text: str, filled: str) -> None:
+    found = read_text("a.yaml", text.format(filled), is_named=True).pieces
+    assert [problem.message for problem in found.problems] == []
+    assert [topic.partitions for topic in found.topics] == [None]
+
+
+def test_properties_that_are_no_utf_8_are_latin_1(tmp_path: Path) -> None:
+    path = tmp_path / "server.properties"
+    path.write_bytes("# caf\xe9\nprocess.roles=broker\nnode.id=1\nlog.dirs=/d\xe9\n".encode("iso-8859-1"))
+    (reading,) = reading_of(path)
+    assert [d.path for d in reading.pieces.brokers[0].log_dirs] == ["/d\xe9"]
+    assert problems(path) == []
+
+
+def test_a_suppression_in_a_value_of_properties_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "server.properties"
+    path.write_text(
+        'node.id=1\nlog.dirs=/tmp/x  # kafkakit: ignore[KKB505] reason="a"\n# kafkakit: ignore[X] reason="b"\n'
+    )
+    assert [found[:3] for found in problems(path)] == [("KKL010", 2, 18)]

@@ -43,6 +43,17 @@ BOTH = "topics: [{name: offsets, config: {cleanup.policy: 'compact,delete'}}]"
 STORE = {"offset_storage_topic": "offsets"}
 
 
+LITERAL = ("vault", "p#{", "a<b>c", "__init__x", "env:", "**")
+# References of secret stores, placeholders of templates, and what tools print instead of a secret.
+ELSEWHERE = (
+    "vault:secret/data/x#pw", "ref+awsssm://x", "op://vault/item/pw", "#{PW}#", "__PW__", "<PASSWORD>", "****",
+    "[hidden]", "ref+vault://secret/x#/pw", "arn:aws:secretsmanager:eu-west-1:1:secret:x",
+    "projects/p/secrets/s/versions/1",
+    "@Microsoft.KeyVault(SecretUri=https://x)", "{{ pw }}", "{{ lookup('env', 'PW') }}", "<%= @pw %>", "$(PW)", "%PW%",
+    "@PW@", "[[PW]]", "env:PW", "[redacted]", "$ANSIBLE_VAULT;1.1;AES256",
+)  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("code", "files", "expected"),
     [
@@ -112,6 +123,8 @@ STORE = {"offset_storage_topic": "offsets"}
         ("KKE015", connector(**ONCE) | worker(**ENABLED) | worker("w2"), SKIPPED),
         ("KKE016", connector(database_password=SECRET), 1),
         ("KKE016", connector(database_password="${env:X}"), 0),
+        *(("KKE016", connector(database_password=text), 0) for text in ELSEWHERE),
+        *(("KKE016", connector(database_password=text), 1) for text in LITERAL),
         ("KKE016", worker(ssl_key_password=SECRET), 1),
         ("KKE017", connector(producer_override_acks="-1"), 0),
         ("KKE017", worker(producer_acks="1"), 1),
@@ -295,3 +308,10 @@ def test_dead_references_are_named() -> None:
     assert group.message == "group gone is listed, but not in the cluster"
     assert partition.message == "partition t-7 is listed, but not in the cluster"
     assert (group.place, partition.place) == (Place(FILE, 2, 69), Place(FILE, 2, 83))
+
+
+@pytest.mark.parametrize("code", ["KKE005", "KKE013"])
+def test_what_depends_on_unseen_tables_is_a_warning_with_its_condition(code: str) -> None:
+    (found,) = findings(code, connector(**JSON, **BARE))
+    assert found.severity is Severity.WARNING
+    assert found.message.startswith("if ")

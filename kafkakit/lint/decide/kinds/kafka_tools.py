@@ -31,6 +31,7 @@ from kafkakit.lint.decide.membership import node_identity
 from kafkakit.lint.decide.pieces import AssignmentPiece, BrokerPiece, ClusterPiece, Pieces, TopicPiece
 from kafkakit.rules.effective import Declared, Source, to_int
 from kafkakit.rules.subjects import LintAgent, LintConnector
+from kafkakit.rules.values import holds_placeholder
 
 _SURE_KEYS = frozenset({
     "broker.id", "broker.rack", "process.roles", "log.dirs", "advertised.listeners", "listener.security.protocol.map",
@@ -206,6 +207,8 @@ def _static_placement(reader: Reader, spec: Mapping, topic: str, cluster: str | 
     for number, row in enumerate(placement.sequence("staticAssignments") if placement is not None else ()):
         items = row.items if isinstance(row, Sequence) else []
         replicas = [to_int(item.text) for item in items if isinstance(item, Scalar)]
+        if any(isinstance(item, Scalar) and holds_placeholder(item.text) for item in items):
+            continue
         known = tuple(replica for replica in replicas if replica is not None)
         if known and len(known) == len(items):
             found.append(

@@ -211,6 +211,8 @@ class Reader:
         if found is None:
             return None
         items = found.items if isinstance(found, Sequence) else [found]
+        if any(isinstance(item, Scalar) and holds_placeholder(item.text) for item in items):
+            return None
         numbers = [to_int(item.text) if isinstance(item, Scalar) else None for item in items]
         if any(number is None for number in numbers):
             self.problem(found, f"{key} must be a list of whole numbers", key)
