@@ -22,7 +22,7 @@ from kafkakit.lint.decide.acceptance import (
     stale_problems,
 )
 from kafkakit.lint.decide.files import FileReading
-from kafkakit.lint.decide.lint_config import LintConfig, RuleSet, Selection, fits, selected_rules
+from kafkakit.lint.decide.lint_config import Assume, LintConfig, RuleSet, Selection, fits, selected_rules
 from kafkakit.lint.decide.pieces import AssemblyOptions, FileProblem, Pieces, assemble
 from kafkakit.rules.effective import Anchor
 from kafkakit.rules.engine import Checked, check_estate, in_file_order, merged_brokers
@@ -178,6 +178,7 @@ class RunOptions:
     kafka_version: str | None = None
     target_version: str | None = None
     env: str | None = None
+    assume: Assume | None = None
 
 
 def lint_request(given: RunOptions, config: LintConfig, baseline: Baseline | None, baseline_path: str) -> LintRequest:
@@ -200,6 +201,7 @@ def lint_request(given: RunOptions, config: LintConfig, baseline: Baseline | Non
             kafka_version=given.kafka_version or settings.kafka_version,
             target_version=given.target_version or settings.target_version,
             env=given.env or settings.env,
+            assume_defaults=(given.assume or settings.assume) is not Assume.NONE,
         ),
         today=given.today,
         limits=config.limits(rule_set),

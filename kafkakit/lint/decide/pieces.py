@@ -80,6 +80,8 @@ class BrokerPiece:
     ignored: Mapping[str, str] = field(default_factory=dict)
     is_known: bool = True
     """False for a broker that is listed without its configuration."""
+    is_whole: bool = False
+    """True for the file that a node starts with, all of it."""
     controller_listeners: str = ""
     """Listeners of its controller role: beside those that the cluster's brokers share, or instead of them."""
 
@@ -197,6 +199,8 @@ class AssemblyOptions:
     target_version: str | None = None
     env: str | None = None
     cluster: str | None = None
+    assume_defaults: bool = True
+    """What no file tells of brokers is Kafka's default, and findings that rest on it say so."""
 
 
 @dataclass(slots=True)
@@ -214,12 +218,14 @@ def assemble(pieces: Iterable[Pieces], options: AssemblyOptions) -> Estate:
     """
     files = list(pieces)
     by_name = _by_cluster(files, options)
-    clusters = tuple(_cluster(name, parts, options) for name, parts in by_name.items())
+    assumed: dict[str, str] | None = {} if options.assume_defaults else None
+    clusters = tuple(_cluster(name, parts, options, assumed) for name, parts in by_name.items())
     only = clusters[0] if len(clusters) == 1 else None
     return Estate(
         clusters=clusters,
         agents=tuple(replace(agent, cluster=agent.cluster or only) for file in files for agent in file.agents),
         connectors=tuple(replace(c, cluster=c.cluster or only) for file in files for c in file.connectors),
+        assumed=assumed,
     )
 
 
@@ -258,7 +264,7 @@ def _names(files: Sequence[Pieces]) -> list[str]:
     return list(found)
 
 
-def _cluster(name: str, parts: _Parts, options: AssemblyOptions) -> LintCluster:
+def _cluster(name: str, parts: _Parts, options: AssemblyOptions, assumed: dict[str, str] | None) -> LintCluster:
     given = parts.clusters
     stated = [*(c.version for c in given), *(b.version for b in parts.brokers)]
     minor = _first(minor_or_none(version) for version in stated if version is not None)
@@ -274,7 +280,7 @@ def _cluster(name: str, parts: _Parts, options: AssemblyOptions) -> LintCluster:
         target=config_table(minor_of(target)) if target else None,
         env=_first(c.env for c in given) or options.env or DEFAULT_ENV,
         brokers=brokers,
-        topics=_topics(parts, inherited_config(brokers, table, defaults)),
+        topics=_topics(parts, inherited_config(brokers, table, defaults, assumed)),
         groups=tuple(group for some in groups for group in some) if groups else None,
         features=_first(c.features for c in given),
         metadata_behind_days=_first(c.metadata_behind_days for c in given),
@@ -290,8 +296,12 @@ def _cluster(name: str, parts: _Parts, options: AssemblyOptions) -> LintCluster:
     )
 
 
-def inherited_config(brokers: Sequence[LintBroker], table: ConfigTable, defaults: Configs) -> BrokerConfig:
-    """The broker configuration that topics inherit: where brokers differ, what most of them have.
+def inherited_config(
+    brokers: Sequence[LintBroker], table: ConfigTable, defaults: Configs, assumed: dict[str, str] | None = None
+) -> BrokerConfig:
+    """The broker configuration that topics inherit: if brokers differ, what most of them have.
+
+    Without any broker it is Kafka's default, which is `assumed` or not known.
 
     Neither the order of files nor the names of brokers decide.
     """
@@ -305,7 +315,7 @@ def inherited_config(brokers: Sequence[LintBroker], table: ConfigTable, defaults
         return known[inherited.index(wanted)]
     if data:
         return data[0].config
-    return BrokerConfig(table, dynamic_default=defaults, is_known=False)
+    return BrokerConfig(table, dynamic_default=defaults, is_known=False, assumed=assumed)
 
 
 def _brokers(parts: _Parts) -> list[BrokerPiece]:
@@ -364,6 +374,7 @@ def _merge_broker(first: BrokerPiece, second: BrokerPiece) -> BrokerPiece:
         owner=first.owner or second.owner,
         ignored={**second.ignored, **first.ignored},
         is_known=first.is_known or second.is_known,
+        is_whole=first.is_whole or second.is_whole,
     )
 
 
@@ -372,7 +383,7 @@ def _broker(piece: BrokerPiece, table: ConfigTable, defaults: Configs) -> LintBr
     if rack is None and "broker.rack" in piece.static:
         rack = piece.static["broker.rack"].text or None
     return LintBroker(
-        config=BrokerConfig(table, piece.static, defaults, piece.dynamic, piece.is_known),
+        config=BrokerConfig(table, piece.static, defaults, piece.dynamic, piece.is_known, piece.is_whole),
         id=piece.id,
         rack=rack,
         roles=piece.roles,
@@ -396,7 +407,7 @@ def _topics(parts: _Parts, broker: BrokerConfig) -> tuple[LintTopic, ...]:
     for assignment in parts.assignments:
         targets.setdefault(assignment.topic, {})[assignment.partition] = assignment
     topics = [_topic(piece, targets.pop(piece.name, {}), broker, inherited) for piece in found.values()]
-    unseen = replace(broker, is_known=False)
+    unseen = replace(broker, is_known=False, assumed=None)
     for name, wanted in targets.items():
         piece = TopicPiece(name=name, place=min(a.place for a in wanted.values()), is_declared=False)
         topics.append(_topic(piece, wanted, unseen, {}))

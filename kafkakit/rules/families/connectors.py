@@ -88,7 +88,8 @@ def default_capture_name(connector: LintConnector, limits: Limits) -> Violations
     """
     if not is_postgres(connector):
         return
-    for key, default in (("slot.name", DEFAULT_SLOT), ("publication.name", DEFAULT_PUBLICATION)):
+    names = (("slot.name", DEFAULT_SLOT), ("publication.name", DEFAULT_PUBLICATION))
+    for key, default in names if has_publication(connector) else names[:1]:
         if (connector.text(key) or default) == default:
             yield Violation(message=f"{key} is {default}, the default of every connector", key=key)
 
@@ -204,17 +205,18 @@ def heartbeat_table_not_captured(connector: LintConnector, limits: Limits) -> Vi
     Bad:
         --- shop.json
         {"name": "shop", "config": {"connector.class": "io.debezium.connector.postgresql.PostgresConnector",
-          "publication.autocreate.mode": "filtered", "table.include.list": "public.orders",
+          "plugin.name": "pgoutput", "publication.autocreate.mode": "filtered", "table.include.list": "public.orders",
           "heartbeat.interval.ms": "10000", "heartbeat.action.query": "UPDATE public.heartbeat SET at = now()"}}
 
     Good:
         --- shop.json
         {"name": "shop", "config": {"connector.class": "io.debezium.connector.postgresql.PostgresConnector",
-          "publication.autocreate.mode": "filtered", "table.include.list": "public.orders,public.heartbeat",
+          "plugin.name": "pgoutput", "publication.autocreate.mode": "filtered",
+          "table.include.list": "public.orders,public.heartbeat",
           "heartbeat.interval.ms": "10000", "heartbeat.action.query": "UPDATE public.heartbeat SET at = now()"}}
     """
     query = _query(connector)
-    if not is_postgres(connector) or not query or not number(connector, "heartbeat.interval.ms"):
+    if not has_publication(connector) or not query or not number(connector, "heartbeat.interval.ms"):
         return
     mode = word(connector, "publication.autocreate.mode", "all_tables")
     if mode == "all_tables":
@@ -239,22 +241,25 @@ def heartbeat_table_not_captured(connector: LintConnector, limits: Limits) -> Vi
 def publication_of_all_tables(connector: LintConnector, limits: Limits) -> Violations:
     """The connector makes a publication of all tables.
 
+    Only pgoutput reads a publication; the default of plugin.name is decoderbufs.
+
     Why: it needs a superuser, sends every table's changes to the connector to be thrown away, and makes PostgreSQL
     refuse the application's UPDATE and DELETE on each table without a key.
     Source: Debezium documentation, `publication.autocreate.mode` (`all_tables` by default); measured.
 
     Bad:
         --- shop.json
-        {"name": "shop", "config": {"connector.class": "io.debezium.connector.postgresql.PostgresConnector"}}
+        {"name": "shop", "config": {"connector.class": "io.debezium.connector.postgresql.PostgresConnector",
+          "plugin.name": "pgoutput"}}
 
     Good:
         --- shop.json
         {"name": "shop", "config": {"connector.class": "io.debezium.connector.postgresql.PostgresConnector",
-          "publication.autocreate.mode": "disabled"}}
+          "plugin.name": "pgoutput", "publication.autocreate.mode": "disabled"}}
     """
     key = "publication.autocreate.mode"
     mode = word(connector, key, "all_tables")
-    if is_postgres(connector) and mode not in ("disabled", "filtered"):
+    if has_publication(connector) and mode not in ("disabled", "filtered"):
         yield Violation(
             message=f"mode {mode}: the publication holds every table of the database, including tables without a key"
             if mode == "all_tables"
@@ -362,6 +367,8 @@ def _capture_names(connector: LintConnector) -> Iterator[tuple[str, str, tuple[s
     server = (host.lower(), connector.text("database.port") or "5432")
     slot = connector.text("slot.name") or DEFAULT_SLOT
     yield "slot.name", slot, (*server, slot)
+    if not has_publication(connector) or word(connector, "publication.autocreate.mode") == "disabled":
+        return  # a publication that somebody else made may serve many slots
     publication = connector.text("publication.name") or DEFAULT_PUBLICATION
     yield "publication.name", publication, (*server, connector.text("database.dbname") or "", publication)
 
@@ -546,6 +553,11 @@ def is_debezium(connector: LintConnector) -> bool:
 def is_postgres(connector: LintConnector) -> bool:
     """True for Debezium's connector for PostgreSQL."""
     return is_debezium(connector) and "postgres" in (connector.text("connector.class") or "").lower()
+
+
+def has_publication(connector: LintConnector) -> bool:
+    """True for a connector for PostgreSQL that reads a publication: one whose plugin.name is pgoutput."""
+    return is_postgres(connector) and word(connector, "plugin.name", "decoderbufs") == "pgoutput"
 
 
 def is_sink(connector: LintConnector) -> bool:

@@ -204,6 +204,7 @@ controller.listener.names=CONTROLLER
 listeners=SASL_SSL://:9092
 advertised.listeners=SASL_SSL://b:9092
 listener.security.protocol.map=CONTROLLER:SSL,SASL_SSL:SASL_SSL
+ssl.keystore.location=/etc/kafka/keystore.p12
 security.inter.broker.protocol=SASL_SSL
 sasl.enabled.mechanisms=SCRAM-SHA-512
 sasl.mechanism.inter.broker.protocol=SCRAM-SHA-512
