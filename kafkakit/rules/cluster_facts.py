@@ -196,13 +196,14 @@ def protocol_map(config: BrokerConfig) -> Mapping[str, str]:
     a listener is called by a protocol with TLS or a login.
     """
     found: dict[str, str] = {}
-    if config.declared("listener.security.protocol.map") is None:
+    declared = config.declared("listener.security.protocol.map")
+    if declared is None:
         found.update({name: name for name in PROTOCOLS})
         controllers = config.items("controller.listener.names")
         named = {item.partition("://")[0].upper() for item in (*config.items("listeners"), *controllers)}
         if named.isdisjoint(PROTOCOLS[1:]):
             found.update({name.upper(): "PLAINTEXT" for name in controllers})
-    for item in config.items("listener.security.protocol.map"):
+    for item in to_items(declared.text) if declared is not None else ():
         name, separator, protocol = item.rpartition(":")
         if separator:
             found[name.strip().upper()] = protocol.strip().upper()
