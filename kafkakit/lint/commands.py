@@ -20,7 +20,7 @@ from kafkakit.core.columns import without_collector
 from kafkakit.core.errors import UsageError
 from kafkakit.core.findings import FailOn
 from kafkakit.lint.decide.decision import RunOptions
-from kafkakit.lint.decide.lint_config import RuleSet
+from kafkakit.lint.decide.lint_config import Assume, RuleSet
 
 if TYPE_CHECKING:
     from kafkakit.lint.decide.fixes import LintDone
@@ -77,6 +77,11 @@ class LintInputs:
     )
     env: str | None = option(
         None, "--env", metavar="NAME", help="Environment if the files do not tell: prod, staging, dev."
+    )
+    assume: Assume | None = option(
+        None,
+        "--assume",
+        help="What counts for settings of brokers that no file tells: Kafka's defaults, named in findings, or none.",
     )
     lint_config: Path | None = option(
         None, "--lint-config", metavar="FILE", help="Read this file instead of looking for kafkakit-lint.yaml."
@@ -301,6 +306,7 @@ def run_options(inputs: LintInputs, choice: RuleChoice, acceptance: Acceptance, 
         env=inputs.env,
         each=inputs.each,
         nearest_version=inputs.nearest_version,
+        assume=inputs.assume,
     )
 
 

@@ -192,14 +192,19 @@ def listeners_of(config: BrokerConfig, key: str = "listeners") -> tuple[Listener
 def protocol_map(config: BrokerConfig) -> Mapping[str, str]:
     """The security protocol of each listener name, in capitals.
 
-    Where the map is not set, names that are protocols stand for themselves, and controller listeners are PLAINTEXT.
+    If the map is not set, names that are protocols stand for themselves, and controller listeners are PLAINTEXT, unless
+    a listener is called by a protocol with TLS or a login.
     """
     found: dict[str, str] = {}
-    if config.declared("listener.security.protocol.map") is None:
+    declared = config.declared("listener.security.protocol.map")
+    if declared is None:
         found.update({name: name for name in PROTOCOLS})
-        found.update({name.upper(): "PLAINTEXT" for name in config.items("controller.listener.names")})
-    for item in config.items("listener.security.protocol.map"):
-        name, separator, protocol = item.partition(":")
+        controllers = config.items("controller.listener.names")
+        named = {item.partition("://")[0].upper() for item in (*config.items("listeners"), *controllers)}
+        if named.isdisjoint(PROTOCOLS[1:]):
+            found.update({name.upper(): "PLAINTEXT" for name in controllers})
+    for item in to_items(declared.text) if declared is not None else ():
+        name, separator, protocol = item.rpartition(":")
         if separator:
             found[name.strip().upper()] = protocol.strip().upper()
     return found
@@ -213,7 +218,7 @@ def inter_broker_protocol(config: BrokerConfig) -> str:
 
 def listener_text(config: BrokerConfig, listener: str, key: str) -> str:
     """A key's value for one listener: its `listener.name.` form, else the general one."""
-    own = config.declared(f"listener.name.{listener.lower()}.{key}")
+    own = config.declared(f"listener.name.{listener.lower()}.{key}") or config.declared(key)
     return own.text if own is not None else config.text(key)
 
 

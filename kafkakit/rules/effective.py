@@ -1,7 +1,7 @@
 """Effective configuration: what a topic or a broker really runs with, and where each value comes from."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -44,6 +44,12 @@ class InputMissing(Exception):  # noqa: N818  not an error: the rule is listed a
         self.needed = needed
 
 
+USUALLY_SET = frozenset(
+    ("retention.ms", "retention.bytes", "cleanup.policy", "min.insync.replicas", "unclean.leader.election.enable",
+     "log.retention.ms", "log.retention.bytes", "default.replication.factor", "num.partitions",
+     "remote.log.storage.system.enable")
+)  # fmt: skip
+"""What nearly every cluster's brokers set themselves: of these Kafka's defaults are never assumed."""
 Configs = Mapping[str, Declared]
 NO_CONFIGS: Configs = {}
 
@@ -76,6 +82,8 @@ class BrokerConfig:
     """One broker's configuration in its three layers; `is_known` is False where no file and no cluster showed it.
 
     With `is_partial` a file shows some of its settings: what these say holds, and of all others nothing is known.
+    `is_whole` says that a node starts with the static layer and nothing else: a key that is not in it is not set.
+    With `assumed`, what nothing shows is Kafka's default; the defaults that were relied on are noted there by key.
     """
 
     table: ConfigTable
@@ -84,12 +92,23 @@ class BrokerConfig:
     dynamic: Configs = field(default_factory=dict)
     is_known: bool = True
     is_partial: bool = False
+    is_whole: bool = False
+    assumed: dict[str, str] | None = field(default=None, compare=False, repr=False)
+    is_noting: bool = False
 
     def given(self) -> "BrokerConfig":
-        """This configuration; `InputMissing` when no file and no cluster showed it."""
-        if not self.is_known and not self.is_partial:
+        """This configuration; `InputMissing` if no file and no cluster showed it and nothing may be assumed."""
+        if self.is_known or self.is_partial:
+            return self
+        if self.assumed is None:
             raise InputMissing("broker configuration")
-        return self
+        return replace(self, is_noting=True)
+
+    def assume(self, key: str, text: str) -> None:
+        """Rely on a default that nothing shows; `InputMissing` if it may not be assumed."""
+        if self.assumed is None or key in USUALLY_SET:
+            raise InputMissing("broker configuration")
+        self.assumed[key] = text
 
     def declared(self, key: str) -> Declared | None:
         """The strongest value that was set for exactly this key."""
@@ -109,7 +128,10 @@ class BrokerConfig:
         for form, factor in TIME_FORMS.get(key, ((key, 1),)):
             definition = self.table.broker.get(form)
             if definition is not None and definition.default is not None:
-                return Declared(_times(definition.default, factor), Source.DEFAULT)
+                text = _times(definition.default, factor)
+                if self.is_noting:
+                    self.assume(key, text)
+                return Declared(text, Source.DEFAULT)
         return Declared("", Source.DEFAULT)
 
     def text(self, key: str) -> str:
@@ -189,16 +211,14 @@ class TopicConfig:
         return to_int(self.value(key).text)
 
     def sure_text(self, key: str) -> str:
-        """As `text`; `InputMissing` when a broker's configuration decides and was not given."""
+        """As `text`; `InputMissing` if a broker's configuration decides, was not given and may not be assumed."""
         if not self.is_sure(key):
-            raise InputMissing("broker configuration")
+            self.broker.assume(key, self.text(key))
         return self.text(key)
 
     def sure_number(self, key: str) -> int | None:
-        """As `number`; `InputMissing` when a broker's configuration decides and was not given."""
-        if not self.is_sure(key):
-            raise InputMissing("broker configuration")
-        return self.number(key)
+        """As `sure_text`, as a whole number."""
+        return to_int(self.sure_text(key))
 
     def is_true(self, key: str) -> bool:
         """True when the effective value is `true`."""

@@ -2,12 +2,15 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
-from kafkakit.core.findings import Finding, Place, Setting, fingerprint_of, shown
+from kafkakit.core.findings import Finding, Place, Setting, Severity, fingerprint_of, shown
+from kafkakit.core.quantities import format_bytes, format_span
 from kafkakit.core.text import printable
 from kafkakit.rules.config_defs import ConfigDef, Scope
 from kafkakit.rules.effective import (
+    UNLIMITED,
     Anchor,
     BrokerConfig,
     Configs,
@@ -16,11 +19,14 @@ from kafkakit.rules.effective import (
     Source,
     TopicConfig,
     anchor_in,
+    to_int,
 )
 from kafkakit.rules.rule import Edit, Limits, LintRule, Subject, Violation
 from kafkakit.rules.subjects import Estate, LintAgent, LintBroker, LintCluster, LintConnector, LintTopic
 from kafkakit.rules.values import HIDDEN, is_secret_key, looks_secret
 
+OF_DEFAULTS = ("KKR2", "KKM4", "KKD101", "KKD102")
+"""Rules of topics by the beginnings of their codes that also judge what a broker's defaults make of a new topic."""
 AnySubject = LintTopic | LintBroker | LintCluster | LintAgent | LintConnector | Estate
 
 
@@ -52,12 +58,19 @@ def check_estate(estate: Estate, rules: Sequence[LintRule], limits: Limits) -> O
     """Run every rule on each of its subjects; linear in rules x subjects."""
     found: list[Checked] = []
     skipped: dict[str, Counter[str]] = {}
+    assumed = estate.assumed if estate.assumed is not None else {}
     for rule in rules:
         for subject, arguments, cluster in _subjects(estate, rule.subject):
+            assumed.clear()
             try:
-                found.extend(checked(rule, v, subject, cluster) for v in rule.check(*arguments, limits))
+                for violation in rule.check(*arguments, limits):
+                    told = _as_assumed(rule, violation, assumed) if assumed else violation
+                    found.append(checked(rule, told, subject, cluster))
             except InputMissing as missing:
                 skipped.setdefault(rule.code, Counter())[missing.needed] += 1
+        if rule.code.startswith(OF_DEFAULTS):
+            for cluster in estate.clusters:
+                found.extend(_of_defaults(rule, cluster, limits))
     return Outcome(checked=in_file_order(found), skipped={code: dict(needs) for code, needs in sorted(skipped.items())})
 
 
@@ -73,6 +86,42 @@ def merged_outcomes(outcomes: Sequence[Outcome]) -> Outcome:
         checked=in_file_order(item for outcome in outcomes for item in outcome.checked),
         skipped={code: dict(needs) for code, needs in sorted(skipped.items())},
     )
+
+
+def _as_assumed(rule: LintRule, violation: Violation, assumed: Mapping[str, str]) -> Violation:
+    """What rests on defaults that nothing shows: at most a warning, which says so."""
+    message, told = violation.message, []
+    for key, text in sorted(assumed.items()):
+        said = f"({key}, Kafka's default)"
+        if said in message:
+            message = message.replace(said, f"({key}, Kafka's default, assumed)")
+        else:
+            told.append(f"{key} {readable_setting(key, text)}")
+    if told:
+        message += f" (assumed: {', '.join(told)}, Kafka's default{'s' if len(told) > 1 else ''})"
+    severity = violation.severity or rule.severity
+    return replace(
+        violation,
+        message=message,
+        severity=Severity.WARNING if severity is Severity.ERROR else severity,
+        refused=False,
+    )
+
+
+def _of_defaults(rule: LintRule, cluster: LintCluster, limits: Limits) -> Iterator[Checked]:
+    """What a rule of topics holds against the topics that a broker's defaults make, but not against Kafka's own."""
+    topics = cluster.default_topics if rule.subject is Subject.TOPIC else None
+    if topics is None:
+        return
+    told: list[list[Violation]] = []
+    for topic in topics:
+        told.append([])
+        with suppress(InputMissing):
+            told[-1].extend(rule.check(topic, cluster, limits))
+    usual = {violation.message for violation in told[1]}
+    for violation in told[0]:
+        if violation.message not in usual:
+            yield checked(rule, replace(violation, edits=(), hint=""), topics[0], cluster)
 
 
 def in_file_order(checked_: Iterable[Checked]) -> tuple[Checked, ...]:
@@ -100,6 +149,7 @@ def checked(rule: LintRule, violation: Violation, subject: AnySubject, cluster: 
         where = cluster.within(where)
     # A value that a topic inherits stands in another file than the topic, where its findings belong.
     inherited = isinstance(subject, LintTopic) and declared is not None and declared.source is not Source.TOPIC
+    inherited = inherited and not (isinstance(subject, LintTopic) and subject.is_default)
     place = violation.place or (declared.place if declared is not None and not inherited else None)
     if place is None and violation.key is not None and isinstance(subject, LintBroker):
         place = subject.home_of(violation.key)
@@ -225,6 +275,18 @@ def _declared(subject: AnySubject, key: str | None) -> tuple[Declared | None, Co
         values: Configs = subject.config if isinstance(subject, LintConnector) else subject.settings
         return values.get(key), None
     return None, None
+
+
+def readable_setting(key: str, text: str) -> str:
+    """A value as a reader takes it in: times and sizes with their units, "none" for no value."""
+    number = to_int(text)
+    if number is None or number <= 0:
+        return text or "none"
+    if number >= UNLIMITED:
+        return "without limit"
+    if key.endswith(".ms"):
+        return format_span(number / 1000)
+    return format_bytes(number) if key.endswith(".bytes") else text
 
 
 def _position(finding: Finding) -> tuple[object, ...]:

@@ -10,7 +10,7 @@ from typing import Any, Self, TypeVar
 
 from kafkakit.core.findings import Place
 from kafkakit.rules.config_defs import ConfigTable
-from kafkakit.rules.effective import BrokerConfig, Configs, Declared, InputMissing, TopicConfig
+from kafkakit.rules.effective import BrokerConfig, Configs, Declared, InputMissing, TopicConfig, to_int
 
 T = TypeVar("T")
 
@@ -60,6 +60,8 @@ class LogDirFacts:
     path: str
     total_bytes: int | None = None
     usable_bytes: int | None = None
+    is_ephemeral: bool = False
+    """True for a dir that goes with its pod."""
     daily_used_bytes: tuple[int | None, ...] | None = None
     """The most that was used on each of the last days, oldest first; None for a day that was not seen."""
 
@@ -185,6 +187,8 @@ class LintTopic(Derived):
     current: Mapping[str, str] | None = None
     is_declared: bool = True
     """False for a topic that only a cluster or a snapshot of it shows."""
+    is_default: bool = False
+    """True for what stands for the topics that a broker's own defaults will make."""
     undeclared: frozenset[str] = frozenset()
     """Overrides of a declared topic that only the cluster has."""
     place: Place | None = None
@@ -193,7 +197,7 @@ class LintTopic(Derived):
     @property
     def where(self) -> str:
         """The topic in a finding."""
-        return f"topic {self.name}"
+        return "topics by default" if self.is_default else f"topic {self.name}"
 
     @property
     def is_internal(self) -> bool:
@@ -319,6 +323,35 @@ class LintCluster(Derived):
         known_first = sorted(self.data_brokers, key=lambda broker: not broker.config.is_known)
         return known_first[0].config if known_first else BrokerConfig(self.table, is_known=False)
 
+    @property
+    def default_topics(self) -> tuple[LintTopic, LintTopic] | None:
+        """The topic that a broker's defaults make, and the one that Kafka's own make.
+
+        None if topics are known, which inherit the defaults, or if no broker's configuration is.
+        """
+        return self.derive(_default_topics)
+
+
+def _default_topics(cluster: LintCluster) -> tuple[LintTopic, LintTopic] | None:
+    broker = next((b for b in cluster.data_brokers if b.config.is_known), None)
+    if broker is None or cluster.topics or cluster.is_live:
+        return None
+    config = broker.config
+
+    def topic(of: BrokerConfig) -> LintTopic:
+        factor = to_int(of.text("default.replication.factor"))
+        return LintTopic(
+            name="",
+            config=TopicConfig({}, of),
+            partitions=to_int(of.text("num.partitions")),
+            replication_factor=factor if of.declared("default.replication.factor") is not None else None,
+            is_default=True,
+            place=broker.place,
+            owner=broker.owner,
+        )
+
+    return topic(config), topic(BrokerConfig(config.table))
+
 
 def _data_brokers(cluster: LintCluster) -> tuple[LintBroker, ...]:
     return tuple(b for b in cluster.brokers if b.is_broker)
@@ -385,3 +418,5 @@ class Estate:
     clusters: tuple[LintCluster, ...] = ()
     agents: tuple[LintAgent, ...] = ()
     connectors: tuple[LintConnector, ...] = ()
+    assumed: dict[str, str] | None = field(default=None, compare=False, repr=False)
+    """Where configurations note Kafka's defaults that rules relied on; None if nothing may be assumed."""

@@ -17,6 +17,7 @@ from kafkakit.core.documents import encode_snapshot
 from kafkakit.core.model import ClusterSnapshot, TopicPartition
 from tests.fakes.admin import FakeClock, FakeCluster, FakeStorageMetrics
 from tests.rigs.command_line import Home
+from tests.rigs.waiting import give_up_early
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 CHECK = ("topicmappr", "check", "--snapshot", "s.json")
@@ -206,7 +207,8 @@ def test_options_of_the_znodes_choose_them(home: Home, monkeypatch: pytest.Monke
     )
 
 
-def test_the_zookeeper_of_the_profile_has_the_sizes(home: Home) -> None:
+def test_the_zookeeper_of_the_profile_has_the_sizes(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    give_up_early(monkeypatch)
     save(home, good())
     home.write_config('bootstrap_server: a:1\nzookeeper: {addr: "127.0.0.1:2/kafka"}\n', "profiles.d/p.yaml")
     ran = home.run("--profile", "p", *CHECK, "--sizes-from", "zookeeper")

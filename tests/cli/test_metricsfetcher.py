@@ -20,6 +20,7 @@ from tests.fakes.log import FakeLog
 from tests.rigs.command_line import Home, Ran
 from tests.rigs.metrics_http import Reply, Request, serving, timeseries, vector
 from tests.rigs.required import require_sound_units
+from tests.rigs.waiting import give_up_early
 
 GB = 10**9
 
@@ -287,6 +288,7 @@ def test_a_command_line_of_kafka_kit_is_taken(desk: Desk) -> None:
 
 def test_the_zookeeper_of_the_profile_is_used(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
+    give_up_early(monkeypatch)
     desk.home.write_config('bootstrap_server: fake:1\nzookeeper: {addr: "127.0.0.1:2/kafka"}\n', "profiles.d/p.yaml")
     ran = desk.run("show")
     assert (ran.code, "Failed to connect to ZooKeeper 127.0.0.1:2 " in ran.stderr) == (75, True)

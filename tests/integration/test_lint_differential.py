@@ -41,6 +41,7 @@ from tests.rigs.required import missing
 VERSIONS = ("3.9.2", "4.4.0")
 TOPICS = 1_000
 BROKERS = 1_000
+NODES = 5_000
 TOPIC, BROKER = 2, 4
 UNKNOWN_TOPIC = 3
 # Values that a broker works out from others.
@@ -170,7 +171,7 @@ def test_starting_brokers_refuse_what_lint_says(version: str, machine: Machine, 
 def test_the_code_of_kafka_refuses_what_lint_says(version: str, machine: Machine) -> None:
     table, random = config_table(minor_of(version)), Random(f"code {version}")
     topics = random_topics(table, TOPICS, random, tiered=0.6)
-    files, nodes = random_static(table, TOPICS, random), random_nodes(TOPICS, random)
+    files, nodes = random_static(table, TOPICS, random), random_nodes(table, NODES, random)
     cases = {f"topic {number}": config for number, config in enumerate(topics)}
     cases |= {f"broker {number}": config for number, config in enumerate(files)}
     cases |= {f"node {number}": config for number, config in enumerate(nodes)}
@@ -188,14 +189,14 @@ def test_the_code_of_kafka_refuses_what_lint_says(version: str, machine: Machine
     )
     lint_says = {name: of_topics.get(name, ()) for name in cases}
     lint_says |= {f"broker {n}": refused_static(table, {**TIERED, **config}) for n, config in enumerate(files)}
-    lint_says |= {f"node {n}": refused_static(table, config) for n, config in enumerate(nodes)}
+    lint_says |= {f"node {n}": refused_static(table, config, is_whole=True) for n, config in enumerate(nodes)}
     compare(cases, answers, lint_says)
 
 
-def refused_static(table: ConfigTable, config: Mapping[str, str]) -> tuple[str, ...]:
+def refused_static(table: ConfigTable, config: Mapping[str, str], *, is_whole: bool = False) -> tuple[str, ...]:
     """What lint holds against a broker's file, but for what brokers check once their log dirs are open."""
-    own = BrokerConfig(table, static=declared(config, Source.STATIC))
-    broker = LintBroker(config=own, id=1, roles=tuple(config["process.roles"].split(",")))
+    own = BrokerConfig(table, static=declared(config, Source.STATIC), is_whole=is_whole)
+    broker = LintBroker(config=own, id=1, roles=tuple(config.get("process.roles", "broker").split(",")))
     found = refused_by_lint(LintCluster(name="", table=table, brokers=(broker,)))
     return tuple(m for m in itertools.chain.from_iterable(found.values()) if not m.startswith(("KKC303", "KKT902")))
 

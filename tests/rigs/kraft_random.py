@@ -1,7 +1,10 @@
-"""Random KRaft nodes: sound ones of each role with up to two settings changed or left out."""
+"""Random KRaft nodes: sound ones of each role with up to three settings changed, added or left out."""
 
 from collections.abc import Mapping
 from random import Random
+
+from kafkakit.rules.config_defs import ConfigTable
+from tests.rigs.lint_random import random_static
 
 LISTENERS = "listener.security.protocol.map"
 _COMMON = {LISTENERS: "PLAINTEXT:PLAINTEXT,SSL:SSL,PEERS:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT,CTL:PLAINTEXT"}
@@ -29,14 +32,54 @@ _SOUND = (
     },
 )
 _CHANGES: Mapping[str, tuple[str | None, ...]] = {
-    "node.id": ("1", "2", "4"),
-    "controller.quorum.voters": ("4@d:9093", "9@c:9093", "1@a:9093,4@d:9093", None),
-    "controller.quorum.bootstrap.servers": ("a:9093,b:9093",),
-    "controller.listener.names": ("CTL", "controller", "CONTROLLER,CTL", "CONTROLLER,OTHER", "SSL", None),
+    "process.roles": (None, "broker", "controller", "controller,broker", "broker,broker", "brokers", "Broker"),
+    "node.id": ("1", "2", "4", "-1", "x", "", None),
+    "broker.id": ("1", "4", "9", "-1"),
+    "zookeeper.connect": ("zk:2181",),
+    "controller.quorum.voters": (
+        "4@d:9093",
+        "9@c:9093",
+        "1@a:9093,4@d:9093",
+        "1@a",
+        "1@a:x",
+        "x@a:9093",
+        "1@a:9093,1@b:9093",
+        "1@0.0.0.0:0",
+        "-1@a:9093",
+        "a:9093",
+        "",
+        None,
+    ),
+    "controller.quorum.bootstrap.servers": ("a:9093,b:9093", "a", "a:x", ""),
+    "controller.listener.names": ("CTL", "controller", "CONTROLLER,CTL", "CONTROLLER,OTHER", "SSL", "", None),
+    LISTENERS: (
+        None,
+        "",
+        "PLAINTEXT:PLAINTEXT",
+        "PLAINTEXT:PLAINTEXT,CONTROLLER:TLS",
+        "PLAINTEXT:TLS,CONTROLLER:PLAINTEXT",
+        "PLAINTEXT:plaintext,controller:ssl",
+        "PLAINTEXT:PLAINTEXT,PLAINTEXT:SSL,CONTROLLER:PLAINTEXT",
+        "PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SPARE:TLS",
+        " PLAINTEXT : SSL , CONTROLLER : SSL ",
+        "PLAINTEXT:PLAINTEXT:SSL,CONTROLLER:PLAINTEXT",
+    ),
     "listeners": (
         "PLAINTEXT://:9092",
         "CONTROLLER://:9093",
         "PLAINTEXT://:9092,CONTROLLER://:9093",
+        "PLAINTEXT://:9092,CONTROLLER://:9092",
+        "PLAINTEXT://:9092,PLAINTEXT://:9093",
+        "PLAINTEXT://127.0.0.1:9092,SSL://[::1]:9092",
+        "PLAINTEXT://:0,CONTROLLER://:0",
+        "PLAINTEXT://:99999",
+        "PLAINTEXT://:-1",
+        "PLAINTEXT://a",
+        "PLAINTEXT",
+        "PLAINTEXT://:9092,",
+        "",
+        "://:9092",
         "SSL://:9094",
         "SSL://:9094,PLAINTEXT://:9092",
         "ssl://:9094,plaintext://:9092",
@@ -47,30 +90,47 @@ _CHANGES: Mapping[str, tuple[str | None, ...]] = {
         None,
     ),
     "advertised.listeners": (
+        "",
         "PLAINTEXT://b:9092",
         "SSL://b:9094",
         "PLAINTEXT://b:9092,SSL://b:9094",
+        "PLAINTEXT://b:9092,SSL://b:9092",
+        "PLAINTEXT://b:9092,PLAINTEXT://c:9092",
         "PLAINTEXT://b:9092,CONTROLLER://c:9093",
         "PLAINTEXT://0.0.0.0:9092",
         "PLAINTEXT://b:9092,CONTROLLER://0.0.0.0:9093",
+        "PLAINTEXT://b",
+        "b:9092",
     ),
-    "inter.broker.listener.name": ("PLAINTEXT", "SSL", "CONTROLLER", "PEERS", "ssl"),
-    "security.inter.broker.protocol": ("SSL",),
-    "sasl.mechanism.inter.broker.protocol": ("PLAIN",),
-    "sasl.enabled.mechanisms": ("PLAIN", "GSSAPI,PLAIN"),
+    "inter.broker.listener.name": ("PLAINTEXT", "SSL", "CONTROLLER", "PEERS", "ssl", ""),
+    "security.inter.broker.protocol": ("SSL", "TLS", "PLAINTEXT", "SASL_PLAINTEXT", "ssl", ""),
+    "sasl.mechanism.inter.broker.protocol": ("PLAIN", ""),
+    "sasl.mechanism.controller.protocol": ("PLAIN",),
+    "sasl.enabled.mechanisms": ("PLAIN", "GSSAPI,PLAIN", ""),
+    "early.start.listeners": ("CONTROLLER", "PLAINTEXT", "OTHER", ""),
+    "control.plane.listener.name": ("PLAINTEXT", "CTL"),
+    "log.dirs": ("", "/a,/a", "/a,", " "),
+    "log.dir": ("",),
+    "metadata.log.dir": ("", "/m"),
+    "advertised.host.name": ("b",),
+    "port": ("9092",),
+    "inter.broker.protocol.version": ("3.9", "3.3", "4.0", "1.0", "x"),
+    "super.users": ("User:a,User:b",),
+    "authorizer.class.name": ("",),
+    "principal.builder.class": ("",),
 }
 
 
-def random_nodes(number: int, random: Random) -> list[dict[str, str]]:
+def random_nodes(table: ConfigTable, number: int, random: Random) -> list[dict[str, str]]:
     """Configurations of nodes, about half of which start."""
     found = []
     for _ in range(number):
         node = {**_COMMON, **random.choice(_SOUND)}
-        for key in random.sample(sorted(_CHANGES), random.randint(0, 2)):
+        for key in random.sample(sorted(_CHANGES), random.choice((0, 1, 1, 2, 3))):
             value = random.choice(_CHANGES[key])
             node.pop(key, None)
             node |= {key: value} if value is not None else {}
-        if "inter.broker.listener.name" in node:  # KKS804 and others are about both together
-            node.pop("security.inter.broker.protocol", None)
+        if random.random() < 0.2:
+            node |= random_static(table, 1, random)[0]
         found.append(node)
     return found

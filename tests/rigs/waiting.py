@@ -2,6 +2,9 @@
 
 import time
 from collections.abc import Callable
+from typing import Any
+
+import pytest
 
 WAIT_S = 240.0
 
@@ -12,3 +15,15 @@ def becomes(what: str, check: Callable[[], object], wait_s: float = WAIT_S) -> N
     while not (found := check()):
         assert time.monotonic() < deadline, (what, found)
         time.sleep(0.05)
+
+
+def give_up_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A ZooKeeper that refuses connections is tried for a moment, not for the ten seconds that operators give it."""
+    from kafkakit.adapters import zookeeper
+
+    start = zookeeper.start_client
+
+    def start_soon(hosts: str, **given: Any) -> Any:
+        return start(hosts, **{**given, "wait_s": 0.5})
+
+    monkeypatch.setattr(zookeeper, "start_client", start_soon)

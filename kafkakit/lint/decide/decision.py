@@ -23,7 +23,7 @@ from kafkakit.lint.decide.acceptance import (
     stale_problems,
 )
 from kafkakit.lint.decide.files import UNKNOWN_KIND, FileReading
-from kafkakit.lint.decide.lint_config import LintConfig, RuleSet, Selection, fits, selected_rules
+from kafkakit.lint.decide.lint_config import Assume, LintConfig, RuleSet, Selection, fits, selected_rules
 from kafkakit.lint.decide.pieces import AssemblyOptions, FileProblem, Pieces, assemble, refuse_versions
 from kafkakit.lint.decide.versions import Assumption, assumptions_of
 from kafkakit.rules.effective import Anchor
@@ -244,6 +244,7 @@ class RunOptions:
     env: str | None = None
     each: bool = False
     nearest_version: bool = False
+    assume: Assume | None = None
 
 
 def lint_request(given: RunOptions, config: LintConfig, baseline: Baseline | None, baseline_path: str) -> LintRequest:
@@ -267,6 +268,7 @@ def lint_request(given: RunOptions, config: LintConfig, baseline: Baseline | Non
             target_version=given.target_version or settings.target_version,
             env=given.env or settings.env,
             nearest_version=given.nearest_version,
+            assume_defaults=(given.assume or settings.assume) is not Assume.NONE,
         ),
         today=given.today,
         limits=config.limits(rule_set),

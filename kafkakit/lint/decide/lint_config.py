@@ -42,6 +42,13 @@ class RuleSet(StrEnum):
     DATADOG_SCALE = "datadog-scale"
 
 
+class Assume(StrEnum):
+    """What is taken for what no file tells of brokers."""
+
+    DEFAULTS = "defaults"
+    NONE = "none"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TemplateRule:
     """One rule as configured; which fields a template needs is in `_TEMPLATES`."""
@@ -75,6 +82,7 @@ class LintSettings(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", fo
     kafka_version: str | None = None
     target_version: str | None = None
     env: str | None = None
+    assume: Assume | None = None
     baseline: str | None = None
     docs_url: str = ""
     fail_on: FailOn | None = None

@@ -95,6 +95,8 @@ class BrokerPiece:
     """The file shows some of its settings, and others come from elsewhere."""
     settings_place: Place | None = None
     """Where the settings stand that the cluster's brokers share."""
+    is_whole: bool = False
+    """True for the file that a node starts with, all of it."""
     controller_listeners: str = ""
     """Listeners of its controller role: beside those that the cluster's brokers share, or instead of them."""
 
@@ -238,6 +240,8 @@ class AssemblyOptions:
     cluster: str | None = None
     nearest_version: bool = False
     """Judge a version without a table as the nearest that has one."""
+    assume_defaults: bool = True
+    """What no file tells of brokers is Kafka's default, and findings that rest on it say so."""
 
 
 def refuse_versions(pieces: Iterable[Pieces], options: AssemblyOptions) -> None:
@@ -267,7 +271,8 @@ def assemble(pieces: Iterable[Pieces], options: AssemblyOptions) -> Estate:
     """
     files = list(pieces)
     by_name = _by_cluster(files, options)
-    clusters = tuple(_cluster(name, parts, options) for name, parts in by_name.items())
+    assumed: dict[str, str] | None = {} if options.assume_defaults else None
+    clusters = tuple(_cluster(name, parts, options, assumed) for name, parts in by_name.items())
     only = clusters[0] if len(clusters) == 1 else None
     agents = sorted((agent for file in files for agent in file.agents), key=_order)
     connectors = sorted((c for file in files for c in file.connectors), key=_order)
@@ -275,6 +280,7 @@ def assemble(pieces: Iterable[Pieces], options: AssemblyOptions) -> Estate:
         clusters=clusters,
         agents=tuple(replace(agent, cluster=agent.cluster or only) for agent in agents),
         connectors=tuple(replace(c, cluster=c.cluster or only) for c in connectors),
+        assumed=assumed,
     )
 
 
@@ -356,7 +362,7 @@ def _topic_member(piece: TopicPiece, ids: set[str | None]) -> Member:
     )
 
 
-def _cluster(name: str, parts: _Parts, options: AssemblyOptions) -> LintCluster:
+def _cluster(name: str, parts: _Parts, options: AssemblyOptions, assumed: dict[str, str] | None) -> LintCluster:
     given = parts.clusters
     stated = [*(c.version for c in given), *(b.version for b in parts.brokers)]
     nodes = (*(b.static for b in parts.brokers), *(c.static for c in given if c.static is not None))
@@ -375,7 +381,7 @@ def _cluster(name: str, parts: _Parts, options: AssemblyOptions) -> LintCluster:
         target=config_table(minor_of(target)) if target else None,
         env=_first(c.env for c in given) or options.env or _first(b.assumed_env for b in parts.brokers) or DEFAULT_ENV,
         brokers=brokers,
-        topics=_topics(parts, inherited_config(brokers, table, defaults)),
+        topics=_topics(parts, inherited_config(brokers, table, defaults, assumed)),
         groups=tuple(group for some in groups for group in some) if groups else None,
         features=_first(c.features for c in given),
         metadata_behind_days=_first(c.metadata_behind_days for c in given),
@@ -391,8 +397,12 @@ def _cluster(name: str, parts: _Parts, options: AssemblyOptions) -> LintCluster:
     )
 
 
-def inherited_config(brokers: Sequence[LintBroker], table: ConfigTable, defaults: Configs) -> BrokerConfig:
-    """The broker configuration that topics inherit: where brokers differ, what most of them have.
+def inherited_config(
+    brokers: Sequence[LintBroker], table: ConfigTable, defaults: Configs, assumed: dict[str, str] | None = None
+) -> BrokerConfig:
+    """The broker configuration that topics inherit: if brokers differ, what most of them have.
+
+    Without any broker it is Kafka's default, which is `assumed` or not known.
 
     Neither the order of files nor the names of brokers decide.
     """
@@ -406,7 +416,7 @@ def inherited_config(brokers: Sequence[LintBroker], table: ConfigTable, defaults
         return known[inherited.index(wanted)]
     if data:
         return replace(data[0].config, is_partial=False)
-    return BrokerConfig(table, dynamic_default=defaults, is_known=False)
+    return BrokerConfig(table, dynamic_default=defaults, is_known=False, assumed=assumed)
 
 
 def _brokers(parts: _Parts) -> list[BrokerPiece]:
@@ -443,7 +453,7 @@ def _with_controller_listeners(piece: BrokerPiece, static: Configs) -> Configs:
 
 
 def _merged_brokers(pieces: Sequence[BrokerPiece]) -> list[BrokerPiece]:
-    """Brokers of one id are one, whichever file holds which part; two nodes with one id stay two (KKQ859)."""
+    """Brokers of one id are one, whichever file holds which part; two nodes with one id stay two (KKQ860)."""
     found: dict[object, list[BrokerPiece]] = {}
     for piece in pieces:
         same = found.setdefault(piece.id if piece.id is not None else ("no id", len(found)), [])
@@ -476,6 +486,7 @@ def _merge_broker(first: BrokerPiece, second: BrokerPiece) -> BrokerPiece:
         owner=first.owner or second.owner,
         ignored={**second.ignored, **first.ignored},
         is_known=first.is_known or second.is_known,
+        is_whole=first.is_whole or second.is_whole,
     )
 
 
@@ -484,7 +495,9 @@ def _broker(piece: BrokerPiece, table: ConfigTable, defaults: Configs) -> LintBr
     if rack is None and "broker.rack" in piece.static:
         rack = piece.static["broker.rack"].text or None
     return LintBroker(
-        config=BrokerConfig(table, piece.static, defaults, piece.dynamic, piece.is_known, piece.is_partial),
+        config=BrokerConfig(
+            table, piece.static, defaults, piece.dynamic, piece.is_known, piece.is_partial, piece.is_whole
+        ),
         id=piece.id,
         rack=rack,
         roles=piece.roles,
@@ -511,7 +524,7 @@ def _topics(parts: _Parts, broker: BrokerConfig) -> tuple[LintTopic, ...]:
     for assignment in parts.assignments:
         targets.setdefault(assignment.topic, {})[assignment.partition] = assignment
     topics = [_topic(piece, targets.pop(piece.name, {}), broker, inherited) for piece in found.values()]
-    unseen = replace(broker, is_known=False)
+    unseen = replace(broker, is_known=False, assumed=None)
     for name, wanted in targets.items():
         piece = TopicPiece(name=name, place=min(a.place for a in wanted.values()), is_declared=False)
         topics.append(_topic(piece, wanted, unseen, {}))

@@ -1,5 +1,6 @@
 """A: rules of the Datadog agent's `kafka_consumer.d/conf.yaml`, and of secrets in `kafka.d/conf.yaml` too."""
 
+import re
 from collections.abc import Iterator
 
 from kafkakit.core.quantities import counted
@@ -28,8 +29,12 @@ SELECTORS = (
     "consumer_groups_regex",
     "monitor_unlisted_consumer_groups",
     "enable_cluster_monitoring",
+    "monitor_all_broker_highwatermarks",
 )
 PARTITION_LIMIT = 500
+MECHANISMS = ("PLAIN", "GSSAPI", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
+ZOOKEEPER_KEYS = ("zk_connect_str", "zk_prefix", "zk_timeout", "kafka_consumer_offsets", "zk_iteration_ival")
+_PORT = re.compile(r":\d{1,5}$")
 
 
 @agent_rule("KKA951", WARNING, CORE)
@@ -73,7 +78,8 @@ def no_groups_selected(agent: LintAgent, limits: Limits) -> Violations:
     """The agent's instance selects no consumer groups, so it collects nothing.
 
     Why: one of consumer_groups, consumer_groups_regex, monitor_unlisted_consumer_groups and
-    enable_cluster_monitoring is required; without one the check runs and sends no lag.
+    enable_cluster_monitoring is required; without one the check runs and sends no lag. An instance with
+    monitor_all_broker_highwatermarks collects the offsets of partitions without any group.
     Source: DataDog integrations-core, `kafka_consumer/assets/configuration/spec.yaml`.
 
     Bad:
@@ -92,6 +98,65 @@ def no_groups_selected(agent: LintAgent, limits: Limits) -> Violations:
             message=f"none of {', '.join(SELECTORS)} is set: nothing is collected",
             hint="set monitor_unlisted_consumer_groups: true, or list groups",
         )
+
+
+@agent_rule("KKA957", ERROR, CORE)
+def refused_agent_setting(agent: LintAgent, limits: Limits) -> Violations:
+    """A setting of the agent's instance cannot work: an address without a port, a pattern that does not compile.
+
+    Why: the check fails to start or to connect, and its metrics are missing. The keys of the days when groups were
+    kept in ZooKeeper are not read any more.
+    Source: DataDog integrations-core, `kafka_consumer/assets/configuration/spec.yaml`, `datadog_checks/kafka_consumer`.
+
+    Bad:
+        --- kafka_consumer.d/conf.yaml
+        instances:
+          - kafka_connect_str: [kafka-1, kafka-2]
+            monitor_unlisted_consumer_groups: true
+
+    Good:
+        --- kafka_consumer.d/conf.yaml
+        instances:
+          - kafka_connect_str: [kafka-1:9092, kafka-2:9092]
+            monitor_unlisted_consumer_groups: true
+    """
+    if agent.kind != KIND:
+        return
+    connect = agent.settings.get(CONNECT)
+    for endpoint in to_items(connect.text) if connect is not None else ():
+        if not any(mark in endpoint for mark in ("%%", "{{", "${")) and not _PORT.search(endpoint):
+            yield Violation(f"{endpoint!r:.80} has no port", CONNECT, expected="HOST:PORT", subject=endpoint)
+    regexes = agent.settings.get("consumer_groups_regex")
+    # A comma may separate two patterns or be part of one.
+    if regexes is not None and _compile_error(regexes.text):
+        pattern = next((item for item in to_items(regexes.text) if _compile_error(item)), regexes.text)
+        yield Violation(
+            message=f"{pattern!r:.80} is not a regular expression: {_compile_error(pattern)}",
+            key="consumer_groups_regex",
+            subject=pattern,
+        )
+    mechanism = agent.settings.get("sasl_mechanism")
+    if mechanism is not None and mechanism.text.strip() and mechanism.text.strip().upper() not in MECHANISMS:
+        yield Violation(
+            message=f"{mechanism.text!r:.80} is not a SASL mechanism that the check knows",
+            key="sasl_mechanism",
+            expected=", ".join(MECHANISMS),
+        )
+    for key in ZOOKEEPER_KEYS:
+        if key in agent.settings:
+            yield Violation(
+                message=f"{key} is not read any more: the check asks brokers for offsets, not ZooKeeper",
+                key=key,
+                severity=WARNING,
+            )
+
+
+def _compile_error(pattern: str) -> str:
+    try:
+        re.compile(pattern)
+    except (re.error, OverflowError, RecursionError) as error:
+        return str(error) or "it is too large"
+    return ""
 
 
 @agent_rule("KKA953", WARNING, CORE, fix=Fix.SAFE)

@@ -120,6 +120,52 @@ def log_dirs_in_tmp(broker: LintBroker, cluster: LintCluster, limits: Limits) ->
         )
 
 
+@broker_rule("KKB516", ERROR, CORE)
+def ephemeral_storage(broker: LintBroker, cluster: LintCluster, limits: Limits) -> Violations:
+    """A node keeps its data on storage that goes with its pod (production).
+
+    Why: each restart of the pod, also of a rolling update, empties the node: its replicas are copied again from other
+    brokers, and what only this one had is lost. A controller loses the cluster's metadata with it.
+    Source: Strimzi documentation, "Ephemeral storage".
+
+    Bad:
+        brokers: [{id: 1, log_dirs: [{path: /var/lib/kafka/data, is_ephemeral: true}]}]
+
+    Good:
+        brokers: [{id: 1, log_dirs: [{path: /var/lib/kafka/data}]}]
+    """
+    if cluster.is_prod and any(part.is_ephemeral for part in broker.log_dirs):
+        yield Violation(
+            message="the storage is ephemeral: each restart of a pod deletes all its replicas",
+            subject="storage",
+            expected="persistent-claim",
+        )
+
+
+@broker_rule("KKB517", ERROR, CORE)
+def heap_above_memory(broker: LintBroker, cluster: LintCluster, limits: Limits) -> Violations:
+    """The heap may become as large as the memory that the machine or the pod has.
+
+    Why: the system kills the process once the heap is used, and until then nothing is left for the page cache, which
+    serves most reads of Kafka.
+    Source: Kafka documentation, "Hardware and OS"; Kubernetes documentation, memory limits.
+
+    Bad:
+        brokers: [{id: 1, host: {memory_bytes: 4294967296, heap_bytes: 8589934592}}]
+
+    Good:
+        brokers: [{id: 1, host: {memory_bytes: 34359738368, heap_bytes: 6442450944}}]
+    """
+    memory, heap = broker.host.memory_bytes, broker.host.heap_bytes
+    if memory is not None and heap is not None and heap >= memory:
+        yield Violation(
+            message=f"the heap may have {format_bytes(heap)} of {format_bytes(memory)} of memory: "
+            "the broker is killed once it needs them",
+            subject="heap",
+            expected=f"a heap of at most {format_bytes(memory // 2)}",
+        )
+
+
 @cluster_rule("KKB506", NOTE, STRICT, Needs.FILE, Needs.LIVE, fix=Fix.UNSAFE)
 def recovery_threads(cluster: LintCluster, limits: Limits) -> Violations:
     """Brokers with many partitions on a log dir recover them with one thread.

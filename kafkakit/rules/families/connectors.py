@@ -88,10 +88,8 @@ def default_capture_name(connector: LintConnector, limits: Limits) -> Violations
     """
     if not is_postgres(connector):
         return
-    names = [("slot.name", DEFAULT_SLOT)]
-    if has_publication(connector):
-        names.append(("publication.name", DEFAULT_PUBLICATION))
-    for key, default in names:
+    names = (("slot.name", DEFAULT_SLOT), ("publication.name", DEFAULT_PUBLICATION))
+    for key, default in names if has_publication(connector) else names[:1]:
         if (connector.text(key) or default) == default:
             yield Violation(message=f"{key} is {default}, the default of every connector", key=key)
 
@@ -245,8 +243,10 @@ def heartbeat_table_not_captured(connector: LintConnector, limits: Limits) -> Vi
 def publication_of_all_tables(connector: LintConnector, limits: Limits) -> Violations:
     """The connector makes a publication of all tables.
 
+    Only pgoutput reads a publication; the default of plugin.name is decoderbufs.
+
     Why: it needs a superuser, sends every table's changes to the connector to be thrown away, and makes PostgreSQL
-    refuse the application's UPDATE and DELETE on each table without a key. Only the plugin `pgoutput` uses one.
+    refuse the application's UPDATE and DELETE on each table without a key.
     Source: Debezium documentation, `publication.autocreate.mode` (`all_tables` by default); measured.
 
     Bad:
@@ -369,9 +369,8 @@ def _capture_names(connector: LintConnector) -> Iterator[tuple[str, str, tuple[s
     server = (host.lower(), connector.text("database.port") or "5432")
     slot = connector.text("slot.name") or DEFAULT_SLOT
     yield "slot.name", slot, (*server, slot)
-    # A publication that an administrator made may serve any number of slots.
     if not has_publication(connector) or word(connector, "publication.autocreate.mode") == "disabled":
-        return
+        return  # a publication that somebody else made may serve many slots
     publication = connector.text("publication.name") or DEFAULT_PUBLICATION
     yield "publication.name", publication, (*server, connector.text("database.dbname") or "", publication)
 
@@ -559,8 +558,8 @@ def is_postgres(connector: LintConnector) -> bool:
 
 
 def has_publication(connector: LintConnector) -> bool:
-    """True for a connector for PostgreSQL that reads a publication: the plugin `pgoutput`, which is not the default."""
-    return is_postgres(connector) and word(connector, "plugin.name") == "pgoutput"
+    """True for a connector for PostgreSQL that reads a publication: one whose plugin.name is pgoutput."""
+    return is_postgres(connector) and word(connector, "plugin.name", "decoderbufs") == "pgoutput"
 
 
 def is_sink(connector: LintConnector) -> bool:

@@ -1,4 +1,10 @@
-"""E: rules of what connectors write, drop and keep: deletes, decimals, errors, exactly once, secrets, topics."""
+"""E: rules of what connectors write, drop and keep: deletes, decimals, errors, exactly once, secrets, topics.
+
+Also of what Debezium's connectors refuse when they are created or start, and of misspelt keys.
+"""
+
+import re
+from functools import cache
 
 from kafkakit.core.findings import shown
 from kafkakit.core.quantities import format_span
@@ -10,6 +16,7 @@ from kafkakit.rules.rule import (
     NOTE,
     STRICT,
     WARNING,
+    Edit,
     Fix,
     Limits,
     Needs,
@@ -31,6 +38,27 @@ from kafkakit.rules.values import (
 DROPPING = ("skip", "warn", "ignore")
 FAILURE_MODES = ("event.processing.failure.handling.mode", "event.converting.failure.handling.mode")
 CREATED = "topic.creation.default."
+SLOT_NAME = re.compile("[a-z0-9_]{1,63}")
+NO_CAPTURE = ("jdbc.", "mongodb.MongoDbSinkConnector")
+"""Debezium's sinks, behind the common part of their class."""
+WITH_HISTORY = ("mysql", "mariadb", "oracle", "sqlserver", "db2")
+SNAPSHOT_MODES = frozenset(
+    ("always", "initial", "initial_only", "no_data", "never", "when_needed", "recovery", "schema_only",
+     "schema_only_recovery", "configuration_based", "custom", "exported")
+)  # fmt: skip
+"""Of all of Debezium's databases and versions."""
+RENAMED = {
+    "database.server.name": "topic.prefix", "database.history": "schema.history.internal",
+    "database.history.kafka.topic": "schema.history.internal.kafka.topic",
+    "database.history.kafka.bootstrap.servers": "schema.history.internal.kafka.bootstrap.servers",
+    "database.whitelist": "database.include.list", "database.blacklist": "database.exclude.list",
+    "schema.whitelist": "schema.include.list", "schema.blacklist": "schema.exclude.list",
+    "table.whitelist": "table.include.list", "table.blacklist": "table.exclude.list",
+    "column.whitelist": "column.include.list", "column.blacklist": "column.exclude.list",
+    "collection.whitelist": "collection.include.list", "collection.blacklist": "collection.exclude.list",
+}  # fmt: skip
+"""What Debezium 2 calls the keys of Debezium 1."""
+DEFAULT_QUEUE, DEFAULT_BATCH = 8_192, 2_048
 
 
 @connector_rule("KKE012", ERROR, CORE, fix=Fix.UNSAFE)
@@ -355,6 +383,194 @@ def table_topic_expires(connector: LintConnector, limits: Limits) -> Violations:
             subject="topics",
             expected="cleanup.policy=compact",
         )
+
+
+@connector_rule("KKE024", ERROR, CORE)
+def refused_connector(connector: LintConnector, limits: Limits) -> Violations:
+    """A connector of Debezium is refused when it is created, or fails when it starts.
+
+    Why: each key is checked at the start: topic.prefix is required, the name of a replication slot has small letters,
+    digits and underscores only, snapshot.mode is one of a few words, the queue holds more than a batch, and connectors
+    for databases without a history of schemas need a topic to keep it in. Debezium 2 has other names for some keys of
+    Debezium 1, and does not read the old ones.
+    Source: Debezium, `CommonConnectorConfig`, `PostgresConnectorConfig`, `KafkaSchemaHistory`; release notes of 2.0.
+
+    Bad:
+        --- shop.json
+        {"name": "shop", "config": {"connector.class": "io.debezium.connector.postgresql.PostgresConnector",
+          "topic.prefix": "shop", "slot.name": "My-Slot"}}
+
+    Good:
+        --- shop.json
+        {"name": "shop", "config": {"connector.class": "io.debezium.connector.postgresql.PostgresConnector",
+          "topic.prefix": "shop", "slot.name": "my_slot"}}
+    """
+    if not connectors.is_debezium(connector) or _class(connector).startswith(NO_CAPTURE):
+        return
+    old = [key for key in RENAMED if connector.text(key) is not None and connector.text(RENAMED[key]) is None]
+    for key in old:
+        yield Violation(
+            message=f"{key} is a name of Debezium 1: Debezium 2 and later read {RENAMED[key]} instead",
+            key=key,
+            expected=RENAMED[key],
+            edits=(Edit(key, rename=RENAMED[key]),),
+        )
+    if connector.text("topic.prefix") is None and "database.server.name" not in old:
+        yield Violation("topic.prefix is not set: the connector is refused", "topic.prefix")
+    slot = connector.text("slot.name")
+    if slot is not None and _is_literal(slot) and connectors.is_postgres(connector) and not SLOT_NAME.fullmatch(slot):
+        yield Violation(
+            message=f"{slot!r:.80} cannot be the name of a replication slot: the connector is refused",
+            key="slot.name",
+            expected="at most 63 of a to z, 0 to 9 and _",
+        )
+    mode = connectors.word(connector, "snapshot.mode", "initial")
+    if _is_literal(mode) and mode not in SNAPSHOT_MODES:
+        yield Violation(
+            message=f"{mode!r:.80} is not a snapshot.mode: the connector is refused",
+            key="snapshot.mode",
+            expected=_nearest(mode, sorted(SNAPSHOT_MODES)) or "initial",
+        )
+    yield from _queue_faults(connector)
+    yield from _history_faults(connector)
+
+
+def _class(connector: LintConnector) -> str:
+    """The class without what Debezium's have in common."""
+    return (connector.text("connector.class") or "").removeprefix("io.debezium.connector.")
+
+
+def _is_literal(text: str) -> bool:
+    """True for a value without references or placeholders."""
+    return not any(mark in text for mark in ("${", "{{", "{%", "%%", "<"))
+
+
+def _queue_faults(connector: LintConnector) -> Violations:
+    queue_key, batch_key = "max.queue.size", "max.batch.size"
+    if connector.text(queue_key) is None and connector.text(batch_key) is None:
+        return
+    queue = DEFAULT_QUEUE if connector.text(queue_key) is None else connectors.number(connector, queue_key)
+    batch = DEFAULT_BATCH if connector.text(batch_key) is None else connectors.number(connector, batch_key)
+    if queue is not None and batch is not None and queue <= batch:
+        yield Violation(
+            message=f"{queue_key} ({queue}) is not above {batch_key} ({batch}): the connector is refused",
+            key=queue_key if connector.text(queue_key) is not None else batch_key,
+            expected=f"{queue_key} above {batch_key}",
+        )
+
+
+def _history_faults(connector: LintConnector) -> Violations:
+    if not _class(connector).startswith(WITH_HISTORY):
+        return
+    store = connector.text("schema.history.internal") or "KafkaSchemaHistory"
+    if not store.endswith("KafkaSchemaHistory"):
+        return
+    for part in ("topic", "bootstrap.servers"):
+        key = f"schema.history.internal.kafka.{part}"
+        if connector.text(key) is None and connector.text(f"database.history.kafka.{part}") is None:
+            yield Violation(f"{key} is not set: the connector does not start", key)
+
+
+@connector_rule("KKE025", WARNING, CORE, fix=Fix.UNSAFE)
+def misspelt_connector_key(connector: LintConnector, limits: Limits) -> Violations:
+    """A key of a Debezium connector is almost one that exists.
+
+    Why: Connect passes every key on and nobody complains about one that is not read: with hearbeat.interval.ms there
+    are no heartbeats. Keys that resemble none are left alone: converters and transformations bring their own.
+    Source: Debezium documentation, properties of the connectors.
+
+    Bad:
+        --- shop.json
+        {"name": "shop", "config": {"connector.class": "io.debezium.connector.postgresql.PostgresConnector",
+          "topic.prefix": "shop", "hearbeat.interval.ms": "10000"}}
+
+    Good:
+        --- shop.json
+        {"name": "shop", "config": {"connector.class": "io.debezium.connector.postgresql.PostgresConnector",
+          "topic.prefix": "shop", "heartbeat.interval.ms": "10000"}}
+    """
+    if not connectors.is_debezium(connector):
+        return
+    for key in connector.config:
+        meant = None if key in DEBEZIUM_KEYS or key in RENAMED or key.startswith(OTHERS_KEYS) else _near_key(key)
+        if meant is not None and connector.text(meant) is None:
+            yield Violation(
+                message=f"{key} is not read by the connector; {meant} was probably meant",
+                key=key,
+                expected=meant,
+                edits=(Edit(key, rename=meant),),
+            )
+
+
+OTHERS_KEYS = (
+    "transforms.", "predicates.", "key.converter.", "value.converter.", "header.converter.", "producer.override.",
+    "consumer.override.", "admin.override.", "topic.creation.", "internal.", "schema.history.internal.producer.",
+    "schema.history.internal.consumer.", "signal.consumer.", "driver.", "database.ssl", "openlineage.",
+)  # fmt: skip
+_DEBEZIUM_KEYS = """name connector.class tasks.max tasks.max.enforce key.converter value.converter header.converter
+    config.action.reload transforms predicates errors.retry.timeout errors.retry.delay.max.ms errors.tolerance
+    errors.log.enable errors.log.include.messages errors.max.retries exactly.once.support transaction.boundary
+    transaction.boundary.interval.ms offsets.storage.topic topics topics.regex
+    errors.deadletterqueue.topic.name errors.deadletterqueue.topic.replication.factor
+    errors.deadletterqueue.context.headers.enable topic.prefix topic.naming.strategy topic.delimiter topic.cache.size
+    topic.heartbeat.prefix topic.transaction database.hostname database.port database.user database.password
+    database.dbname database.names database.include.list database.exclude.list database.server.id
+    database.server.id.offset database.sslmode database.query.timeout.ms database.initial.statements
+    database.tcpKeepAlive database.connectionTimeZone database.jdbc.driver database.protocol database.instance
+    database.encrypt database.url database.pdb.name database.connection.adapter schema.include.list
+    schema.exclude.list table.include.list table.exclude.list table.ignore.builtin column.include.list
+    column.exclude.list column.propagate.source.type datatype.propagate.source.type message.key.columns
+    collection.include.list collection.exclude.list field.exclude.list field.renames capture.mode capture.scope
+    capture.target plugin.name slot.name slot.drop.on.stop slot.failover slot.max.retries slot.retry.delay.ms
+    slot.stream.params publication.name publication.autocreate.mode publish.via.partition.root
+    replica.identity.autoset.values snapshot.mode snapshot.mode.custom.name snapshot.locking.mode
+    snapshot.locking.mode.custom.name snapshot.query.mode snapshot.query.mode.custom.name snapshot.isolation.mode
+    snapshot.include.collection.list snapshot.lock.timeout.ms snapshot.select.statement.overrides snapshot.fetch.size
+    snapshot.max.threads snapshot.delay.ms snapshot.tables.order.by.row.count snapshot.database.errors.max.retries
+    snapshot.new.tables streaming.delay.ms streaming.fetch.size tombstones.on.delete skipped.operations
+    decimal.handling.mode hstore.handling.mode interval.handling.mode binary.handling.mode
+    schema.name.adjustment.mode field.name.adjustment.mode schema.refresh.mode schema.history.internal
+    schema.history.internal.kafka.topic schema.history.internal.kafka.bootstrap.servers
+    schema.history.internal.kafka.query.timeout.ms schema.history.internal.kafka.create.timeout.ms
+    schema.history.internal.kafka.recovery.attempts schema.history.internal.kafka.recovery.poll.interval.ms
+    schema.history.internal.store.only.captured.tables.ddl schema.history.internal.store.only.captured.databases.ddl
+    schema.history.internal.skip.unparseable.ddl schema.history.internal.prefer.ddl
+    schema.history.internal.file.filename include.schema.changes include.schema.comments include.query
+    include.unknown.datatypes money.fraction.digits time.precision.mode bigint.unsigned.handling.mode
+    event.processing.failure.handling.mode event.converting.failure.handling.mode
+    event.deserialization.failure.handling.mode inconsistent.schema.handling.mode max.batch.size max.queue.size
+    max.queue.size.in.bytes max.iteration.transactions poll.interval.ms connect.timeout.ms connect.keep.alive
+    connect.keep.alive.interval.ms heartbeat.interval.ms heartbeat.action.query heartbeat.topics.prefix
+    signal.data.collection signal.enabled.channels signal.kafka.topic signal.kafka.groupId
+    signal.kafka.bootstrap.servers signal.kafka.poll.timeout.ms signal.file signal.poll.interval.ms
+    notification.enabled.channels notification.sink.topic.name incremental.snapshot.chunk.size
+    incremental.snapshot.watermarking.strategy incremental.snapshot.allow.schema.changes
+    incremental.snapshot.option.recompile read.only provide.transaction.metadata unavailable.value.placeholder
+    status.update.interval.ms xmin.fetch.interval.ms flush.lsn.source lsn.flush.mode lsn.flush.timeout.ms
+    lsn.flush.timeout.action offset.mismatch.strategy retriable.restart.connector.wait.ms custom.metric.tags
+    connection.validation.timeout.ms executor.shutdown.timeout.ms converters post.processors sourceinfo.struct.maker
+    gtid.source.includes gtid.source.excludes gtid.source.filter.dml.events enable.time.adjuster
+    min.row.count.to.stream.results guardrail.collections.max guardrail.collections.limit.action
+    extended.headers.enabled log.mining.strategy log.mining.batch.size.default log.mining.batch.size.min
+    log.mining.batch.size.max log.mining.buffer.type lob.enabled rac.nodes mongodb.connection.string
+    mongodb.connection.mode mongodb.name mongodb.user mongodb.password mongodb.hosts mongodb.authsource
+    mongodb.ssl.enabled mongodb.poll.interval.ms mongodb.members.auto.discover cursor.max.await.time.ms
+    cursor.oversize.handling.mode cursor.oversize.skip.threshold cursor.pipeline cursor.pipeline.order
+    data.query.mode source.timestamp.mode query.fetch.size transaction.metadata.factory"""
+DEBEZIUM_KEYS = frozenset(_DEBEZIUM_KEYS.split())
+_LIKENESS = 0.92
+
+
+@cache
+def _near_key(key: str) -> str | None:
+    return _nearest(key, sorted(DEBEZIUM_KEYS), _LIKENESS)
+
+
+def _nearest(text: str, known: list[str], likeness: float = 0.7) -> str | None:
+    from difflib import get_close_matches
+
+    found = get_close_matches(text, known, 1, likeness)
+    return found[0] if found else None
 
 
 def _not_once(connector: LintConnector, key: str, why: str, expected: str | None) -> Violation:

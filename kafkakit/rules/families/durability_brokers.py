@@ -417,6 +417,40 @@ def min_isr_above_replicas(broker: LintBroker, cluster: LintCluster, limits: Lim
             )
 
 
+@cluster_rule("KKD125", ERROR, CORE, fix=Fix.UNSAFE)
+def internal_topic_beyond_brokers(cluster: LintCluster, limits: Limits) -> Violations:
+    """Kafka's own topics are to have more replicas than there are brokers.
+
+    Why: they are never made: without `__consumer_offsets` no consumer group works, without `__transaction_state` no
+    transaction. What is not set is left alone: Kafka's default is 3, and a single broker may be the first of three.
+    Source: Kafka, `AutoTopicCreationManager`; Kafka documentation, `offsets.topic.replication.factor`.
+
+    Bad:
+        config: {offsets.topic.replication.factor: "3"}
+        broker_count: 1
+
+    Good:
+        config: {offsets.topic.replication.factor: "1"}
+        broker_count: 1
+    """
+    number = cluster.known_broker_number
+    broker = next((b for b in cluster.data_brokers if b.config.is_known), None)
+    if number is None or broker is None:
+        return
+    for key in RF_KEYS[:2]:
+        value = broker.config.declared(key)
+        replicas = to_int(value.text) if value is not None else None
+        if value is not None and replicas is not None and replicas > number:
+            yield set_to(
+                key,
+                str(number),
+                f"{key} is {replicas}, but there {'is' if number == 1 else 'are'} {counted(number, 'broker')}: "
+                f"{'no group' if key.startswith('offsets') else 'no transaction'} works",
+                observed=value.text,
+                about=broker,
+            )
+
+
 @broker_rule("KKD115", ERROR, STRICT, fix=Fix.UNSAFE)
 def internal_topic_min_isr(broker: LintBroker, cluster: LintCluster, limits: Limits) -> Violations:
     """An internal topic needs all its replicas in sync.

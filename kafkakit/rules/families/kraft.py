@@ -1,10 +1,11 @@
 """Q: rules of KRaft: controllers, voters, listeners, leftovers of ZooKeeper, metadata."""
 
+import re
 from collections.abc import Iterator
 
 from kafkakit.core.findings import Place
 from kafkakit.core.quantities import counted
-from kafkakit.rules.cluster_facts import listeners_of, protocol_map
+from kafkakit.rules.cluster_facts import PROTOCOLS, listeners_of, protocol_map
 from kafkakit.rules.config_defs import minor_key
 from kafkakit.rules.effective import BrokerConfig, InputMissing, to_int
 from kafkakit.rules.rule import (
@@ -25,6 +26,7 @@ from kafkakit.rules.rule import (
 from kafkakit.rules.subjects import LintBroker, LintCluster, known
 from kafkakit.rules.values import is_reference
 
+_VERSION = re.compile(r"(\d+)\.(\d+)")
 _NAMING = (
     "process.roles", "listeners", "advertised.listeners", "controller.listener.names", "inter.broker.listener.name",
     "listener.security.protocol.map", "controller.quorum.voters", "controller.quorum.bootstrap.servers",
@@ -33,6 +35,7 @@ _NAMING = (
 UNFINISHED_UPGRADE_DAYS = 14.0
 VOTERS, BOOTSTRAP = "controller.quorum.voters", "controller.quorum.bootstrap.servers"
 CONTROLLER_LISTENERS = "controller.listener.names"
+PROTOCOLS_OF_LISTENERS = "listener.security.protocol.map"
 LEFTOVERS = ("inter.broker.protocol.version", "control.plane.listener.name")
 
 
@@ -137,8 +140,9 @@ def voter_mismatch(broker: LintBroker, cluster: LintCluster, limits: Limits) -> 
     """A node's id, voters and listeners do not fit its roles, and it does not start.
 
     Why: Kafka checks at the start that voters or bootstrap servers are given, that controllers are among the voters
-    and brokers are not, that only controllers have the controllers' listeners, that the listener between
-    brokers is advertised, and that only existing listeners are advertised.
+    and brokers are not, that only controllers have the controllers' listeners, that each listener has a security
+    protocol that exists, that the listener between brokers is named once and advertised, and that only existing
+    listeners are advertised.
     Source: Kafka, `KafkaConfig.validateValues`.
 
     Bad:
@@ -159,14 +163,21 @@ def voter_mismatch(broker: LintBroker, cluster: LintCluster, limits: Limits) -> 
               listener.security.protocol.map: "CONTROLLER:SSL"
     """
     config = broker.config
-    if config.declared("process.roles") is None:
+    declared = config.declared("process.roles")
+    if declared is None:
+        return
+    if not declared.text.strip() and (4, 0) <= minor_key(config.table.version) < (4, 2):
+        yield from _protocol_faults(config)  # a node of no role, of which Kafka looks at nothing else
         return
     for key in _NAMING:
         found = config.declared(key)
         if found is not None and any(is_reference(item) for item in (found.text, *config.items(key))):
             raise InputMissing(f"the value of {key}")
     roles = frozenset(config.given().items("process.roles"))
-    yield from _voter_faults(config, roles, to_int(config.text("node.id")))
+    own_id = config.declared("node.id") or config.declared("broker.id")
+    yield from _voter_faults(config, roles, to_int(own_id.text) if own_id is not None else None)
+    yield from _version_faults(config, roles)
+    yield from _protocol_faults(config)
     yield from _listener_faults(config, roles)
 
 
@@ -177,6 +188,16 @@ def _voter_faults(config: BrokerConfig, roles: frozenset[str], node_id: int | No
     if not voters or node_id is None:
         return
     is_voter = str(node_id) in voters
+    nowhere = [item for item in config.items(VOTERS) if item.partition("@")[2].startswith("0.0.0.0:")]
+    is_advertised = bool(config.text("advertised.listeners"))
+    if nowhere and "controller" in roles and not is_advertised and minor_key(config.table.version) >= (4, 2):
+        yield Violation(
+            message=f"the voter {nowhere[0]} has an address that nobody can connect to: a controller without "
+            "advertised.listeners does not start",
+            key=VOTERS,
+            subject="address",
+            refused=True,
+        )
     if "controller" in roles and not is_voter:
         yield Violation(
             message=f"the node {node_id} is a controller, but not among the voters "
@@ -185,6 +206,8 @@ def _voter_faults(config: BrokerConfig, roles: frozenset[str], node_id: int | No
             subject="controller",
             refused=True,
         )
+    if "controller" in roles and is_voter:
+        yield from _port_faults(config, str(node_id))
     if "controller" not in roles and is_voter:
         yield Violation(
             message=f"the node {node_id} is only a broker, but among the voters: it does not start",
@@ -194,9 +217,65 @@ def _voter_faults(config: BrokerConfig, roles: frozenset[str], node_id: int | No
         )
 
 
+def _port_faults(config: BrokerConfig, node_id: str) -> Iterator[Violation]:
+    ports = [item.rpartition(":")[2] for item in config.items(VOTERS) if item.partition("@")[0] == node_id]
+    names = {name.upper() for name in config.items(CONTROLLER_LISTENERS)}
+    listening = [listener.port for listener in listeners_of(config) if listener.name.upper() in names]
+    if listening and not set(ports) & set(listening):
+        yield Violation(
+            message=f"{VOTERS} sends the other nodes to port {ports[0]} of this controller, which listens on "
+            f"{', '.join(listening)}: unless something forwards it, they cannot connect",
+            key=VOTERS,
+            severity=WARNING,
+            subject="port",
+        )
+
+
+def _protocol_faults(config: BrokerConfig) -> Iterator[Violation]:
+    declared = config.declared(PROTOCOLS_OF_LISTENERS)
+    wrong = sorted({p for p in protocol_map(config).values() if p not in PROTOCOLS}) if declared is not None else []
+    if wrong:
+        yield Violation(
+            message=f"{', '.join(wrong)} is not a security protocol: the node does not start",
+            key=PROTOCOLS_OF_LISTENERS,
+            expected=", ".join(PROTOCOLS),
+            refused=True,
+        )
+    unmapped = [item for item in config.items(PROTOCOLS_OF_LISTENERS) if ":" not in item]
+    if unmapped:
+        yield Violation(
+            message=f"{PROTOCOLS_OF_LISTENERS} has {unmapped[0]!r:.60} without a protocol: the node does not start",
+            key=PROTOCOLS_OF_LISTENERS,
+            expected="NAME:PROTOCOL",
+            subject="no protocol",
+            refused=True,
+        )
+    between = "inter.broker.listener.name", "security.inter.broker.protocol"
+    named = config.declared(between[0])
+    if named is not None and not named.text.strip():
+        yield Violation(f"{between[0]} is empty: the node does not start", between[0], subject="empty", refused=True)
+    elif named is not None and named.text.strip().upper() not in protocol_map(config):
+        yield Violation(
+            message=f"{between[0]} {named.text!r:.60} has no protocol in {PROTOCOLS_OF_LISTENERS}: "
+            "the node does not start",
+            key=between[0],
+            subject="unmapped",
+            refused=True,
+        )
+    if all(config.declared(key) is not None for key in between):
+        yield Violation(
+            message=f"both {between[0]} and {between[1]} are set, but only one of them may be: the node does not start",
+            key=between[1],
+            expected=f"not set beside {between[0]}",
+            subject="both",
+            refused=True,
+        )
+
+
 def _listener_faults(config: BrokerConfig, roles: frozenset[str]) -> Iterator[Violation]:
     of_controllers = set(config.items(CONTROLLER_LISTENERS))  # as written: Kafka capitalises names of listeners alone
     names = {found.name.upper() for found in listeners_of(config)}
+    yield from _early_faults(config, names)
     if not of_controllers:
         yield Violation(
             f"{CONTROLLER_LISTENERS} is not set: the node does not start", CONTROLLER_LISTENERS, refused=True
@@ -209,7 +288,10 @@ def _listener_faults(config: BrokerConfig, roles: frozenset[str]) -> Iterator[Vi
             subject="controller",
             refused=True,
         )
-    unmapped = ({name.upper() for name in of_controllers} | names) - protocol_map(config).keys()
+    declared = config.declared("advertised.listeners")
+    given = listeners_of(config, "advertised.listeners") if declared is not None and declared.text else ()
+    named = {name.upper() for name in (*of_controllers, *(listener.name for listener in given))}
+    unmapped = (named | names) - protocol_map(config).keys()
     if unmapped:
         yield Violation(
             message=f"the listener {_told(unmapped)} has no protocol in listener.security.protocol.map: "
@@ -226,7 +308,7 @@ def _listener_faults(config: BrokerConfig, roles: frozenset[str]) -> Iterator[Vi
                 subject="controller alone",
                 refused=True,
             )
-        between = config.text("inter.broker.listener.name")
+        between = config.text("inter.broker.listener.name").strip()
         if between and between.upper() in of_controllers and minor_key(config.table.version) >= (4, 0):
             yield Violation(
                 message=f"inter.broker.listener.name {between} is a listener of controllers, "
@@ -242,10 +324,13 @@ def _listener_faults(config: BrokerConfig, roles: frozenset[str]) -> Iterator[Vi
             subject="broker alone",
             refused=True,
         )
-    declared = config.declared("advertised.listeners")
-    given = listeners_of(config, "advertised.listeners") if declared is not None and declared.text else ()
+    for key in ("listeners", "advertised.listeners"):
+        empty = config.declared(key)
+        if empty is not None and not empty.text.strip() and minor_key(config.table.version) < (4, 2):
+            yield Violation(f"{key} is empty: the node does not start", key, subject="empty", refused=True)
     advertised = ({found.name.upper() for found in given} or names) - of_controllers
-    between = (config.text("inter.broker.listener.name") or config.text("security.inter.broker.protocol")).upper()
+    between = config.text("inter.broker.listener.name").strip() or config.text("security.inter.broker.protocol")
+    between = between.upper()
     if between not in advertised:
         yield Violation(
             message=f"the listener between brokers, {between}, is not advertised ({_told(advertised)})",
@@ -256,6 +341,43 @@ def _listener_faults(config: BrokerConfig, roles: frozenset[str]) -> Iterator[Vi
         yield Violation(
             message=f"{_told(advertised - names)} is advertised, but not in listeners ({_told(names)})",
             key="advertised.listeners",
+            refused=True,
+        )
+
+
+def _version_faults(config: BrokerConfig, roles: frozenset[str]) -> Iterator[Violation]:
+    """What earlier versions refuse and later ones do not, or do not read any more."""
+    minor, items = minor_key(config.table.version), config.items("process.roles")
+    if len(items) > len(roles) and minor < (4, 2):
+        yield Violation("process.roles names a role twice: the node does not start", "process.roles", refused=True)
+    if minor >= (4, 0):
+        return
+    if config.text("control.plane.listener.name"):
+        yield Violation(
+            message="control.plane.listener.name belongs to ZooKeeper mode: a node with process.roles does not start",
+            key="control.plane.listener.name",
+            subject="control plane",
+            refused=True,
+        )
+    protocol = _VERSION.match(config.text("inter.broker.protocol.version"))
+    if protocol is not None and not (3, 0) <= (int(protocol[1]), int(protocol[2])) <= minor:
+        yield Violation(
+            message=f"inter.broker.protocol.version {protocol.string} is not one of 3.0 to {config.table.version}: "
+            "the node does not start",
+            key="inter.broker.protocol.version",
+            subject="protocol version",
+            refused=True,
+        )
+
+
+def _early_faults(config: BrokerConfig, names: set[str]) -> Iterator[Violation]:
+    early = set(config.items("early.start.listeners"))  # as written: Kafka capitalises the others only
+    if not early <= names:
+        yield Violation(
+            message=f"early.start.listeners has {_told(early - names)}, which no listener is called "
+            f"({_told(names)}): the node does not start",
+            key="early.start.listeners",
+            subject="early",
             refused=True,
         )
 
@@ -370,7 +492,62 @@ def unlike_ids(broker: LintBroker, cluster: LintCluster, limits: Limits) -> Viol
         )
 
 
-@cluster_rule("KKQ859", ERROR, CORE)
+@broker_rule("KKQ859", ERROR, CORE)
+def incomplete_node(broker: LintBroker, cluster: LintCluster, limits: Limits) -> Violations:
+    """A node's file does not say what the node is, which one it is, or where its data are.
+
+    Why: a node does not start: "Missing required configuration `process.roles` which has no default value", and the
+    same for node.id. Before 4.0 a file without process.roles is one of ZooKeeper mode, which needs zookeeper.connect.
+    Only files that a node starts with are looked at for what is missing: other formats leave it to a tool.
+    Source: Kafka, `AbstractKafkaConfig.CONFIG_DEF`, `KafkaConfig.validateValues`.
+
+    Bad:
+        --- server.properties
+        node.id=1
+        log.dirs=/data
+
+    Good:
+        --- server.properties
+        process.roles=broker
+        node.id=1
+        controller.quorum.bootstrap.servers=c:9093
+        controller.listener.names=CONTROLLER
+        log.dirs=/data
+    """
+    config = broker.config
+    for key in _missing(config) if config.is_whole else ():
+        yield Violation(message=f"{key} is not set: the node does not start", key=key, refused=True)
+    minor, has_roles = minor_key(config.table.version), config.declared("process.roles") is not None
+    key = "node.id" if config.declared("node.id") is not None else "broker.id"
+    number = to_int(config.text(key)) if config.declared(key) is not None else None
+    if has_roles and number is not None and number < 0 and (minor < (4, 0) or key == "broker.id"):
+        yield Violation(f"{key} is {number}: the node does not start", key, expected="0 or more", refused=True)
+    dirs = config.declared("log.dirs") or config.declared("log.dir")
+    if dirs is not None and not dirs.text.strip(" ,") and minor < (4, 2):
+        key = "log.dirs" if config.declared("log.dirs") is not None else "log.dir"
+        yield Violation(f"{key} is empty: the node does not start", key, subject="dirs", refused=True)
+    is_migrating = config.is_true("zookeeper.metadata.migration.enable")
+    if config.is_whole and not has_roles and minor < (4, 0) and config.items(CONTROLLER_LISTENERS) and not is_migrating:
+        yield Violation(
+            message=f"{CONTROLLER_LISTENERS} is set without process.roles: the node does not start",
+            key=CONTROLLER_LISTENERS,
+            refused=True,
+        )
+
+
+def _missing(config: BrokerConfig) -> list[str]:
+    wanted: tuple[str, ...] = ("process.roles", "node.id")
+    if minor_key(config.table.version) < (4, 0):
+        wanted = ("node.id",) if _is_given(config, "process.roles") else ("zookeeper.connect",)
+    return [key for key in wanted if not _is_given(config, key)]
+
+
+def _is_given(config: BrokerConfig, key: str) -> bool:
+    names = (key, "broker.id") if key == "node.id" else (key,)
+    return any(config.declared(name) is not None for name in names)
+
+
+@cluster_rule("KKQ860", ERROR, CORE)
 def shared_node_id(cluster: LintCluster, limits: Limits) -> Violations:
     """Two nodes of one cluster have the same id.
 

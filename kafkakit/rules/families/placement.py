@@ -30,6 +30,7 @@ from kafkakit.rules.rule import (
     Violations,
     broker_rule,
     cluster_rule,
+    file_rule,
     set_to,
     topic_rule,
 )
@@ -456,3 +457,22 @@ def replica_on_unknown_broker(topic: LintTopic, cluster: LintCluster, limits: Li
 
 def _listed_ids(cluster: LintCluster) -> frozenset[int]:
     return frozenset(broker.id for broker in cluster.data_brokers if broker.id is not None)
+
+
+@file_rule("KKP614", ERROR, CORE)
+def refused_assignment() -> Violations:
+    """A reassignment file says of a partition what Kafka's tool refuses.
+
+    Why: kafka-reassign-partitions refuses the whole file if a partition is listed twice, a broker is twice among its
+    replicas, or it has another number of log dirs than of replicas.
+    Source: Kafka, `ReassignPartitionsCommand`.
+
+    Bad:
+        --- plan.json
+        {"version": 1, "partitions": [{"topic": "orders", "partition": 0, "replicas": [1, 1, 2]}]}
+
+    Good:
+        --- plan.json
+        {"version": 1, "partitions": [{"topic": "orders", "partition": 0, "replicas": [3, 1, 2]}]}
+    """
+    yield from ()

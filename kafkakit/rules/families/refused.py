@@ -1,5 +1,6 @@
 """C, D, B, G: pairs of settings that a broker checks when it starts, and refuses."""
 
+import re
 from collections import Counter
 from ipaddress import ip_address
 from typing import NamedTuple
@@ -12,7 +13,6 @@ from kafkakit.rules.judging import DYNAMIC
 from kafkakit.rules.rule import (
     CORE,
     ERROR,
-    STRICT,
     WARNING,
     Edit,
     Fix,
@@ -24,6 +24,8 @@ from kafkakit.rules.rule import (
 )
 from kafkakit.rules.subjects import LintBroker, LintCluster, LintTopic
 
+_ENDPOINT = re.compile(r".*://\[?[0-9a-zA-Z\-%._:]*\]?:-?[0-9]+")
+"""As Kafka parses one; it reads a host in brackets and one without alike."""
 MEBIBYTE = 2**20
 SAFE_SHARE = 0.5
 
@@ -80,7 +82,7 @@ def _of_broker(config: BrokerConfig) -> _Lags | None:
     return _Lags(least, config.number(least), config.number(most), is_static)
 
 
-@broker_rule("KKC308", ERROR, STRICT, fix=Fix.UNSAFE)
+@broker_rule("KKC308", ERROR, CORE, fix=Fix.UNSAFE)
 def dedupe_buffer_startup(broker: LintBroker, cluster: LintCluster, limits: Limits) -> Violations:
     """The log cleaner has no more than 1 MiB of deduplication buffer a thread.
 
@@ -148,7 +150,7 @@ def replica_fetch_wait_vs_lag(broker: LintBroker, cluster: LintCluster, limits: 
     )
 
 
-@broker_rule("KKD117", ERROR, STRICT, fix=Fix.UNSAFE)
+@broker_rule("KKD117", ERROR, CORE, fix=Fix.UNSAFE)
 def replica_socket_timeout(broker: LintBroker, cluster: LintCluster, limits: Limits) -> Violations:
     """A follower's connection times out before the answer that it waits for may come.
 
@@ -177,7 +179,7 @@ def replica_socket_timeout(broker: LintBroker, cluster: LintCluster, limits: Lim
         )
 
 
-@broker_rule("KKB508", ERROR, STRICT, fix=Fix.UNSAFE)
+@broker_rule("KKB508", ERROR, CORE, fix=Fix.UNSAFE)
 def queued_bytes(broker: LintBroker, cluster: LintCluster, limits: Limits) -> Violations:
     """The queue of requests is smaller than the largest request.
 
@@ -232,7 +234,7 @@ def heartbeat_vs_session(broker: LintBroker, cluster: LintCluster, limits: Limit
         )
 
 
-@broker_rule("KKB514", ERROR, STRICT, fix=Fix.UNSAFE)
+@broker_rule("KKB514", ERROR, CORE, fix=Fix.UNSAFE)
 def auth_delay_vs_idle(broker: LintBroker, cluster: LintCluster, limits: Limits) -> Violations:
     """An idle connection is closed before a failed login is answered.
 
@@ -262,12 +264,16 @@ def auth_delay_vs_idle(broker: LintBroker, cluster: LintCluster, limits: Limits)
 
 
 class Bound(NamedTuple):
-    """`lower` may not be above `upper`, nor equal to it where `is_strict`; checked from the version `since` on."""
+    """`lower` may not be above `upper`, nor equal to it where `is_strict`; checked from the version `since` on.
+
+    A broker starts with one that is broken where nothing is `refused`, and no client can join a group.
+    """
 
     lower: str
     upper: str
     is_strict: bool = False
     since: str = "3.9"
+    is_refused: bool = True
 
 
 def _bounds() -> tuple[Bound, ...]:
@@ -287,6 +293,7 @@ def _bounds() -> tuple[Bound, ...]:
         found += [Bound(least, value, since=since), Bound(value, most, since=since)]
     found += [
         Bound("group.share.max.size", "group.share.max.share.sessions", since="4.1"),
+        Bound("group.min.session.timeout.ms", "group.max.session.timeout.ms", is_refused=False),
         Bound("group.streams.num.standby.replicas", "group.streams.max.standby.replicas"),
         Bound("group.streams.num.warmup.replicas", "group.streams.max.warmup.replicas"),
         Bound("group.streams.min.task.offset.interval.ms", "group.streams.task.offset.interval.ms"),
@@ -297,7 +304,7 @@ def _bounds() -> tuple[Bound, ...]:
 BOUNDS = _bounds()
 
 
-@broker_rule("KKG707", ERROR, STRICT)
+@broker_rule("KKG707", ERROR, CORE)
 def group_bounds(broker: LintBroker, cluster: LintCluster, limits: Limits) -> Violations:
     """A setting of the group coordinator is outside of the bounds that other settings give it.
 
@@ -325,11 +332,12 @@ def group_bounds(broker: LintBroker, cluster: LintCluster, limits: Limits) -> Vi
             continue
         relation = "is not below" if bound.is_strict else "is above"
         yield Violation(
-            message=f"{bound.lower} ({low}) {relation} {bound.upper} ({high}): the broker does not start",
+            message=f"{bound.lower} ({low}) {relation} {bound.upper} ({high}): "
+            + ("the broker does not start" if bound.is_refused else "no session timeout of a client is accepted"),
             key=bound.lower if lower is not None else bound.upper,
             expected=f"{'below' if bound.is_strict else 'at most'} {high}" if lower is not None else f"at least {low}",
             subject=f"{bound.lower}<{bound.upper}",
-            refused=True,
+            refused=bound.is_refused,
         )
     yield from _group_lists(broker)
 
@@ -378,13 +386,14 @@ def listener_endpoints(broker: LintBroker, cluster: LintCluster, limits: Limits)
     config = broker.config.given()
     for key in ("listeners", "advertised.listeners"):
         listeners = listeners_of(config, key)
-        for listener in listeners:
-            if to_int(listener.port) is None:
+        for item in config.items(key):
+            is_left_out = not item and minor_key(config.table.version) < (4, 2)
+            if not is_left_out and not _ENDPOINT.fullmatch(item):
                 yield Violation(
-                    message=f"{key}: listener {listener.name} has no port: the node does not start",
+                    message=f"{key} has {item!r:.80}, which is not NAME://HOST:PORT: the node does not start",
                     key=key,
                     expected="NAME://HOST:PORT",
-                    subject=f"port of {listener.name}",
+                    subject=f"item {item}",
                     refused=True,
                 )
         names = Counter(listener.name.upper() for listener in listeners)

@@ -1,10 +1,11 @@
 """S: rules of security."""
 
+import re
 from collections.abc import Iterator
 
 from kafkakit.core.findings import shown
-from kafkakit.rules.cluster_facts import Listener, inter_broker_protocol, listener_items, listeners_of
-from kafkakit.rules.config_defs import ValueType
+from kafkakit.rules.cluster_facts import Listener, inter_broker_protocol, listener_items, listener_text, listeners_of
+from kafkakit.rules.config_defs import ValueType, minor_key
 from kafkakit.rules.effective import BrokerConfig, Declared, to_items
 from kafkakit.rules.rule import CORE, ERROR, STRICT, WARNING, Fix, Limits, Violation, Violations, broker_rule, set_to
 from kafkakit.rules.subjects import LintBroker, LintCluster
@@ -12,6 +13,12 @@ from kafkakit.rules.values import HIDDEN, holds_literal_secret, is_secret_key, l
 
 LEGACY_TLS = frozenset({"SSLv3", "TLSv1", "TLSv1.1"})
 ANYONE = frozenset({"User:ANONYMOUS", "User:*"})
+WITHDRAWN_AUTHORIZERS = {
+    "kafka.security.auth.SimpleAclAuthorizer": "3.0",
+    "kafka.security.authorizer.AclAuthorizer": "4.0",
+}
+CERTIFICATES = ("ssl.keystore.location", "ssl.keystore.certificate.chain", "ssl.engine.factory.class")
+_COMMA_BEFORE_USER = re.compile(r"(?<!\\),\s*User:")
 INTER_BROKER_MECHANISM = "sasl.mechanism.inter.broker.protocol"
 
 
@@ -95,7 +102,7 @@ def sasl_plain_without_tls(broker: LintBroker, cluster: LintCluster, limits: Lim
         )
 
 
-@broker_rule("KKS804", ERROR, STRICT)
+@broker_rule("KKS804", ERROR, CORE)
 def inter_broker_mechanism(broker: LintBroker, cluster: LintCluster, limits: Limits) -> Violations:
     """Brokers authenticate to each other by a mechanism that they do not accept.
 
@@ -124,11 +131,12 @@ def inter_broker_mechanism(broker: LintBroker, cluster: LintCluster, limits: Lim
         return
     name = config.text("inter.broker.listener.name") or inter_broker_protocol(config)
     enabled = listener_items(config, name, "sasl.enabled.mechanisms")
-    mechanism = config.text(INTER_BROKER_MECHANISM)
-    if mechanism and mechanism not in enabled:
+    declared = config.declared(INTER_BROKER_MECHANISM)
+    mechanism = declared.text if declared is not None else config.text(INTER_BROKER_MECHANISM)
+    if mechanism not in enabled:
         yield Violation(
-            message=f"brokers use {mechanism} with each other, but accept {', '.join(enabled) or 'nothing'}: "
-            "they do not start",
+            message=f"brokers use {mechanism or 'no mechanism'} with each other, but accept "
+            f"{', '.join(enabled) or 'nothing'}: they do not start",
             key=INTER_BROKER_MECHANISM,
             expected=f"one of {', '.join(enabled)}" if enabled else None,
             refused=True,
@@ -274,6 +282,126 @@ def unroutable_advertised(broker: LintBroker, cluster: LintCluster, limits: Limi
                 subject=listener.name,
                 refused=True,
             )
+
+
+@broker_rule("KKS812", ERROR, CORE)
+def withdrawn_authorizer(broker: LintBroker, cluster: LintCluster, limits: Limits) -> Violations:
+    """The authorizer's class is not part of this version any more, or not of the one to upgrade to.
+
+    Why: the node cannot load it and does not start. SimpleAclAuthorizer left with Kafka 3.0, AclAuthorizer, which
+    kept its rules in ZooKeeper, with 4.0.
+    Source: Kafka documentation, "Upgrading to 3.0", "Upgrading to 4.0".
+
+    Bad:
+        version: "4.0"
+        brokers: [{id: 1, config: {authorizer.class.name: kafka.security.authorizer.AclAuthorizer}}]
+
+    Good:
+        version: "4.0"
+        config: {authorizer.class.name: org.apache.kafka.metadata.authorizer.StandardAuthorizer}
+        brokers: [{id: 1}]
+    """
+    key = "authorizer.class.name"
+    declared = broker.config.declared(key)
+    gone = WITHDRAWN_AUTHORIZERS.get(declared.text.strip()) if declared is not None else None
+    if gone is None:
+        return
+    for table, verb in ((cluster.table, "does"), (cluster.target, "will")):
+        if table is not None and minor_key(table.version) >= minor_key(gone):
+            yield Violation(
+                message=f"Kafka {gone} and later do not have this authorizer: the node {verb} not start",
+                key=key,
+                expected="org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            )
+            return
+
+
+@broker_rule("KKS813", ERROR, CORE, fix=Fix.UNSAFE)
+def super_users_with_commas(broker: LintBroker, cluster: LintCluster, limits: Limits) -> Violations:
+    """Super users are separated by commas instead of semicolons.
+
+    Why: names of users may contain commas, so super.users is split at semicolons: "User:a,User:b" is one user with a
+    strange name, and neither a nor b is a super user.
+    Source: Kafka documentation, "Authorization and ACLs", `super.users`.
+
+    Bad:
+        brokers: [{id: 1, config: {super.users: "User:a,User:b"}}]
+
+    Good:
+        brokers: [{id: 1, config: {super.users: "User:a;User:b"}}]
+    """
+    declared = broker.config.declared("super.users")
+    if declared is not None and _COMMA_BEFORE_USER.search(declared.text):
+        wanted = _COMMA_BEFORE_USER.sub(";User:", declared.text)
+        yield set_to("super.users", wanted, "users are separated by semicolons: with commas they are a single name")
+
+
+@broker_rule("KKS814", WARNING, CORE)
+def tls_without_certificate(broker: LintBroker, cluster: LintCluster, limits: Limits) -> Violations:
+    """A TLS listener has no certificate of its own.
+
+    Why: without a key store or a certificate the broker has nothing to show, and every connection fails at the
+    handshake, unless the cluster's dynamic configuration brings one. Only files that a node starts with are looked at.
+    Source: Kafka documentation, "Encryption and Authentication using SSL", `ssl.keystore.location`.
+
+    Bad:
+        --- server.properties
+        process.roles=broker
+        node.id=1
+        listeners=SSL://:9093
+        security.inter.broker.protocol=SSL
+
+    Good:
+        --- server.properties
+        process.roles=broker
+        node.id=1
+        listeners=SSL://:9093
+        security.inter.broker.protocol=SSL
+        ssl.keystore.location=/etc/kafka/broker.p12
+    """
+    config = broker.config
+    if not config.is_whole:
+        return
+    without = [
+        listener
+        for listener in listeners_of(config)
+        if listener.protocol in ("SSL", "SASL_SSL")
+        and not any(listener_text(config, listener.name, key).strip() for key in CERTIFICATES)
+    ]
+    if without:
+        yield Violation(
+            message=f"{_names(without)} {'has' if len(without) == 1 else 'have'} no certificate: unless the dynamic "
+            "configuration brings one, no client can connect",
+            key="listeners",
+            expected="ssl.keystore.location, or ssl.keystore.certificate.chain",
+        )
+
+
+@broker_rule("KKS815", WARNING, CORE)
+def advertised_loopback(broker: LintBroker, cluster: LintCluster, limits: Limits) -> Violations:
+    """A listener of all interfaces is advertised as the machine itself (production).
+
+    Why: clients on other machines, and other brokers, connect, are told `localhost`, and then look for the broker on
+    their own machine.
+    Source: Kafka documentation, `advertised.listeners`.
+
+    Bad:
+        brokers: [{id: 1, config: {listeners: "SSL://:9093", advertised.listeners: "SSL://localhost:9093"}}]
+
+    Good:
+        brokers: [{id: 1, config: {listeners: "SSL://:9093", advertised.listeners: "SSL://kafka-1:9093"}}]
+    """
+    if not cluster.is_prod or broker.config.declared("advertised.listeners") is None:
+        return
+    open_ = {x.name.upper() for x in listeners_of(broker.config) if not x.is_loopback}
+    lost = [x for x in listeners_of(broker.config, "advertised.listeners") if x.is_loopback and x.name.upper() in open_]
+    if lost:
+        yield Violation(
+            message=f"{_names(lost)} {'is' if len(lost) == 1 else 'are'} advertised as this machine: clients on others "
+            "cannot connect",
+            key="advertised.listeners",
+            expected="a name that clients resolve",
+        )
 
 
 @broker_rule("KKS811", ERROR, STRICT, fix=Fix.UNSAFE)

@@ -160,7 +160,7 @@ def _problems(limit: _Local, lag_key: str, lag: int | None, *, refused: bool) ->
         )
 
 
-@topic_rule("KKT903", ERROR, STRICT)
+@topic_rule("KKT903", ERROR, CORE)
 def tier_system_disabled(topic: LintTopic, cluster: LintCluster, limits: Limits) -> Violations:
     """A topic asks for tiered storage that the brokers do not have.
 
@@ -186,7 +186,7 @@ def tier_system_disabled(topic: LintTopic, cluster: LintCluster, limits: Limits)
         )
 
 
-@topic_rule("KKT904", ERROR, STRICT)
+@topic_rule("KKT904", ERROR, CORE)
 def copy_disabled_local_mismatch(topic: LintTopic, cluster: LintCluster, limits: Limits) -> Violations:
     """A topic no longer uploads segments, but keeps data on disk for less than it keeps it at all.
 
@@ -225,7 +225,7 @@ def copy_disabled_local_mismatch(topic: LintTopic, cluster: LintCluster, limits:
             )
 
 
-@topic_rule("KKT905", ERROR, STRICT, Needs.PLAN)
+@topic_rule("KKT905", ERROR, CORE, Needs.PLAN)
 def disable_without_delete(topic: LintTopic, cluster: LintCluster, limits: Limits) -> Violations:
     """A change turns tiered storage off and does not say that the remote data goes.
 

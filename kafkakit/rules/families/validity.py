@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from kafkakit.core.findings import shown
 from kafkakit.rules.config_defs import Scope
-from kafkakit.rules.effective import Declared, TopicConfig
+from kafkakit.rules.effective import Declared, InputMissing, TopicConfig
 from kafkakit.rules.judging import SetValue, broker_problem, judged
 from kafkakit.rules.rule import (
     CORE,
@@ -197,7 +197,8 @@ def redundant_override(topic: LintTopic, cluster: LintCluster, limits: Limits) -
     if not topic.config.overrides:
         return
     inherited = topic.config.without_overrides()
-    topic.config.broker.given()
+    if not topic.config.broker.is_known:
+        raise InputMissing("broker configuration")
     same = [key for key, declared in topic.config.overrides.items() if _is_same(topic, inherited, key, declared)]
     if same:
         yield Violation(

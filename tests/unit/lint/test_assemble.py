@@ -231,7 +231,7 @@ def test_two_quorums_of_one_folder_are_two_clusters() -> None:
 def test_two_addresses_with_one_id_in_a_folder_are_a_clash_told_with_both_places() -> None:
     files = {"server-1.properties": node(host="b1"), "server-2.properties": node(host="b2")}
     for turned in (files, dict(reversed(files.items()))):
-        found = [c.finding for c in outcome_of(turned).checked if c.rule.code == "KKQ859"]
+        found = [c.finding for c in outcome_of(turned).checked if c.rule.code == "KKQ860"]
         assert [(f.place and (f.place.path, f.place.line), "server-1.properties:2" in f.message) for f in found] == [
             (("server-2.properties", 2), True)
         ]
@@ -246,7 +246,7 @@ def test_variants_of_one_node_are_judged_each_on_its_own() -> None:
         "config/broker.properties": node(2, "localhost", "localhost"),
     }
     assert clusters_of(files) == {path: ([1 if "broker." not in path else 2], []) for path in files}
-    assert not {"KKQ859", "KKX003"} & {c.rule.code for c in outcome_of(files).checked}
+    assert not {"KKQ860", "KKX003"} & {c.rule.code for c in outcome_of(files).checked}
 
 
 def test_nodes_join_the_cluster_that_a_file_of_their_folder_names() -> None:
@@ -359,6 +359,7 @@ controller.listener.names=CONTROLLER
 listeners=SASL_SSL://:9092
 advertised.listeners=SASL_SSL://b:9092
 listener.security.protocol.map=CONTROLLER:SSL,SASL_SSL:SASL_SSL
+ssl.keystore.location=/etc/kafka/keystore.p12
 security.inter.broker.protocol=SASL_SSL
 sasl.enabled.mechanisms=SCRAM-SHA-512
 sasl.mechanism.inter.broker.protocol=SCRAM-SHA-512

@@ -7,6 +7,7 @@ and advice for tiered topics, at their boundaries.
 import pytest
 
 from kafkakit.core.findings import Severity
+from kafkakit.lint.decide.pieces import AssemblyOptions
 from kafkakit.rules.families.brokers import msk_partitions
 from kafkakit.rules.rule import Limits
 from tests.rigs.lint_examples import outcome_of
@@ -478,6 +479,9 @@ NO_ELR = "\nobserved: {features: {eligible.leader.replicas.version: 0}}"
 OWN = "brokers: [{id: 1, dynamic: {min.insync.replicas: '2'}}]"
 
 CASES_DURABILITY = [
+    ("KKD125", "broker_count: 1\nconfig: {offsets.topic.replication.factor: '3'}", "E"),
+    ("KKD125", "broker_count: 1\nconfig: {num.io.threads: '8'}", ""),
+    ("KKD125", "broker_count: 3\nconfig: {transaction.state.log.replication.factor: '3'}", ""),
     ("KKD101", topic_durability(2, 3), "E"),
     ("KKD101", topic_durability(3, 3), ""),
     ("KKD101", topic_durability(3), SKIPPED),
@@ -733,3 +737,61 @@ def test_freshness_is_an_option() -> None:
 def test_the_passes_of_the_cleaner_are_counted() -> None:
     (found,) = findings("KKC309", topic_compaction(COMPACT, ", observed: {dirty_unique_keys: 15099493}"))
     assert found.message.endswith("15,099,493: 4 passes")
+
+
+HOUR_OF_DATA = "retention.ms: '3600000'"
+NODE = "process.roles=broker\nnode.id=1\nlog.dirs=/data\n"
+
+
+def found_in(files: dict[str, str], *codes: str, assume: bool = True) -> list[tuple[str, str, str]]:
+    options = AssemblyOptions(assume_defaults=assume)
+    found = outcome_of(files, rules=[rule_of(code) for code in codes], options=options).checked
+    return [(c.rule.code, c.finding.severity.value, c.finding.message) for c in found]
+
+
+def test_a_topic_without_brokers_is_judged_by_kafkas_defaults() -> None:
+    files = {"t.yaml": f"topics: [{{name: t, config: {{{HOUR_OF_DATA}}}}}]"}
+    (found,) = found_in(files, "KKR202")
+    assert found[:2] == ("KKR202", "warning")
+    assert found[2].endswith(" (assumed: segment.ms 7 d, Kafka's default)")
+    (found,) = found_in(files, "KKR201")
+    assert found[1] == "warning", "an error with a broker's file"
+    assert found_in(files, "KKR201", "KKR202", assume=False) == []
+    files = {"t.yaml": f"topics: [{{name: t, config: {{{HOUR_OF_DATA}, segment.ms: '60000'}}}}]"}
+    assert found_in(files, "KKR202") == []
+
+
+@pytest.mark.parametrize(
+    ("lines", "code", "severity"),
+    [
+        ("log.retention.hours=1\n", "KKR201", "error"),
+        ("log.retention.hours=1\n", "KKR202", "warning"),
+        ("log.retention.hours=-1\n", "KKR204", "warning"),
+        ("default.replication.factor=2\nmin.insync.replicas=2\n", "KKD102", "warning"),
+        ("default.replication.factor=3\nmin.insync.replicas=3\n", "KKD102", "warning"),
+        ("message.max.bytes=209715200\n", "KKM401", "error"),
+        ("message.max.bytes=20971520\nreplica.fetch.max.bytes=1048576\n", "KKM402", "note"),
+    ],
+)
+def test_the_defaults_of_a_broker_alone_are_judged(lines: str, code: str, severity: str) -> None:
+    assert [f[:2] for f in found_in({"server.properties": NODE + lines}, code)] == [(code, severity)]
+    assert found_in({"server.properties": NODE}, code) == [], "Kafka's own defaults are not told"
+
+
+def test_defaults_are_left_to_topics_that_inherit_them() -> None:
+    files = {"server.properties": NODE + "log.retention.hours=1\n", "t.yaml": "topics: [{name: t}]"}
+    assert [f[0] for f in found_in(files, "KKR202")] == ["KKR202"]
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "found"),
+    [
+        ("brokers: [{id: 1, host: {memory_bytes: 4, heap_bytes: 4}}]", "KKB517", "E"),
+        ("brokers: [{id: 1, host: {memory_bytes: 5, heap_bytes: 4}}]", "KKB517", ""),
+        ("brokers: [{id: 1, host: {heap_bytes: 4}}]", "KKB517", ""),
+        ("brokers: [{id: 1, log_dirs: [{path: /d, is_ephemeral: true}]}]", "KKB516", "E"),
+        ("env: dev\nbrokers: [{id: 1, log_dirs: [{path: /d, is_ephemeral: true}]}]", "KKB516", ""),
+    ],
+)
+def test_what_a_broker_cannot_have(text: str, code: str, found: str) -> None:
+    assert marks(code, text) == found

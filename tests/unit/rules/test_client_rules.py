@@ -28,7 +28,8 @@ def cluster(text: str) -> dict[str, str]:
     return {"cluster.yaml": text}
 
 
-DB = {"database_hostname": "db", "publication_name": "own"}
+DB = {"database_hostname": "db", "publication_name": "own", "plugin_name": "pgoutput"}
+OTHER = {"database_hostname": "db", "publication_name": "own"}
 PLUGIN = {"plugin_name": "pgoutput"}
 BEAT = {"heartbeat_interval_ms": "1000", "publication_autocreate_mode": "filtered", **PLUGIN}
 ADMIN = {"publication_autocreate_mode": "disabled", **PLUGIN}
@@ -58,9 +59,9 @@ ELSEWHERE = (
     ("code", "files", "expected"),
     [
         ("KKE001", connector(slot_name="a", **DB) | connector("b", slot_name="b", database_hostname="db"), 0),
-        ("KKE001", connector(slot_name="a", **DB, **PLUGIN) | connector("b", slot_name="b", **DB, **PLUGIN), 1),
-        ("KKE001", connector(slot_name="a", **DB) | connector("b", slot_name="b", **DB), 0),
-        ("KKE001", connector(slot_name="a", **DB, **ADMIN) | connector("b", slot_name="b", **DB, **ADMIN), 0),
+        ("KKE001", connector(slot_name="a", **DB) | connector("b", slot_name="b", **DB), 1),
+        ("KKE001", connector(slot_name="a", **OTHER) | connector("b", slot_name="b", **OTHER), 0),
+        ("KKE001", connector(slot_name="a", **OTHER, **ADMIN) | connector("b", slot_name="b", **OTHER, **ADMIN), 0),
         ("KKE002", connector(slot_name="own"), 0),
         ("KKE002", connector(slot_name="own", **PLUGIN), 1),
         ("KKE008", connector(), 0),
@@ -301,6 +302,100 @@ ALL = "monitor_unlisted_consumer_groups: true"
 )
 def test_boundaries_agent(code: str, files: dict[str, str], expected: int | str) -> None:
     assert verdict(code, files) == expected
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        (agent(f"kafka_connect_str: [b1, 'b2:9092'], {ALL}"), "'b1' has no port"),
+        (agent(f"kafka_connect_str: 'SSL://b1:9093', {ALL}"), ""),
+        (agent(f"kafka_connect_str: ['%%host%%', b2:9092], {ALL}"), ""),
+        (agent(f"{SERVERS}, consumer_groups_regex: {{'app-[': {{}}}}"), "'app-[' is not a regular expression: "),
+        (agent(f"{SERVERS}, consumer_groups_regex: {{'ok': {{}}, '(x': {{}}}}"), "'(x' is not a regular expression: "),
+        (agent(f"{SERVERS}, consumer_groups_regex: {{'(a|b){{1,2}}': {{}}}}"), ""),
+        (agent(f"{SERVERS}, {ALL}, sasl_mechanism: FOO"), "'FOO' is not a SASL mechanism that the check knows"),
+        (agent(f"{SERVERS}, {ALL}, sasl_mechanism: scram-sha-512"), ""),
+        (agent(f"{SERVERS}, {ALL}, zk_connect_str: zk:2181"), "zk_connect_str is not read any more: "),
+    ],
+)
+def test_what_an_agent_cannot_use_is_told(files: dict[str, str], message: str) -> None:
+    found = findings("KKA957", files)
+    assert [f.message.startswith(message) for f in found] == ([True] if message else [])
+
+
+def test_offsets_without_groups_are_something_to_collect() -> None:
+    assert verdict("KKA952", agent(f"{SERVERS}, monitor_all_broker_highwatermarks: true")) == 0
+
+
+MYSQL = "io.debezium.connector.mysql.MySqlConnector"
+HISTORY = {
+    "schema_history_internal_kafka_topic": "h",
+    "schema_history_internal_kafka_bootstrap_servers": "k:9092",
+}
+PREFIX = {"topic_prefix": "p"}
+
+
+@pytest.mark.parametrize(
+    ("files", "keys"),
+    [
+        (connector(), ["topic.prefix"]),
+        (connector(**PREFIX), []),
+        (connector(cls="io.debezium.connector.jdbc.JdbcSinkConnector", topics="t"), []),
+        (connector(cls="org.example.Source"), []),
+        (connector(database_server_name="b", table_whitelist="x"), ["database.server.name", "table.whitelist"]),
+        (connector(**PREFIX, database_server_name="b"), []),
+        (connector(**PREFIX, slot_name="My-Slot"), ["slot.name"]),
+        (connector(**PREFIX, slot_name="a" * 64), ["slot.name"]),
+        (connector(**PREFIX, slot_name="${file:/x:slot}"), []),
+        (connector(**PREFIX, slot_name="my_slot_1"), []),
+        (connector(**PREFIX, snapshot_mode="initail"), ["snapshot.mode"]),
+        (connector(**PREFIX, snapshot_mode="WHEN_NEEDED"), []),
+        (connector(**PREFIX, max_batch_size="8192"), ["max.batch.size"]),
+        (connector(**PREFIX, max_batch_size="20000", max_queue_size="20000"), ["max.queue.size"]),
+        (connector(**PREFIX, max_queue_size="2049"), []),
+        (connector(cls=MYSQL, **PREFIX, **HISTORY), []),
+        (
+            connector(cls=MYSQL, **PREFIX),
+            ["schema.history.internal.kafka.bootstrap.servers", "schema.history.internal.kafka.topic"],
+        ),
+        (connector(cls=MYSQL, **PREFIX, schema_history_internal="io.debezium.storage.file.history.FileHistory"), []),
+    ],
+)
+def test_what_debezium_refuses_is_told(files: dict[str, str], keys: list[str]) -> None:
+    assert [f.setting.key for f in findings("KKE024", files) if f.setting] == keys
+
+
+@pytest.mark.parametrize(
+    ("key", "meant"),
+    [
+        ("hearbeat.interval.ms", "heartbeat.interval.ms"),
+        ("tables.include.list", "table.include.list"),
+        ("snapshot.mode", None),
+        ("transforms.unwrap.type", None),
+        ("uuid.type", None),
+        ("database.sslmodes", None),
+        ("signal.data.colection", "signal.data.collection"),
+    ],
+)
+def test_misspelt_keys_of_connectors_are_found(key: str, meant: str | None) -> None:
+    found = findings("KKE025", connector(**PREFIX, **{key.replace(".", "_"): "x"}))
+    assert [f.setting.expected for f in found if f.setting] == ([meant] if meant else [])
+
+
+@pytest.mark.parametrize("code", ["KKE002", "KKE008"])
+def test_only_pgoutput_has_a_publication(code: str) -> None:
+    settings = {"slot_name": "s", "database_hostname": "db"}
+    assert verdict(code, connector(**settings)) == 0
+    assert verdict(code, connector(**settings, plugin_name="decoderbufs")) == 0
+    assert verdict(code, connector(**settings, plugin_name="pgoutput")) == 1
+
+
+def test_a_publication_that_others_made_may_be_shared() -> None:
+    own = {"plugin_name": "pgoutput", "database_hostname": "db", "publication_name": "all"}
+    made = {"publication_autocreate_mode": "filtered"}
+    for more, number in ((made, 1), ({"publication_autocreate_mode": "disabled"}, 0)):
+        files = connector("a", **own, **more, slot_name="a") | connector("b", **own, **more, slot_name="b")
+        assert verdict("KKE001", files) == number
 
 
 def test_dead_references_are_named() -> None:

@@ -13,6 +13,7 @@ BROKER = (
     "process.roles: broker, node.id: '4', listeners: 'PLAINTEXT://:9092', controller.listener.names: CONTROLLER, "
     f"controller.quorum.voters: {THREE}"
 )
+TLS = "listener.security.protocol.map: 'SSL:SSL,CONTROLLER:SSL'"
 COMBINED = (
     "process.roles: 'broker,controller', node.id: '1', listeners: 'PLAINTEXT://:9092,CONTROLLER://:9093', "
     f"controller.listener.names: CONTROLLER, controller.quorum.voters: {THREE}"
@@ -50,9 +51,9 @@ CASES = [
     ("KKQ852", node("controller.quorum.voters: '${VOTERS}'"), SKIPPED),
     ("KKQ854", node(BROKER, changed=("'PLAINTEXT://:9092'", "'{{ listeners }}'")), SKIPPED),
     ("KKQ854", node(BROKER, changed=("process.roles: broker", "process.roles: '${ROLES}'")), SKIPPED),
-    ("KKQ859", twins("b1", "b1"), ""),
-    ("KKQ859", twins("b1", "b2"), "E"),
-    ("KKQ859", twins("b1", "b2").replace("id: 1, config: {adv", "id: 2, config: {adv", 1), ""),
+    ("KKQ860", twins("b1", "b1"), ""),
+    ("KKQ860", twins("b1", "b2"), "E"),
+    ("KKQ860", twins("b1", "b2").replace("id: 1, config: {adv", "id: 2, config: {adv", 1), ""),
     ("KKQ853", node(COMBINED), "W"),
     ("KKQ853", "brokers: [{id: 1, roles: [broker, controller]}]", "W"),
     ("KKQ853", node(BROKER), ""),
@@ -74,9 +75,18 @@ CASES = [
     ("KKQ854", node(CONTROLLER, changed=("CONTROLLER://:9093", "PLAINTEXT://:9093")), "EE"),
     ("KKQ854", node(CONTROLLER, changed=("CONTROLLER://:9093", "CONTROLLER://:9093,PLAINTEXT://:9092")), "E"),
     ("KKQ854", node(COMBINED, changed=("CONTROLLER://:9093", "OTHER://:9093")), "EE"),
-    ("KKQ854", node(BROKER, changed=("PLAINTEXT://:9092", "SSL://:9092")), "E"),
-    ("KKQ854", node(BROKER, changed=("'PLAINTEXT://:9092'", "'SSL://:9092', inter.broker.listener.name: ssl")), ""),
-    ("KKQ854", node(BROKER, changed=("'PLAINTEXT://:9092'", "'SSL://:9092', security.inter.broker.protocol: SSL")), ""),
+    ("KKQ854", node(BROKER, changed=("'PLAINTEXT://:9092'", f"'SSL://:9092', {TLS}")), "E"),
+    ("KKQ854", node(BROKER, changed=("'PLAINTEXT://:9092'", "'SSL://:9092', inter.broker.listener.name: ssl")), "E"),
+    (
+        "KKQ854",
+        node(BROKER, changed=("'PLAINTEXT://:9092'", f"'SSL://:9092', inter.broker.listener.name: ssl, {TLS}")),
+        "",
+    ),
+    (
+        "KKQ854",
+        node(BROKER, changed=("'PLAINTEXT://:9092'", f"'SSL://:9092', security.inter.broker.protocol: SSL, {TLS}")),
+        "",
+    ),
     (
         "KKQ854",
         node(BROKER, changed=("'PLAINTEXT://:9092'", "'PLAINTEXT://:9092', advertised.listeners: 'PLAINTEXT://b:1'")),
@@ -120,3 +130,96 @@ def test_leftovers_break_an_upgrade_to_4_0() -> None:
 def test_the_message_about_four_controllers_compares_with_three() -> None:
     (found,) = findings("KKQ851", listed(4))
     assert found.message == "4 controllers tolerate 1 failure, exactly like 3"
+
+
+SOUND = """process.roles=broker
+node.id=4
+controller.quorum.voters=1@a:9093,2@b:9093,3@c:9093
+controller.listener.names=CONTROLLER
+listener.security.protocol.map=PEERS:SSL,CONTROLLER:SSL
+listeners=PEERS://:9092
+advertised.listeners=PEERS://b4:9092
+inter.broker.listener.name=PEERS
+ssl.keystore.location=/k
+log.dirs=/data
+"""
+
+
+def changed(before: str, after: str) -> dict[str, str]:
+    assert before in SOUND
+    return {"server.properties": SOUND.replace(before, after)}
+
+
+@pytest.mark.parametrize(
+    ("code", "files", "messages"),
+    [
+        ("KKQ859", changed("", ""), []),
+        ("KKQ859", changed("node.id=4\n", ""), ["node.id is not set: the node does not start"]),
+        ("KKQ859", changed("node.id=4\n", "broker.id=4\n"), []),
+        ("KKQ859", changed("process.roles=broker\n", ""), ["process.roles is not set: the node does not start"]),
+        ("KKQ859", {"x.yaml": "brokers: [{id: 1, config: {log.dirs: /data}}]"}, []),
+        ("KKQ854", changed("PEERS:SSL,", "PEERS:TLS,"), ["TLS is not a security protocol: the node does not start"]),
+        (
+            "KKQ854",
+            changed("log.dirs", "security.inter.broker.protocol=SSL\nlog.dirs"),
+            [
+                "both inter.broker.listener.name and security.inter.broker.protocol are set, "
+                "but only one of them may be: the node does not start"
+            ],
+        ),
+        ("KKS814", changed("", ""), []),
+        (
+            "KKS814",
+            changed("ssl.keystore.location=/k\n", ""),
+            [
+                "listener PEERS://:9092 has no certificate: unless the dynamic configuration brings one, "
+                "no client can connect"
+            ],
+        ),
+        ("KKS814", changed("ssl.keystore.location", "listener.name.peers.ssl.keystore.location"), []),
+        (
+            "KKS815",
+            changed("b4:9092", "localhost:9092"),
+            ["listener PEERS://localhost:9092 is advertised as this machine: clients on others cannot connect"],
+        ),
+        ("KKS815", {"server.properties": SOUND.replace("b4:", "[::1]:").replace("//:9092", "//127.0.0.1:9092")}, []),
+    ],
+)
+def test_what_a_node_does_not_start_with(code: str, files: dict[str, str], messages: list[str]) -> None:
+    assert [f.message for f in findings(code, files)] == messages
+
+
+def test_a_voter_listens_at_the_port_that_the_others_know() -> None:
+    found = findings("KKQ854", node(CONTROLLER, changed=("CONTROLLER://:9093", "CONTROLLER://:9095")))
+    assert [(f.severity.value, f.message.partition(" of this")[0]) for f in found] == [
+        ("warning", "controller.quorum.voters sends the other nodes to port 9093")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("version", "target", "name", "found"),
+    [
+        ("3.9", None, "kafka.security.authorizer.AclAuthorizer", ""),
+        ("3.9", "4.0", "kafka.security.authorizer.AclAuthorizer", "E"),
+        ("4.0", None, "kafka.security.authorizer.AclAuthorizer", "E"),
+        ("3.9", None, "kafka.security.auth.SimpleAclAuthorizer", "E"),
+        ("4.4", None, "org.apache.kafka.metadata.authorizer.StandardAuthorizer", ""),
+    ],
+)
+def test_authorizers_of_the_past(version: str, target: str | None, name: str, found: str) -> None:
+    head = f'version: "{version}"\n'
+    assert marks("KKS812", node(f"authorizer.class.name: {name}", head=head), target=target) == found
+
+
+@pytest.mark.parametrize(
+    ("users", "wanted"),
+    [
+        ("User:a,User:b", "User:a;User:b"),
+        ("User:a;User:b", None),
+        ("User:CN=a,O=b", None),
+        ("User:CN=a,O=b, User:c", "User:CN=a,O=b;User:c"),
+    ],
+)
+def test_super_users_are_separated_by_semicolons(users: str, wanted: str | None) -> None:
+    found = findings("KKS813", node(f"super.users: '{users}'"))
+    assert [f.setting.expected for f in found if f.setting] == ([wanted] if wanted else [])

@@ -29,7 +29,7 @@ from tests.unit.rules import test_kraft
 
 FAMILIES = (compaction, durability, durability_brokers, kraft, retention, retention_segments, tiering)
 # Brokers refuse what these find, so there is no effective configuration to compare.
-REFUSED = frozenset({"KKT901", "KKT902", "KKT903", "KKT904", "KKT905"})
+REFUSED = frozenset({"KKT901", "KKT902", "KKT903", "KKT904", "KKT905", "KKQ859"})
 RULES: tuple[LintRule, ...] = tuple(
     rule for family in FAMILIES for rule in rules_of(family) if rule.code not in REFUSED
 )

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 
 from kafkakit.core.findings import Place
+from kafkakit.core.quantities import counted
 from kafkakit.lint.decide.documents import Document, Mapping, Node, Scalar, Sequence
 from kafkakit.lint.decide.kinds.kind import (
     Kind,
@@ -33,6 +34,7 @@ from kafkakit.rules.effective import Declared, Source, to_int
 from kafkakit.rules.subjects import LintAgent, LintConnector
 from kafkakit.rules.values import holds_placeholder
 
+REFUSED_ASSIGNMENT = "KKP614"
 _SURE_KEYS = frozenset({
     "broker.id", "broker.rack", "process.roles", "log.dirs", "advertised.listeners", "listener.security.protocol.map",
     "controller.quorum.voters", "controller.quorum.bootstrap.servers", "controller.listener.names",
@@ -99,6 +101,7 @@ def _read_server(document: Document, root: Mapping) -> Pieces:
         static=static,
         log_dirs=dirs_of(static),
         count=0,
+        is_whole=True,
     )
     return Pieces(brokers=(broker,), problems=tuple(reader.problems))
 
@@ -126,14 +129,30 @@ def _is_reassignment(root: Node) -> bool:
 def _read_reassignment(document: Document, root: Mapping) -> Pieces:
     reader = Reader(document)
     found = []
+    seen: set[tuple[str, int]] = set()
     for node in reader.mappings(root, "partitions"):
         topic, partition = reader.text(node, "topic"), reader.integer(node, "partition")
         replicas = reader.integers(node, "replicas")
         if topic is None or partition is None or not replicas:
             reader.problem(node, "a partition needs a topic, a number and a list of replicas", "partitions")
             continue
+        if (topic, partition) in seen:
+            reader.problem(node, f"partition {topic}-{partition} is listed twice", "partitions", REFUSED_ASSIGNMENT)
+        seen.add((topic, partition))
+        for problem in _assignment_faults(f"{topic}-{partition}", replicas, node.get("log_dirs")):
+            reader.problem(node, problem, "replicas", REFUSED_ASSIGNMENT)
         found.append(AssignmentPiece(topic=topic, partition=partition, replicas=replicas, place=reader.place(node)))
     return Pieces(assignments=tuple(found), problems=tuple(reader.problems))
+
+
+def _assignment_faults(partition: str, replicas: tuple[int, ...], log_dirs: Node | None) -> Iterator[str]:
+    twice = sorted({broker for broker in replicas if replicas.count(broker) > 1})
+    if twice:
+        yield f"{partition} lists broker {', '.join(map(str, twice))} twice"
+    if min(replicas) < 0:
+        yield f"{partition} lists broker {min(replicas)}: ids are 0 and more"
+    if isinstance(log_dirs, Sequence) and len(log_dirs.items) != len(replicas):
+        yield f"{partition} has {counted(len(log_dirs.items), 'log dir')} for {counted(len(replicas), 'replica')}"
 
 
 REASSIGNMENT_KIND = Kind(

@@ -245,6 +245,7 @@ def log_dirs(reader: Reader, node: Mapping) -> tuple[LogDirFacts, ...]:
             path=reader.text(part, "path") or "",
             total_bytes=reader.integer(part, "total_bytes"),
             usable_bytes=reader.integer(part, "usable_bytes"),
+            is_ephemeral=reader.flag(part, "is_ephemeral") is True,
             daily_used_bytes=reader.integers(part, "daily_used_bytes"),
         )
         for part in reader.mappings(node, "log_dirs")

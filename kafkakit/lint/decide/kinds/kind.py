@@ -123,9 +123,9 @@ class Reader:
         """Where a value begins."""
         return self.document.place(node.start)
 
-    def problem(self, node: Node, message: str, key: str | None = None) -> None:
-        """Keep a problem of shape."""
-        self.problems.append(FileProblem(rule=UNPARSABLE, message=message, place=self.place(node), key=key))
+    def problem(self, node: Node, message: str, key: str | None = None, rule: str = UNPARSABLE) -> None:
+        """Keep a problem, of shape unless it is that of another file rule."""
+        self.problems.append(FileProblem(rule=rule, message=message, place=self.place(node), key=key))
 
     def known_keys(self, node: Mapping, known: Iterable[str], what: str) -> None:
         """Keep a problem for every key that is not known."""
