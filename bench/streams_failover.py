@@ -381,7 +381,7 @@ class Bench:
         told = [each["left"] for each in view["drain"] if each["topic"] == topic]
         counted = stranded_in(old, topic)
         app.signal("consume", signal.SIGCONT)
-        ended, resumed = self.kit("failover", "resume", stream)
+        ended, resumed = self.kit("failover", "resume", stream, "--yes")
         assert ended["step"] == "retired", ended
         return {
             "detected_s": round(detected_s - lost_s, 3),

@@ -149,12 +149,12 @@ def log_line(at: datetime, message: str, tick: Tick | None = None) -> str:
     return encode_json(data).decode().rstrip()
 
 
-def once_report(tick: Tick, cluster_id: str, *, is_dry: bool = False) -> Report:
-    """The result of `autothrottle once` and `explain`; text only where something changed or is to be said."""
+def once_report(tick: Tick, cluster_id: str, command: str = "autothrottle once", *, is_dry: bool = False) -> Report:
+    """What a tick did, text only if something changed or is to be said; `is_dry`: what it would do, and why."""
     failure = OperationFailedError(f"not removed: {tick.owed[0]}") if tick.owed and not tick.moves else None
     return Report(
-        command="autothrottle explain" if is_dry else "autothrottle once",
-        data={"cluster_id": cluster_id, **tick_data(tick)},
+        command=command,
+        data={"cluster_id": cluster_id, **tick_data(tick), "dry_run": is_dry},
         text=explain_text(tick) if is_dry else "" if tick.is_quiet else f"{tick_line(tick)}\n",
         columns=RATE_COLUMNS,
         rows=reasons_data(tick.decision.reasons),
@@ -196,17 +196,25 @@ def _rates_words(rates: Rates | None) -> str:
 OVERRIDE_COLUMNS = ("broker", "in_bytes_per_s", "out_bytes_per_s", "autoremove")
 
 
-def overrides_report(command: str, overrides: Overrides, cluster_id: str, before: Overrides | None = None) -> Report:
-    """All overrides that hold from now on; with `before`, those that are gone since come first."""
+def overrides_report(
+    command: str, overrides: Overrides, cluster_id: str, before: Overrides | None = None, *, is_dry: bool = False
+) -> Report:
+    """All overrides that hold from now on; with `before`, those that are gone since come first.
+
+    `is_dry`: those that would hold, and would be gone.
+    """
     left = dict(override_words(overrides))
     gone = [] if before is None else [(name, words) for name, words in override_words(before) if name not in left]
-    lines = [f"removed the override for {name}: {words}" for name, words in gone]
+    verb = "would remove" if is_dry else "removed"
+    lines = [f"{verb} the override for {name}: {words}" for name, words in gone]
     if before is not None and not gone:
         lines.append("nothing to remove")
+    if is_dry:
+        lines.append("nothing was changed; afterwards there would be:")
     lines += [f"override for {name}: {words}" for name, words in left.items()] or ["no override is set"]
     return Report(
         command=command,
-        data={"cluster_id": cluster_id, "overrides": overrides_data(overrides)},
+        data={"cluster_id": cluster_id, "overrides": overrides_data(overrides), "dry_run": is_dry},
         text="\n".join(lines) + "\n",
         columns=OVERRIDE_COLUMNS,
         rows=tuple((name, o.into, o.out, o.autoremove) for name, o in _named(overrides).items()),

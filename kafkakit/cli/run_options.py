@@ -51,6 +51,8 @@ WithoutLease = Annotated[
         "this host are kept away then. A lease that another process holds is respected.",
     ),
 ]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be done, and change nothing.")]
+"""Of a command that changes something and never asks: a service, the job of a timer, an emergency brake."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -245,7 +245,13 @@ def planned_steps(plans: Sequence[CleanupPlan]) -> list[tuple[str, Kind, str]]:
     ]
 
 
-def cleanup_report(plans: Sequence[CleanupPlan], steps: Sequence[tuple[str, Kind, str]], *, is_dry: bool) -> Report:
+def cleanup_report(
+    plans: Sequence[CleanupPlan],
+    steps: Sequence[tuple[str, Kind, str]],
+    *,
+    is_dry: bool,
+    command: str = "registry cleanup",
+) -> Report:
     """What was done, what waits, and why nothing was done for a kind."""
     rows = tuple((what, str(kind), name) for what, kind, name in steps)
     counts = Counter(what for what, _, _ in steps)
@@ -260,7 +266,7 @@ def cleanup_report(plans: Sequence[CleanupPlan], steps: Sequence[tuple[str, Kind
         hint = "look at what the cluster lists; --force cleans up all the same"
         failure = OperationFailedError("; ".join(refused), hint=hint)
     return Report(
-        command="registry cleanup",
+        command=command,
         data={
             "actions": records(UPKEEP_COLUMNS, rows),
             "waiting": [{"kind": str(plan.kind), "name": name} for plan in plans for name in plan.waiting],

@@ -104,6 +104,26 @@ def test_once_says_what_changed_and_is_quiet_when_nothing_did(desk: Autothrottle
     assert (ended.code, desk.configs(), ended.json["moves"]) == (0, {}, 0)
 
 
+@pytest.mark.parametrize("verb", ["once", "run"])
+def test_a_dry_run_says_what_a_tick_would_set_and_sets_nothing(desk: AutothrottleDesk, verb: str) -> None:
+    desk.begin()
+    with desk.led_by_another():
+        ran = desk.run(verb, "--rate", "100kB", "--dry-run")
+        found = desk.run(verb, "--rate", "100kB", "--dry-run", "-o", "json")
+    assert (ran.code, ran.stderr, desk.configs()) == (0, "", {})
+    assert "100 kB/s" in ran.stdout
+    assert (found.json["kafkakit"]["command"], found.json["moves"], found.json["dry_run"]) == (
+        f"autothrottle {verb}",
+        1,
+        True,
+    )
+    assert desk.run("once", "--rate", "100kB").code == 0
+    desk.clock.sleep(1000)
+    ended = desk.run(verb, "--rate", "100kB", "--dry-run")
+    assert "no moves run: 5 throttle settings of the pacer would be removed" in ended.stdout
+    assert desk.configs() == SET_AUTOTHROTTLE
+
+
 def test_once_ends_with_75_while_another_pacer_leads(desk: AutothrottleDesk) -> None:
     desk.begin()
     with desk.led_by_another():
@@ -160,6 +180,15 @@ def test_overrides_are_set_for_all_and_for_one_and_removed(desk: AutothrottleDes
     assert desk.run("once", "--rate", "100kB").code == 0
     assert desk.configs()["broker 3"] == {FOLLOWER_RATE: "10000"}
     assert desk.configs()["broker 1"] == {LEADER_RATE: str(40 * MB)}
+    assert desk.run("remove", "--all-brokers", "--dry-run", "-o", "json").json["overrides"].keys() == {"all"}
+    planned = desk.run("remove", "--broker", "3", "--dry-run").stdout
+    assert "would remove the override for broker 3: in 10 kB/s\nnothing was changed" in planned
+    assert desk.run("set", "1MB", "--dry-run").stdout.splitlines()[1:3] == [
+        "nothing was changed; afterwards there would be:",
+        "override for all brokers: in 1 MB/s, out 1 MB/s",
+    ]
+    assert desk.run("set", "1MB", "--broker", "9999", "--dry-run").code == 2
+    assert desk.run("show", "-o", "json").json["overrides"].keys() == {"all", "3"}
     assert desk.run("remove", "--all-brokers", "-o", "json").json["overrides"].keys() == {"all"}
     removed = "removed the override for all brokers: in 40 MB/s, out 40 MB/s, until the moves end\nno override is set\n"
     assert desk.run("remove").stdout.endswith(removed)

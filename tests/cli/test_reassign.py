@@ -439,6 +439,9 @@ def test_resume_pause_continue_and_abort_without_a_run_at_work(desk: Desk) -> No
         assert f"hint: start one: kafkakit --profile p reassign apply '{desk.path}'" in ran.stderr
     stop_at_once(desk)
     assert desk.run("apply", "--yes", "--throttle", "5MB").code == 130
+    planned = desk.run("pause", "--dry-run", "-o", "json")
+    assert (planned.code, planned.json["is_plan"], planned.json["paused"]) == (0, True, None)
+    assert "nothing to continue" in desk.run("continue", "--dry-run").stdout
     paused = desk.run("pause", "-o", "json")
     assert (paused.code, paused.json["paused"], paused.json["run"]) == (0, True, "")
     refused = desk.run("resume", "--yes")
@@ -551,6 +554,9 @@ def test_a_run_is_closed_once_nothing_of_it_is_on_the_cluster(desk: Desk) -> Non
     assert desk.run_without_plan("cleanup", "--yes").code == 0
     named = desk.run("status", "--window", "0").stdout
     assert f"  if it is not to be finished, close it: kafkakit --profile p reassign close --run {run}\n" in named
+    planned = desk.run_without_plan("close", "--run", run, "--dry-run")
+    assert (planned.code, planned.stdout.splitlines()[1].startswith(f"would close run {run} ")) == (0, True)
+    assert run in desk.run("status", "--window", "0").stdout
     closed = desk.run_without_plan("close", "--run", run)
     assert (closed.code, closed.stdout.splitlines()[1].startswith(f"closed: run {run} ")) == (0, True)
     assert run not in desk.run("status", "--window", "0").stdout

@@ -112,7 +112,7 @@ def test_where_none_runs_the_rates_are_set_for_the_moves_in_flight(desk: Desk) -
     assert (ran.code, ran.stderr) == (0, "")
     assert ran.stdout.startswith(
         "cluster fake-cluster (profile p)\n"
-        f"throttle: 9 MB/s per broker; broker 3: in 2 MB/s\nset for 1 moves in flight of apply of {desk.path}\n"
+        f"throttle: 9 MB/s per broker; broker 3: in 2 MB/s\nset for 1 move in flight of apply of {desk.path}\n"
     )
     assert rates_set(desk) == {
         1: {LEADER_RATE: "9000000"},
@@ -132,6 +132,25 @@ def test_where_none_runs_the_rates_are_set_for_the_moves_in_flight(desk: Desk) -
     assert desk.run("cleanup", "--yes").code == 0
     assert desk.configs() == desk.before
     verify_effects(verify_journal(desk.journal().read_bytes()), desk.cluster.calls)
+
+
+def test_a_dry_run_says_which_rates_would_hold_and_sets_none(desk: Desk) -> None:
+    idle = desk.run("throttle", "9MB", "--dry-run")
+    assert (idle.code, "no run is active here" in idle.stderr) == (2, True)
+    desk.cut()
+    before, journal = rates_set(desk), desk.journal().read_bytes()
+    planned = desk.run("throttle", "9MB", "--dry-run")
+    assert planned.stdout.splitlines()[1:] == [
+        "nothing is done; this would be the result:",
+        "throttle: 9 MB/s per broker",
+        f"set for 1 move in flight of apply of {desk.path}",
+    ]
+    assert (rates_set(desk), desk.journal().read_bytes()) == (before, journal)
+    assert desk.run("throttle", "9MB", "--throttle-broker", "77:in=1MB", "--dry-run").code == 2
+    with executor(desk) as taken:
+        asked = desk.run("throttle", "40MB", "--dry-run", "-o", "json")
+    assert (asked.code, asked.json["is_plan"], taken) == (0, True, [])
+    assert "reassign apply" in asked.json["taken_up_by"]
 
 
 def test_a_dead_broker_keeps_its_rate_and_is_told(desk: Desk) -> None:

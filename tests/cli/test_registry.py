@@ -428,7 +428,30 @@ def test_cleanup_refuses_what_cannot_be_meant(stored: Desk) -> None:
     ran = stored.run("cleanup")
     assert (ran.code, "5 of 5 tagged topics are gone (100%), more than 3" in ran.stderr) == (1, True)
     assert all("tagMarkedForDeletionTime" not in tags for tags in stored.tags.all(Kind.TOPIC, []).values())
-    assert "\n5 marked\n" in stored.run("cleanup", "--force").stdout
+    refused = stored.run("cleanup", "--force")
+    assert (refused.code, "Change 5 records of tags? Cluster fake-cluster" in refused.stderr) == (2, True)
+    assert "\n5 marked\n" in stored.run("cleanup", "--force", "--yes").stdout
+
+
+def test_cleanup_asks_on_a_terminal_and_no_timer(stored: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    stored.tags.put(Kind.TOPIC, "gone", {"a": "1"})
+    with monkeypatch.context() as at_terminal:
+        at_terminal.setattr(CliContext, "input_allowed", True)
+        declined = stored.run("cleanup", stdin="no\n")
+        assert (declined.code, "would do: 1 mark" in declined.stdout) == (0, True)
+        assert 0 <= declined.stderr.index("would do: 1 mark") < declined.stderr.index("Change 1 record of tags?")
+        assert stored.tags.get(Kind.TOPIC, "gone") == {"a": "1"}
+    assert "1 marked" in stored.run("cleanup").stdout
+
+
+def test_serve_shows_in_a_dry_run_what_its_first_cleanup_does(stored: Desk) -> None:
+    stored.tags.put(Kind.TOPIC, "gone", {"a": "1"})
+    ran = stored.run("serve", "--dry-run", "-o", "json")
+    assert (ran.code, ran.json["kafkakit"]["command"]) == (0, "registry serve"), ran.stderr
+    assert ran.json["actions"] == [{"action": "mark", "kind": "topic", "name": "gone"}]
+    assert stored.tags.get(Kind.TOPIC, "gone") == {"a": "1"}
+    assert stored.run("serve", "--dry-run", "--tag-cleanup-frequency", "0", "-o", "json").json["actions"] == []
+    assert stored.run("serve", "--dry-run", "--token-file", "none").code == 2
 
 
 def test_migrate_copies_checks_and_continues(stored: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -451,10 +474,13 @@ def test_migrate_copies_checks_and_continues(stored: Desk, monkeypatch: pytest.M
         return real(path, value, expected)
 
     monkeypatch.setattr(stored.topic, "cas", breaks)
-    assert stored.run(*words).code == 75
+    assert stored.run(*words, "--yes").code == 75
     assert set(target.all(Kind.TOPIC, [])) == {"t0", "t1"}
     monkeypatch.setattr(stored.topic, "cas", real)
-    ran = stored.run(*words, "-o", "json")
+    refused = stored.run(*words)
+    assert (refused.code, refused.stdout, set(target.all(Kind.TOPIC, []))) == (2, "", {"t0", "t1"})
+    assert refused.stderr.index("would copy") < refused.stderr.index("Copy the tags of 3 objects to kafka? Cluster")
+    ran = stored.run(*words, "--yes", "-o", "json")
     assert (ran.code, ran.json["copied"], ran.json["already_there"], ran.json["histories"]) == (0, 3, 3, 7)
     (ours, theirs) = ran.json["stores"]
     assert (ours["brokers"], ours["topics"], ours["sha256"]) == (1, 5, theirs["sha256"])
@@ -475,7 +501,7 @@ def test_migrate_refuses_a_target_with_other_tags(stored: Desk) -> None:
     words = ("migrate", "--from", "zookeeper", "--zk-addr", "zk:2181", "--to", "profile")
     ran = stored.run(*words)
     assert (ran.code, "the target has other tags already: broker 7, topic t" in ran.stderr) == (2, True)
-    assert stored.run(*words, "--merge").code == 0
+    assert stored.run(*words, "--merge", "--yes").code == 0
     assert stored.tags.get(Kind.TOPIC, "t") == {"a": "1", "b": "2"}
     assert stored.tags.get(Kind.BROKER, "7") == {"a": "2"}
     assert stored.run("migrate", "--from", "file", "--to", "profile").code == 2

@@ -71,12 +71,17 @@ def test_explain_refuses_what_is_not_there(desk: StreamDesk) -> None:
 
 def test_drain_waits_and_ends_with_75_while_the_worker_has_partitions(desk: StreamDesk) -> None:
     begun(desk)
-    ran = desk.run("assigner", "drain", "a1", "--wait", "2s")
+    planned = desk.run("assigner", "drain", "a1", "--dry-run")
+    assert (planned.code, "would lose 3 partitions; nothing is done" in planned.stdout) == (0, True)
+    refused = desk.run("assigner", "drain", "a1")
+    assert (refused.code, "Take 3 partitions from worker id-a1" in refused.stderr) == (2, True)
+    assert desk.store.children(DRAINS_FOLDER) == ()
+    ran = desk.run("assigner", "drain", "a1", "--wait", "2s", "--yes")
     assert ran.code == 75
     assert "3 partitions left" in ran.stdout
     assert desk.store.children(DRAINS_FOLDER) == ("id-a1",)
     assert "draining" in desk.done("assigner", "show").stdout
-    assert desk.run("assigner", "drain", "id-a1", "--undo").code == 0
+    assert desk.run("assigner", "drain", "id-a1", "--undo", "--yes").code == 0
     assert desk.store.children(DRAINS_FOLDER) == ()
     assert desk.run("assigner", "drain", "nobody").code == 2
 
@@ -84,7 +89,7 @@ def test_drain_waits_and_ends_with_75_while_the_worker_has_partitions(desk: Stre
 def test_drain_is_done_when_nothing_is_left(desk: StreamDesk) -> None:
     papers = Papers(desk.store)
     papers.put_worker("a1", worker("a1"))
-    ran = desk.done("assigner", "drain", "a1")
+    ran = desk.done("assigner", "drain", "a1", "--yes")
     assert ran.stdout == f"worker id-a1 ({HOLDER}): drained\n"
 
 

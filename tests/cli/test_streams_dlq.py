@@ -253,6 +253,10 @@ def test_references_are_copied_and_what_is_lost_fails(desk: Desk) -> None:
     desk.world.put("live", b"a", b"b", b"c")
     desk.world.reject(1, 2)
     desk.world.log.trim(TopicPartition("orders.live.1", 0), 2)
+    planned = desk.run("dlq", "copy", "orders", "--all", "--dry-run", "-o", "json")
+    assert (planned.code, json.loads(planned.stdout)["copied"], desk.world.values("dlq")) == (1, 1, [])
+    assert "would copy 1 record" in desk.run("dlq", "copy", "orders", "--all", "--dry-run").stdout
+    assert len(desk.world.ledger.read()[0]) == 2
     ran = desk.run("dlq", "copy", "orders", "--once", "--all", "-o", "json")
     assert ran.code == 1
     document = json.loads(ran.stdout)

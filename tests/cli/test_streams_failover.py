@@ -76,10 +76,30 @@ def test_waiting_exits_with_75_and_a_late_writer_with_1(desk: FailoverDesk) -> N
     ran = desk.failover("run", "--to", "q", "--yes", "--wait", "5s")
     assert (ran.code, ran.json["reason"], ran.json["records_left"]) == (75, "backlog", 3)
     desk.scene.write(OLD, 1)
-    ran = desk.failover("resume")
+    ran = desk.failover("resume", "--yes")
     assert (ran.code, ran.json["reason"]) == (1, "late-writer")
     desk.scene.readers.append("billing")
-    assert desk.failover("retire").code == 0
+    assert desk.failover("retire", "--yes").code == 0
+
+
+@pytest.mark.parametrize(("verb", "end"), [("resume", "retired"), ("retire", "retired"), ("certify", "drained")])
+def test_an_operation_is_continued_once_it_was_shown_and_confirmed(desk: FailoverDesk, verb: str, end: str) -> None:
+    desk.scene.readers.clear()
+    desk.scene.write(OLD, 3)
+    assert desk.failover("run", "--to", "q", "--yes", "--wait", "5s").code == 75
+    desk.scene.readers.append("billing")
+    writes = desk.scene.store.writes
+    looked = desk.failover(verb, "--dry-run")
+    assert (looked.code, looked.json["step"]) == (0, "sealed"), looked.stderr
+    assert looked.json["kafkakit"]["command"] == f"streams failover {verb}"
+    assert desk.scene.store.writes == writes
+    refused = desk.failover(verb)
+    question = f"Continue until the old topics of stream orders are {end}?"
+    assert (refused.code, "confirmation needed" in refused.json["error"]["message"]) == (2, True)
+    assert 0 <= refused.stderr.index(": sealed\n") < refused.stderr.index(question)
+    done = desk.failover(verb, "--yes")
+    assert (done.code, done.json["step"]) == (0, end), done.stderr
+    assert desk.failover(verb).code == 2, "nothing to continue" if end == "retired" else "not confirmed"
 
 
 def test_the_plan_is_shown_before_the_question(desk: FailoverDesk, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,7 +123,7 @@ def test_an_operation_is_aborted(desk: FailoverDesk) -> None:
     assert desk.failover("abort", "--yes").code == 0
     assert len(desk.scene.route.lanes[0].segments) == 1
     assert desk.failover("abort", "--yes").code == 2
-    assert desk.failover("resume").code == 2
+    assert desk.failover("resume", "--yes").code == 2
 
 
 def test_words_that_cannot_be_meant(desk: FailoverDesk) -> None:

@@ -187,7 +187,7 @@ def test_another_operator_holds_the_lease(desk: FailoverDesk, monkeypatch: pytes
     from kafkakit.adapters import host as own_process
 
     monkeypatch.setattr(own_process, "life_of", lambda _: Life.ALIVE)
-    for verb, words in (("run", RUN), ("resume", ()), ("abort", ("--yes",)), ("reclaim", ("--yes",))):
+    for verb, words in (("run", RUN), ("resume", ("--yes",)), ("abort", ("--yes",)), ("reclaim", ("--yes",))):
         ran = desk.failover(verb, *words)
         assert (ran.code, ran.json["error"]["reason"]) == (75, "lease-held")
         assert "held by process 7 of eve on other" in ran.stderr

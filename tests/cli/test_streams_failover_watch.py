@@ -66,7 +66,7 @@ def test_watching_ends_with_the_operation(desk: Desk) -> None:
     def finish(_: object) -> None:
         looks.append(1)
         if len(looks) == 5:
-            desk.failover("resume")
+            desk.failover("resume", "--yes")
 
     desk.scene.clock.on_sleep.append(finish)
     ran = desk.failover("status", "--watch")
@@ -109,7 +109,7 @@ def test_every_command_that_may_write_is_in_the_audit_log(desk: Desk) -> None:
     desk.failover("status")
     assert desk.failover("abort", "--yes").code == 2
     desk.scene.readers.append("billing")
-    assert desk.failover("retire").code == 0
+    assert desk.failover("retire", "--yes").code == 0
     desk.failover("reclaim", "--yes")
     found = desk.failover("history").json["commands"]
     assert [(each["line"]["command"], each["outcome"]) for each in found] == [

@@ -400,7 +400,7 @@ def test_tags_move_from_kafka_kits_znodes_into_kafka(brokers: SandboxCluster, ke
         keeper.create(f"/moved/{path}", data, makepath=True)
     words = ("--zk-addr", brokers.state.layout.keeper.address, "--zk-tags-prefix", "moved", "--from", "zookeeper")
     assert kafkakit(brokers, "registry", "migrate", *words, "--to", "kafka", "--dry-run")["to_copy"] == 21
-    done = kafkakit(brokers, "registry", "migrate", *words, "--to", "kafka")
+    done = kafkakit(brokers, "registry", "migrate", *words, "--to", "kafka", "--yes")
     (ours, theirs) = done["stores"]
     assert (done["copied"], ours["brokers"], ours["topics"]) == (21, 1, 20)
     assert ours["sha256"] == theirs["sha256"]

@@ -215,7 +215,7 @@ def test_a_worker_and_the_assigner_in_charge_are_killed_and_no_record_is_lost(
     shown = fleet.command("show")["workers"]
     assert len(shown) == 2
     slot = max(shown, key=lambda row: row["partitions"])["worker"]
-    assert fleet.command("drain", slot, "--wait", "3m")["partitions"] == 0
+    assert fleet.command("drain", slot, "--wait", "3m", "--yes")["partitions"] == 0
     becomes("the other one has all", lambda: 2 * PARTITIONS in fleet.held().values() and 0 in fleet.held().values())
     fleet.write(second, "b", 300)
     becomes("all handled", fleet.all_handled)

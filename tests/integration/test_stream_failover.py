@@ -246,7 +246,7 @@ def test_a_cluster_that_is_lost_strands_nothing_that_is_not_counted(
             before = len(traffic.acknowledged)
             becomes("records flow to the new cluster", lambda: len(traffic.acknowledged) > before + 50)
         # Brokers that are back may not lead their partitions or have their groups yet; then it ends at once.
-        ended = clusters.run_until("", "failover", "resume", stream, code=0)
+        ended = clusters.run_until("", "failover", "resume", stream, "--yes", code=0)
         assert (ended["step"], ended["lost"]) == ("retired", [])
     assert traffic.missing() == set()
 

@@ -176,7 +176,7 @@ def test_late_writers_and_unknown_groups_keep_the_old_topic(clusters: Clusters) 
     assert "2 offsets after the seal" in ended["lines"][0]
     assert "producer " in ended["lines"][1]
     stream.commit("billing", 5)
-    assert clusters.run("failover", "certify", stream.name)["step"] == "drained"
+    assert clusters.run("failover", "certify", stream.name, "--yes")["step"] == "drained"
     stream.commit("audit", 1)
     ended = stream.run(code=2)
     assert (ended["reason"], "audit" in ended["lines"][0]) == ("unknown-groups", True)

@@ -52,7 +52,7 @@ from kafkakit.autothrottle.decide.pacer import (
 from kafkakit.core.cluster_facts import ConfigChange, ConfigOp, ResourceKind
 from kafkakit.core.errors import ConflictError, InputError, KafkakitError, TryLaterError
 from kafkakit.core.model import TopicPartition
-from kafkakit.core.quantities import epoch_ms
+from kafkakit.core.quantities import counted, epoch_ms
 from kafkakit.core.rights import THROTTLED
 from kafkakit.core.storage_reading import Sample
 from kafkakit.execution.act.control_requests import ControlRequests
@@ -215,10 +215,13 @@ class Pacer:
         look, overrides, decision = self.decide()
         rates = overrides.over(_in_force(decision, RunState()), look.brokers) if look.goals else None
         tick = self._seen(look, overrides, decision, rates)
+        state = open_journal(self._ports.store, self._clock, self._cluster_id).state
+        if not look.goals and not overrides.of and (left := len(state.rates) + len(state.entries)):
+            words = f"no moves run: {counted(left, 'throttle setting')} of the pacer would be removed"
+            return replace(tick, notes=(words,))
         lease = held_lease(self._ports.store, self._cluster_id) if rates is not None else None
         if rates is None or (lease is not None and lease.holder is not None):  # a run would be asked for all of them
             return tick
-        state = open_journal(self._ports.store, self._clock, self._cluster_id).state
         own, notes = self._own_rates(look.goals, rates, look.live, self._ports.admin, state)
         return replace(tick.with_settings(wanted_rates(look.goals, own)), notes=notes)
 

@@ -4,7 +4,7 @@ Over HTTP it has kafka-kit's admin API, health and metrics, behind a token; even
 what is set on a cluster, and by which process. Laws can be played against a scenario, with the progress shown.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from hmac import compare_digest
@@ -326,9 +326,9 @@ def play_laws(
         return simulate(scenario, begun(), reserve=reserve, tick_s=tick_s, window_s=window_s)
 
 
-def remove_each(store: OverrideStore) -> None:
-    """Remove the overrides of all single brokers."""
-    for broker in store.read().of:
+def remove_each(store: OverrideStore, brokers: Iterable[int | None]) -> None:
+    """Remove the overrides of these brokers; None is the one for all."""
+    for broker in brokers:
         store.put(broker, None)
 
 

@@ -29,6 +29,7 @@ from kafkakit.cli.command_classes import KafkaKitCommand, cli_context, given_fla
 from kafkakit.cli.common_options import ONLY_THIS_HOST
 from kafkakit.cli.completion import BROKER_ID
 from kafkakit.cli.option_groups import option, option_words, with_option_groups
+from kafkakit.cli.run_options import DryRun
 from kafkakit.cli.version import add_kafka_kit_commands
 
 if TYPE_CHECKING:
@@ -69,7 +70,8 @@ def serve(
     events: EventChoice,
     service: ServiceChoice,
     take_over: TakeOver = False,
-) -> None:
+    dry_run: DryRun = False,
+) -> int:
     """Adapt the throttles of moves until stopped: a tick each interval, and within about 5 s of other
     moves or overrides.
 
@@ -78,6 +80,8 @@ def serve(
     /throttle/remove), and /healthz and /metrics. SIGTERM ends it with exit 143: throttles of moves that run stay, and
     the next instance, or `once`, takes them over and removes them when the moves have ended. Lines go to stderr, with
     -o json as one JSON object each; a tick's object has all its rates and reasons.
+
+    With --dry-run it checks the options, shows what the first tick would set, and ends.
 
     kafka-kit's flags and its AUTOTHROTTLE_ variables are taken; docs/autothrottle.md tells what they mean here.
 
@@ -98,11 +102,12 @@ def serve(
         open_pacer,
         read_token,
     )
-    from kafkakit.cli.session import open_session
+    from kafkakit.autothrottle.report import once_report
+    from kafkakit.cli.session import finish, open_session
     from kafkakit.core.quantities import parse_seconds
 
     cli = cli_context(ctx)
-    cli.is_service = True
+    cli.is_service = not dry_run
     interval_s = parse_seconds(service.interval, "--interval")
     if service.listen.startswith(":"):
         cli.output.warn(ONLY_THIS_HOST.format(service.listen, "--token-file"))
@@ -110,6 +115,9 @@ def serve(
     law, place = law_and_place(ctx, law, traffic, place)
     with ExitStack() as stack:
         session = stack.enter_context(open_session(cli, read_only=True))
+        if dry_run:
+            tick = open_pacer(cli, session, law, traffic, place, None, take_over=take_over).preview()
+            return finish(cli, once_report(tick, session.cluster_id, "autothrottle run", is_dry=True))
         lead = open_lead(cli, session, "autothrottle run")
         pacer = open_pacer(cli, session, law, traffic, place, lead, take_over=take_over)
         overrides = place.open(session)
@@ -125,6 +133,7 @@ def serve(
         )
         open_api(stack, log.say, paced, overrides, service.listen, token, service.http_name or ())
         run_service(paced, pacer, lead, session.clock, notify_service, remove_on_exit=service.remove_on_exit)
+    return 0
 
 
 @contextmanager
@@ -195,6 +204,7 @@ def set_override(
     autoremove: Annotated[
         bool, typer.Option("--autoremove", help="Remove the override once the moves have ended.")
     ] = False,
+    dry_run: DryRun = False,
 ) -> int:
     """Set a rate by hand, for all brokers or for one; it overrides the automatic rate.
 
@@ -217,10 +227,11 @@ def set_override(
     with open_session(cli, read_only=True) as session:
         store = place.open(session)
         require_broker(session, broker)
-        store.put(broker, override)
-        found = store.read()
+        if not dry_run:
+            store.put(broker, override)
+        found = store.read().with_one(broker, override) if dry_run else store.read()
         cluster_id = session.cluster_id
-    return finish(cli, overrides_report("autothrottle set", found, cluster_id))
+    return finish(cli, overrides_report("autothrottle set", found, cluster_id, is_dry=dry_run))
 
 
 @with_option_groups
@@ -231,6 +242,7 @@ def remove_override(
     all_brokers: Annotated[
         bool, typer.Option("--all-brokers", help="Remove the overrides of all single brokers.")
     ] = False,
+    dry_run: DryRun = False,
 ) -> int:
     """Remove the override for all brokers, or the override for one broker; the automatic rate applies again.
 
@@ -241,6 +253,7 @@ def remove_override(
     kafkakit --profile prod autothrottle remove --broker 1003
     """
     from kafkakit.autothrottle.act.service import remove_each
+    from kafkakit.autothrottle.decide.pacer import Overrides
     from kafkakit.autothrottle.report import overrides_report
     from kafkakit.cli.session import finish, open_session
 
@@ -249,15 +262,15 @@ def remove_override(
     with open_session(cli, read_only=True) as session:
         store = place.open(session)
         before = store.read()
-        if all_brokers:
-            remove_each(store)
+        if not all_brokers and broker not in before.of:
+            require_broker(session, broker)
+        if dry_run:
+            found = Overrides(every=before.every) if all_brokers else before.with_one(broker, None)
         else:
-            if broker not in before.of:
-                require_broker(session, broker)
-            store.put(broker, None)
-        found = store.read()
+            remove_each(store, before.of if all_brokers else (broker,))
+            found = store.read()
         cluster_id = session.cluster_id
-    return finish(cli, overrides_report("autothrottle remove", found, cluster_id, before))
+    return finish(cli, overrides_report("autothrottle remove", found, cluster_id, before, is_dry=dry_run))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -495,6 +508,7 @@ def once(
     traffic: TrafficChoice,
     place: OverridePlace,
     take_over: TakeOver = False,
+    dry_run: DryRun = False,
 ) -> int:
     """Look at the moves once, set or change their throttles, or remove them when the moves have ended.
 
@@ -515,10 +529,14 @@ def once(
 
     cli = cli_context(ctx)
     law, place = law_and_place(ctx, law, traffic, place)
-    with open_session(cli, read_only=True) as session, leading(cli, session, "autothrottle once") as lead:
-        tick = open_pacer(cli, session, law, traffic, place, lead, "10s", take_over=take_over).tick()
+    with open_session(cli, read_only=True) as session:
+        if dry_run:
+            tick = open_pacer(cli, session, law, traffic, place, None, take_over=take_over).preview()
+        else:
+            with leading(cli, session, "autothrottle once") as lead:
+                tick = open_pacer(cli, session, law, traffic, place, lead, "10s", take_over=take_over).tick()
         cluster_id = session.cluster_id
-    return finish(cli, once_report(tick, cluster_id))
+    return finish(cli, once_report(tick, cluster_id, is_dry=dry_run))
 
 
 @app.command("explain", cls=KafkaKitCommand)
@@ -546,7 +564,7 @@ def explain(
     with open_session(cli, read_only=True) as session:
         tick = open_pacer(cli, session, law, traffic, place, None, take_over=take_over).preview()
         cluster_id = session.cluster_id
-    return finish(cli, once_report(tick, cluster_id, is_dry=True))
+    return finish(cli, once_report(tick, cluster_id, "autothrottle explain", is_dry=True))
 
 
 @app.command("show", cls=KafkaKitCommand)

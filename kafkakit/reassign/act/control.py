@@ -24,7 +24,14 @@ from kafkakit.execution.act.journal_files import DiskFile, LineFile
 from kafkakit.execution.act.leases import ClusterAccess, OpenAccess, access_or_busy, held_lease
 from kafkakit.execution.act.moves import LogDirs, Moves
 from kafkakit.execution.act.retrier import ClusterReader, Retrier
-from kafkakit.execution.act.run_journal import RunJournal, existing_journal, journal_files, plan_journal, read_run_state
+from kafkakit.execution.act.run_journal import (
+    RunJournal,
+    existing_journal,
+    journal_files,
+    plan_journal,
+    plan_journal_file,
+    read_run_state,
+)
 from kafkakit.execution.act.throttles import Throttles
 from kafkakit.execution.decide.journal import CLOSED, GRAMMAR, RunState, What, fold
 from kafkakit.execution.decide.plan_state import Live, ids
@@ -148,10 +155,7 @@ def note_pause(journal: RunJournal, commands: Commands, *, paused: bool) -> Requ
     Raises `RefusedError` when there is no such run.
     """
     state = journal.state
-    if not state.unsettled:
-        raise RefusedError(
-            "no unfinished run of this plan was started on this host", hint=f"start one: {commands.line('apply')}"
-        )
+    _require_unfinished(state, commands)
     if state.paused != paused:
         journal.check(What.PAUSE if paused else What.CONTINUE, {"by": "no active run"})
     if paused:
@@ -160,9 +164,38 @@ def note_pause(journal: RunJournal, commands: Commands, *, paused: bool) -> Requ
     return RequestResult(words="no longer paused; no run is active", next_commands=(commands.line("resume", "--yes"),))
 
 
-def close_run(file: LineFile, access: ClusterAccess, reporter: Reporter, command: str) -> RequestResult:
+def _require_unfinished(state: RunState, commands: Commands) -> None:
+    if not state.unsettled:
+        raise RefusedError(
+            "no unfinished run of this plan was started on this host", hint=f"start one: {commands.line('apply')}"
+        )
+
+
+def plan_pause(
+    plan: Plan, commands: Commands, requester: RunRequester, *, paused: bool, without_lease: bool
+) -> RequestResult:
+    """What `set_paused` would do, and of which run it would request it; takes no lease and writes nothing.
+
+    Raises `RefusedError` when there is no unfinished run, `TryLaterError` when another run is active.
+    """
+    state = read_run_state(plan_journal_file(plan, requester.state_dir))
+    lease = None if without_lease else requester.lease(plan.cluster_id)
+    verb = "pause" if paused else "continue"
+    if lease is not None:
+        if lease.token != state.token:
+            raise TryLaterError(f"another run is active on the cluster: {lease.holder}")
+        return RequestResult(words=f"would {verb}: {lease.holder}", run=str(lease.holder))
+    _require_unfinished(state, commands)
+    mark = f"would {verb} the unfinished run of this plan" if state.paused != paused else f"nothing to {verb}"
+    return RequestResult(words=f"{mark}; no run is active")
+
+
+def close_run(
+    file: LineFile, access: ClusterAccess, reporter: Reporter, command: str, *, dry_run: bool = False
+) -> RequestResult:
     """Record that a run is not to be finished; `command` is the command line up to the verb, for hints.
 
+    A dry run makes the same checks, and records nothing.
     Raises `RefusedError` when it is finished, has moves in flight, or throttles that are set.
     """
     journal = existing_journal(file, access.clock)
@@ -179,6 +212,8 @@ def close_run(file: LineFile, access: ClusterAccess, reporter: Reporter, command
         )
     if state.throttled:
         raise RefusedError(f"throttles of {state.name} are still set", hint=f"remove them first: {command} cleanup")
+    if dry_run:
+        return RequestResult(words=f"would close {state.name}; lists that it changed stay as they are")
     journal.check(What.END, {"verdict": CLOSED, "problems": [], "owed": []})
     return RequestResult(words=f"closed: {state.name}; lists that it changed stay as they are")
 
@@ -316,19 +351,42 @@ def change_throttle(
     with ExitStack() as stack:
         access = access_or_busy(stack, open_access)
         if isinstance(access, TryLaterError):
-            return _request_rates(request, requester, admin.cluster(), access, journal=journal)
+            cluster = admin.cluster()
+            if (lease := requester.lease(cluster.cluster_id)) is None:
+                raise access
+            return _request_rates(request, requester, cluster, lease, journal=journal)
         files = {f.name: f for f in journal_files(requester.state_dir, access.cluster_id)}
         return _set_rates(access, files, reporter, request, journal=journal)
 
 
-def _request_rates(
-    request: RateRequest, requester: RunRequester, cluster: ClusterInfo, busy: TryLaterError, *, journal: str | None
+def plan_throttle(
+    request: RateRequest,
+    access: ClusterAccess,
+    requester: RunRequester,
+    reporter: Reporter,
+    *,
+    journal: str | None,
+    without_lease: bool,
 ) -> ThrottleResult:
-    """Leave the request for the run that holds the lease, and wait until it works; raises `busy` when none does."""
+    """What `change_throttle` would do, and for which run; `access` reads only, and nothing is requested."""
+    lease = None if without_lease else requester.lease(access.cluster_id)
+    if lease is not None:
+        return _request_rates(request, requester, access.admin.cluster(), lease, journal=journal, dry_run=True)
+    files = {f.name: f for f in journal_files(requester.state_dir, access.cluster_id)}
+    return _set_rates(access, files, reporter, request, journal=journal, dry_run=True)
+
+
+def _request_rates(
+    request: RateRequest,
+    requester: RunRequester,
+    cluster: ClusterInfo,
+    lease: LeaseRecord,
+    *,
+    journal: str | None,
+    dry_run: bool = False,
+) -> ThrottleResult:
+    """Leave the request for the run that holds the lease, and wait until it works."""
     require_known(request, [b.id for b in cluster.brokers])
-    lease = requester.lease(cluster.cluster_id)
-    if lease is None:
-        raise busy
     holder = str(lease.holder)
     states = {f.name: read_run_state(f) for f in journal_files(requester.state_dir, cluster.cluster_id)}
     if journal is not None and plan_of_run(states, lease.token) != journal:
@@ -337,6 +395,8 @@ def _request_rates(
     found = requests.read(lease.token)
     present = found.request.rates if found is not None and found.request.rates is not None else None
     rates = rates_for(request, present or present_rates(states.values(), lease.token))
+    if dry_run:
+        return ThrottleResult(cluster_id=cluster.cluster_id, by=holder, rates=rates, is_plan=True)
     version = requests.request(lease.token, requester.by, rates=rates)
     answer = requests.wait_for_answer(lease.token, version, requester.wait_s)
     if answer is None:
@@ -355,6 +415,7 @@ def _set_rates(
     request: RateRequest,
     *,
     journal: str | None,
+    dry_run: bool = False,
 ) -> ThrottleResult:
     """Change the throttle of moves that an interrupted run left in flight; its resume keeps the new rates."""
     admin, clock = access.admin, access.clock
@@ -373,7 +434,7 @@ def _set_rates(
     if journal is not None:
         states = {name: s for name, s in states.items() if name == journal}
     chosen = choose_run(states, live, changing)
-    return _set_for(access, files[chosen], reporter, request, live, changing[chosen], retrier)
+    return _set_for(access, files[chosen], reporter, request, live, changing[chosen], retrier, dry_run=dry_run)
 
 
 def _set_for(
@@ -384,12 +445,16 @@ def _set_for(
     live: Live,
     inside: tuple[int, ...],
     retrier: Retrier,
+    *,
+    dry_run: bool,
 ) -> ThrottleResult:
     journal = existing_journal(file, access.clock)
     state = journal.state
     rates = rates_for(request, state.wanted or Rates())
     goals = goals_in_flight(state, live)
+    by = f"{state.direction} of {state.plan_path}"
+    if dry_run:
+        return ThrottleResult(cluster_id=access.cluster_id, by=by, rates=rates, moves=len(goals), is_plan=True)
     journal.check(What.RATES, {"rates": rates_to_data(rates)})
     problems = Throttles(access.admin, access.clock, journal, reporter, retrier).change(rates, live, goals, inside)
-    by = f"{state.direction} of {state.plan_path}"
     return ThrottleResult(cluster_id=access.cluster_id, by=by, rates=rates, moves=len(goals), problems=problems)

@@ -18,6 +18,7 @@ from kafkakit.cli.completion import TOPIC_NAME
 from kafkakit.cli.option_groups import option, with_option_groups
 from kafkakit.cli.run_options import (
     Consent,
+    DryRun,
     ExecutionOptions,
     RunChoice,
     RunId,
@@ -46,7 +47,13 @@ RunWait = Annotated[
 
 
 @with_option_groups
-def pause(ctx: typer.Context, chosen: RunChoice, wait: RunWait = "1m", without_lease: WithoutLease = False) -> None:
+def pause(
+    ctx: typer.Context,
+    chosen: RunChoice,
+    wait: RunWait = "1m",
+    without_lease: WithoutLease = False,
+    dry_run: DryRun = False,
+) -> None:
     """Pause a run: it starts no new moves; running ones continue, under their throttle.
 
     A running executor is requested to pause, and answers. If none is running, an unfinished run is marked: it stays
@@ -58,12 +65,16 @@ def pause(ctx: typer.Context, chosen: RunChoice, wait: RunWait = "1m", without_l
     kafkakit --profile prod reassign pause
     kafkakit --profile prod reassign pause p.json --wait 5m
     """
-    _set_paused(ctx, chosen, wait, paused=True, without_lease=without_lease)
+    _set_paused(ctx, chosen, wait, paused=True, without_lease=without_lease, dry_run=dry_run)
 
 
 @with_option_groups
 def continue_run(
-    ctx: typer.Context, chosen: RunChoice, wait: RunWait = "1m", without_lease: WithoutLease = False
+    ctx: typer.Context,
+    chosen: RunChoice,
+    wait: RunWait = "1m",
+    without_lease: WithoutLease = False,
+    dry_run: DryRun = False,
 ) -> None:
     """Unpause a run.
 
@@ -76,7 +87,7 @@ def continue_run(
     kafkakit --profile prod reassign continue
     kafkakit --profile prod reassign continue p.json
     """
-    _set_paused(ctx, chosen, wait, paused=False, without_lease=without_lease)
+    _set_paused(ctx, chosen, wait, paused=False, without_lease=without_lease, dry_run=dry_run)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -243,7 +254,7 @@ def _abort_foreign(cli: CliContext, selection: ForeignSelection, consent: Consen
 
 
 @with_option_groups
-def close(ctx: typer.Context, chosen: RunChoice, without_lease: WithoutLease = False) -> None:
+def close(ctx: typer.Context, chosen: RunChoice, without_lease: WithoutLease = False, dry_run: DryRun = False) -> None:
     """Close an unfinished run that is not to be finished: `reassign status` names it no more.
 
     Changes nothing on the cluster, and is refused while moves of the run are in flight or its throttles are set. Its
@@ -262,14 +273,18 @@ def close(ctx: typer.Context, chosen: RunChoice, without_lease: WithoutLease = F
     with open_session(cli, read_only=True) as session:
         file, state = chosen.journal(cli, session, "close")
     cluster_id = state.cluster_id or None
-    with open_access(cli, "reassign close", cluster_id=cluster_id, without_lease=without_lease) as access:
-        result = close_run(file, access, cli.output, f"{cli.program} reassign")
-    finish(cli, control_report("close", state.plan_path, result, "closed"))
+    with open_access(
+        cli, "reassign close", cluster_id=cluster_id, dry_run=dry_run, without_lease=without_lease
+    ) as access:
+        result = close_run(file, access, cli.output, f"{cli.program} reassign", dry_run=dry_run)
+    finish(cli, control_report("close", state.plan_path, result, "planned" if dry_run else "closed"))
 
 
-def _set_paused(ctx: typer.Context, chosen: RunChoice, wait: str, *, paused: bool, without_lease: bool) -> None:
+def _set_paused(
+    ctx: typer.Context, chosen: RunChoice, wait: str, *, paused: bool, without_lease: bool, dry_run: bool
+) -> None:
 
-    from kafkakit.reassign.act.control import RunRequester, set_paused
+    from kafkakit.reassign.act.control import RunRequester, plan_pause, set_paused
     from kafkakit.reassign.report.run import control_report
 
     cli = cli_context(ctx)
@@ -282,6 +297,10 @@ def _set_paused(ctx: typer.Context, chosen: RunChoice, wait: str, *, paused: boo
         named = chosen.read(cli, session, word, lambda: None if without_lease else requester.token(session.cluster_id))
         cluster_id = named.plan.cluster_id
         commands = run_request(cli, named, cluster_id, ExecutionOptions()).commands
+        if dry_run:
+            result = plan_pause(named.plan, commands, requester, paused=paused, without_lease=without_lease)
+            finish(cli, control_report(word, named.path, result, "planned"))
+            return
         access = partial(open_access, cli, f"reassign {word}", cluster_id=cluster_id, without_lease=without_lease)
         result = set_paused(named.plan, commands, access, requester, paused=paused)
     finish(cli, control_report(word, named.path, result, "paused" if paused else "continued"))
@@ -304,6 +323,7 @@ def throttle(
     wait: Annotated[
         str, typer.Option("--wait", metavar="DURATION", help="How long the running executor may take to answer.")
     ] = "1m",
+    dry_run: DryRun = False,
 ) -> None:
     """Change the throttle of the active run, or of moves that an interrupted run left running.
 
@@ -317,6 +337,7 @@ def throttle(
 
     \b
     kafkakit --profile prod reassign throttle 40MB
+    kafkakit --profile prod reassign throttle 40MB --dry-run
     kafkakit --profile prod reassign throttle p.json 40MB --throttle-broker 1003:in=10MB
     kafkakit --profile prod reassign throttle same --throttle-dirs 50MB
     kafkakit --profile prod reassign throttle none
@@ -324,7 +345,7 @@ def throttle(
 
     from kafkakit.core.errors import UsageError
     from kafkakit.execution.decide.schedule.work import read_request
-    from kafkakit.reassign.act.control import RunRequester, change_throttle
+    from kafkakit.reassign.act.control import RunRequester, change_throttle, plan_throttle
     from kafkakit.reassign.report.run import throttle_report
 
     cli = cli_context(ctx)
@@ -338,14 +359,13 @@ def throttle(
     with open_session(cli, read_only=True) as session:
         chosen = RunChoice(plan_file=words[0] if len(words) == 2 else None, run=run)
         named = chosen.journal(cli, session, "throttle")[0].name if len(words) == 2 or run else None
-        result = change_throttle(
-            request,
-            partial(open_access, cli, "reassign throttle", without_lease=without_lease),
-            RunRequester(lambda: session.control, session.clock, state_dir, session.requester, wait_s=wait_s),
-            session.admin,
-            cli.output,
-            journal=named,
-        )
+        requester = RunRequester(lambda: session.control, session.clock, state_dir, session.requester, wait_s=wait_s)
+        if dry_run:
+            access = session.access()
+            result = plan_throttle(request, access, requester, cli.output, journal=named, without_lease=without_lease)
+        else:
+            claim = partial(open_access, cli, "reassign throttle", without_lease=without_lease)
+            result = change_throttle(request, claim, requester, session.admin, cli.output, journal=named)
     finish(cli, throttle_report(result))
 
 

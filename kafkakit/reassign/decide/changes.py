@@ -211,7 +211,7 @@ def _values(brokers: Configs, topics: Configs) -> Iterable[tuple[ConfigKey, str]
 class ThrottleResult:
     """Rates that hold from now on: `by` a running executor, or set from the journal of an interrupted run.
 
-    `problems` says what could not be done.
+    `problems` says what could not be done. With `is_plan` nothing was done, and the rates would hold.
     """
 
     cluster_id: str
@@ -219,6 +219,7 @@ class ThrottleResult:
     rates: Rates
     moves: int | None = None
     problems: tuple[str, ...] = ()
+    is_plan: bool = False
 
 
 def rates_for(request: RateRequest, present: Rates | None) -> Rates:

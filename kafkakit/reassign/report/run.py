@@ -256,8 +256,10 @@ def _text(result: ThrottleResult) -> str:
     if result.moves is None:
         lines.append(f"applied by {result.by}")
     else:
-        lines.append(f"set for {result.moves} moves in flight of {result.by}")
-    if not is_unlimited(result.rates):
+        lines.append(f"set for {counted(result.moves, 'move')} in flight of {result.by}")
+    if result.is_plan:
+        lines = ["nothing is done; this would be the result:", *lines]
+    elif not is_unlimited(result.rates):
         lines.append("brokers average over about 10 s: a higher rate begins with a burst, a lower one with a pause")
     lines += [f"problem: {p}" for p in result.problems]
     return "\n".join(lines) + "\n"
@@ -271,6 +273,7 @@ def _data(result: ThrottleResult) -> dict[str, object]:
         "moves_in_flight": result.moves,
         "rates": rates_to_data(result.rates),
         "problems": list(result.problems),
+        "is_plan": result.is_plan,
     }
 
 
@@ -285,12 +288,13 @@ CONTROL_COLUMNS = ("plan", "what", "run")
 
 
 def control_report(verb: str, plan_file: str, result: RequestResult, done: str) -> Report:
-    """What came of `reassign pause`, `continue` or `close`; `done` is the word for it."""
+    """What came of `reassign pause`, `continue` or `close`; `done` is the word for it, `planned` in a dry run."""
     return Report(
         command=f"reassign {verb}",
         data={
             "plan": plan_file,
-            "paused": done == "paused",
+            "paused": None if done == "planned" else done == "paused",
+            "is_plan": done == "planned",
             "run": result.run,
             "next_commands": list(result.next_commands),
         },

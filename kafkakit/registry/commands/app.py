@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from kafkakit.cli.context import CliContext
     from kafkakit.cli.session import ClusterSession
     from kafkakit.registry.act.tag_store import TagStore
+    from kafkakit.registry.act.upkeep import Migration
+    from kafkakit.report import Report
 
 
 @with_option_groups
@@ -431,15 +433,12 @@ def history(
     return finish(cli, history_report(found))
 
 
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be done, and change nothing.")]
-
-
 @with_option_groups
 def cleanup(
     ctx: typer.Context,
     place: TagPlace,
     choice: CleanupChoice,
-    dry_run: DryRun = False,
+    consent: Consent,
     force: Annotated[
         bool, typer.Option("--force", help="Clean up no matter how many tagged topics or brokers are gone.")
     ] = False,
@@ -447,16 +446,19 @@ def cleanup(
     """Mark the tags of topics and brokers that no longer exist, and delete tags that were marked long ago.
 
     registry serve does the same every 20 minutes. The marks are kafka-kit's, whose program may run beside this one.
-    Deleted tags stay in the history.
+    Deleted tags stay in the history. On a terminal the changes are shown and confirmed first; a timer is not asked,
+    unless it uses --force.
 
     Examples:
 
     \b
     kafkakit --profile prod registry cleanup --dry-run
+    kafkakit --profile prod registry cleanup --force --yes
     """
     from contextlib import ExitStack
 
     from kafkakit.cli.session import finish, open_session
+    from kafkakit.core.quantities import counted
     from kafkakit.registry.act.upkeep import clean_up, plan_cleanups
     from kafkakit.registry.commands.serve import cleanup_ports, held_cleanup
     from kafkakit.registry.report import cleanup_report, planned_steps
@@ -466,11 +468,17 @@ def cleanup(
     with ExitStack() as stack:
         session = stack.enter_context(open_session(cli, read_only=True))
         ports = cleanup_ports(session, place)
-        if dry_run:
+        if consent.dry_run:
             plans = plan_cleanups(ports, rules)
             return finish(cli, cleanup_report(plans, planned_steps(plans), is_dry=True))
         require_held = held_cleanup(session, place, stack)
         plans = plan_cleanups(ports, rules)
+        is_timer = not (cli.input_allowed or force)  # which cannot be asked, and has always cleaned up
+        if (planned := planned_steps(plans)) and not (consent.yes or is_timer):
+            shown = cleanup_report(plans, planned, is_dry=True)
+            cli.output.say(shown.text.rstrip("\n"))
+            if not consent.confirm_on(cli, session.cluster_id, f"Change {counted(len(planned), 'record')} of tags?"):
+                return finish(cli, shown)
         steps = list(clean_up(ports, rules, plans, require_held))
     return finish(cli, cleanup_report(plans, steps, is_dry=False))
 
@@ -533,7 +541,7 @@ class MigrationChoice:
 
 
 @with_option_groups
-def migrate(ctx: typer.Context, choice: MigrationChoice, dry_run: DryRun = False) -> int:
+def migrate(ctx: typer.Context, choice: MigrationChoice, consent: Consent) -> int:
     """Copy all tags and their history from one store to another, and compare both afterwards.
 
     The source is only read. Given again after an interruption, the command copies what is left.
@@ -542,8 +550,10 @@ def migrate(ctx: typer.Context, choice: MigrationChoice, dry_run: DryRun = False
 
     \b
     kafkakit --profile prod registry migrate --from zookeeper --zk-addr zk1:2181 --to profile --dry-run
+    kafkakit --profile prod registry migrate --from zookeeper --zk-addr zk1:2181 --to profile --yes
     """
     from kafkakit.cli.session import finish, open_session
+    from kafkakit.core.quantities import counted
     from kafkakit.registry.act.upkeep import migrate as copy
     from kafkakit.registry.report import migration_report
 
@@ -551,10 +561,26 @@ def migrate(ctx: typer.Context, choice: MigrationChoice, dry_run: DryRun = False
     choice.apply(cli)
     with open_session(cli, read_only=True) as session:
         source, target = choice.open(session)
-        with cli.output.progress("copying tags") as bar:
-            done = copy(source, target, bar, merge=choice.merge, dry_run=dry_run)
-    stores, contents = (choice.source, choice.target), (done.source, done.target)
-    return finish(cli, migration_report(stores, done.plan, contents, done.histories, is_done=done.is_done))
+
+        def report(made: Migration) -> Report:
+            contents, is_done = (made.source, made.target), made.is_done
+            return migration_report(
+                (choice.source, choice.target), made.plan, contents, made.histories, is_done=is_done
+            )
+
+        def carry_out(*, dry_run: bool) -> Migration:
+            with cli.output.progress("copying tags") as bar:
+                return copy(source, target, bar, merge=choice.merge, dry_run=dry_run)
+
+        done = carry_out(dry_run=consent.dry_run or not consent.yes)
+        if not (done.is_done or consent.dry_run):
+            is_needed = bool(done.plan.writes or done.histories)
+            if is_needed:
+                cli.output.say(report(done).text.rstrip("\n"))
+            question = f"Copy the tags of {counted(len(done.plan.writes), 'object')} to {choice.target}?"
+            if not is_needed or consent.confirm_on(cli, session.cluster_id, question):
+                done = carry_out(dry_run=False)
+    return finish(cli, report(done))
 
 
 GROUP_HELP = "Serve and tag topics and brokers over HTTP and gRPC."

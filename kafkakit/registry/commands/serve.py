@@ -16,6 +16,7 @@ import typer
 from kafkakit.cli.command_classes import cli_context
 from kafkakit.cli.common_options import ONLY_THIS_HOST
 from kafkakit.cli.option_groups import option, with_option_groups
+from kafkakit.cli.run_options import DryRun
 from kafkakit.core.errors import UsageError
 from kafkakit.core.model import cluster_tags_root
 
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from kafkakit.registry.decide.access import Access, Caller, JwtRules, Rates
     from kafkakit.registry.decide.inventory import Inventory
     from kafkakit.registry.decide.tags import CleanupRules
+    from kafkakit.report import Report
 
 
 MAX_TOKEN_FILE_BYTES = 1 << 20
@@ -345,6 +347,14 @@ class PeriodicChoice(CleanupChoice):
         help="Clean up tags of objects that are gone, every N minutes; 0: never.",
     )
 
+    def first_report(self, session: ClusterSession, place: TagPlace) -> Report:
+        """What the first cleanup of the service would do; it changes nothing."""
+        from kafkakit.registry.act.upkeep import plan_cleanups
+        from kafkakit.registry.report import cleanup_report, planned_steps
+
+        plans = plan_cleanups(cleanup_ports(session, place), self.rules()) if self.tag_cleanup_frequency else ()
+        return cleanup_report(plans, planned_steps(plans), is_dry=True, command="registry serve")
+
     def start(self, cli: CliContext, place: TagPlace, stack: ExitStack) -> PeriodicCleanup | None:
         """The running cleanup, which ends with `stack`; None where it is not wanted."""
         from kafkakit.registry.act.upkeep import PeriodicCleanup
@@ -388,13 +398,15 @@ def serve(
             "--audit-log", metavar="FILE", help="A line of JSON before and after each change.", show_default=False
         ),
     ] = None,
-) -> None:
+    dry_run: DryRun = False,
+) -> int:
     """Answer questions about topics and brokers over HTTP and gRPC, and change tags and topics, until stopped.
 
     Calls, paths, messages and flags are the same as kafka-kit's registry, and so are the tags in ZooKeeper. Reads are
     answered from the last reading of the cluster, whose age each reply states; they include at once what was written
     through this process. It listens on this host only; other machines need TLS, and a token or a certificate. Without
-    --token-file or --jwt-file only reads are answered, unless --no-token lets every process of the host write.
+    --token-file or --jwt-file only reads are answered, unless --no-token lets every process of the host write. With
+    --dry-run it checks the options and files, shows what the first cleanup of tags would do, and ends.
 
     Examples:
 
@@ -404,14 +416,14 @@ def serve(
     """
 
     from kafkakit.adapters.host import notify_service
-    from kafkakit.cli.session import open_session
+    from kafkakit.cli.session import finish, open_session
     from kafkakit.core.quantities import parse_duration
     from kafkakit.registry.act.cluster import ReaderProcess
     from kafkakit.registry.act.service import RegistryServer, run_server
     from kafkakit.registry.decide.inventory import Inventory
 
     cli = cli_context(ctx)
-    cli.is_service = True
+    cli.is_service = not dry_run
     kafka.apply(cli)
     place.apply(cli)
     for address in (listen.http_listen, listen.grpc_listen):
@@ -420,8 +432,10 @@ def serve(
     access, tokens, tls = listen.access(), listen.signed_tokens(), listen.tls()
     refresh_s = parse_duration(limits.refresh, "--refresh")
     with ExitStack() as stack:
-        session, inventory = stack.enter_context(open_session(cli)), Inventory()
+        session, inventory = stack.enter_context(open_session(cli, read_only=dry_run)), Inventory()
         _ = session.settings
+        if dry_run:
+            return finish(cli, cleaning.first_report(session, place))
         reader = ReaderProcess(reader_of(cli, place), refresh_s)
         stack.callback(reader.stop)
         served = open_service(session, inventory, place, access, tokens, limits, audit_log)
@@ -429,6 +443,7 @@ def serve(
         cleaning.start(cli, place, stack)
         files = listen.caller_files(served.first, tokens, cli.output.say)
         run_server(server, reader, session.clock, notify_service, files)
+    return 0
 
 
 def reader_of(cli: CliContext, place: TagPlace) -> Callable[[], ClusterReader]:

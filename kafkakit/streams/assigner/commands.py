@@ -10,6 +10,7 @@ import typer
 from kafkakit.cli.command_classes import CliCommand, cli_context, new_group
 from kafkakit.cli.completion import complete_group_names
 from kafkakit.cli.option_groups import option, with_option_groups
+from kafkakit.cli.run_options import Consent
 from kafkakit.cli.session import finish, open_session
 from kafkakit.streams.assigner.standing import AutomaticMode
 
@@ -207,9 +208,11 @@ def show(ctx: typer.Context) -> int:
     return finish(cli, report)
 
 
+@with_option_groups
 def drain(
     ctx: typer.Context,
     worker: Annotated[str, typer.Argument(metavar="WORKER", help="The worker, by its name or id of `show`.")],
+    consent: Consent,
     undo: Annotated[bool, typer.Option("--undo", help="Let the worker take partitions again.")] = False,
     wait: Annotated[
         str, typer.Option("--wait", metavar="DURATION", help="End with 75 when it still has some after this long.")
@@ -220,17 +223,22 @@ def drain(
     Examples:
 
     \b
-    kafkakit --profile prod streams assigner drain 3fa1
+    kafkakit --profile prod streams assigner drain 3fa1 --dry-run
+    kafkakit --profile prod streams assigner drain 3fa1 --yes
     """
     from kafkakit.core.errors import ExitCode
-    from kafkakit.core.quantities import parse_duration_or_zero
+    from kafkakit.core.quantities import counted, parse_duration_or_zero
     from kafkakit.streams.assigner.act.leader import Drains
     from kafkakit.streams.assigner.standing import drain_report
 
     cli, wait_s = cli_context(ctx), parse_duration_or_zero(wait, "--wait")
-    with open_session(cli) as session:
+    with open_session(cli, read_only=consent.dry_run) as session:
         drains = Drains(session.control, session.clock)
         found = drains.worker(worker)
+        count, name = drains.held(found), f"worker {found.id} ({found.holder})"
+        question = f"Let {name} take partitions again?" if undo else f"Take {counted(count, 'partition')} from {name}?"
+        if consent.dry_run or not consent.confirm(cli, question):
+            return finish(cli, drain_report(found, count, ExitCode.DONE, is_undone=undo, is_plan=True))
         if undo:
             drains.undo(found)
             left, code = drains.held(found), ExitCode.DONE

@@ -457,12 +457,15 @@ def standing_report(
     )
 
 
-def drain_report(worker: WorkerDocument, left: int, code: int, *, is_undone: bool) -> Report:
-    """How far a drain came."""
+def drain_report(worker: WorkerDocument, left: int, code: int, *, is_undone: bool, is_plan: bool = False) -> Report:
+    """How far a drain came; `is_plan`: nothing is done, and `left` is what the worker has."""
     state = "not drained any more" if is_undone else "drained" if not left else f"{left:,} partitions left"
+    if is_plan:
+        verb = "would get partitions again" if is_undone else f"would lose {counted(left, 'partition')}"
+        state = f"{verb}; nothing is done"
     return Report(
         command="streams assigner drain",
-        data={"worker": worker.id, "partitions": left, "drains": not is_undone},
+        data={"worker": worker.id, "partitions": left, "drains": not is_undone, "is_plan": is_plan},
         text=f"worker {worker.id} ({worker.holder}): {state}\n",
         columns=("worker", "partitions"),
         rows=((worker.id, left),),

@@ -70,11 +70,17 @@ def run_report(command: str, end: RunEnd, program: str = "kafkakit") -> Report:
     )
 
 
-def status_report(stream: str, record: OperationRecord | None, step: Step | None, lease: str) -> Report:
-    """Where the newest operation of a stream stands; nothing is read of clusters."""
+def status_report(
+    stream: str, record: OperationRecord | None, step: Step | None, lease: str, continued_by: str = ""
+) -> Report:
+    """Where the newest operation of a stream stands; nothing is read of clusters.
+
+    `continued_by` is the command that would continue it, and has not.
+    """
+    command = continued_by or "streams failover status"
     if record is None:
         text = f"stream {stream}: no operation was ever begun\n"
-        return Report(command="streams failover status", data={"stream": stream, "operation": None}, text=text)
+        return Report(command=command, data={"stream": stream, "operation": None}, text=text)
     state = step or record.end
     rows = _steps(record)
     lines = [
@@ -84,8 +90,9 @@ def status_report(stream: str, record: OperationRecord | None, step: Step | None
     ]
     lines += section("Steps:", text_table(STEP_COLUMNS, rows).splitlines())
     lines += _facts(record)
+    lines += ["", "nothing is done"] if continued_by else []
     return Report(
-        command="streams failover status",
+        command=command,
         data={"stream": stream, "operation": record.operation.id, "step": state, **record_data(record)},
         text=text_of(lines),
         columns=STEP_COLUMNS,

@@ -17,7 +17,7 @@ from kafkakit.cli import session
 from kafkakit.cli.command_classes import CliCommand, cli_context, new_group
 from kafkakit.cli.common_options import MaxBytes
 from kafkakit.cli.option_groups import option, with_option_groups
-from kafkakit.cli.run_options import Consent
+from kafkakit.cli.run_options import Consent, DryRun
 from kafkakit.cli.session import finish, open_session
 
 if TYPE_CHECKING:
@@ -268,17 +268,20 @@ def copy(
         str, typer.Option("--ahead", metavar="DURATION", help="Copy this long before retention may delete the record.")
     ] = "1d",
     every: Annotated[str, typer.Option("--every", metavar="DURATION", help="Time between two checks.")] = "1m",
+    dry_run: DryRun = False,
 ) -> None:
     """Copy rejected records to the DLQ lane before retention deletes them.
 
     A rejected record stays in its topic, and a reference to it in topic __kafkakit_rejects. The record's time and
     retention.ms tell when it may be deleted; if size or compaction may delete it, it is copied at once. The reference
     is removed once the copy is acknowledged, so an interruption can copy a record twice and loses none. Exits 1 when a
-    record is gone already, or cannot be read; its reference stays.
+    record is gone already, or cannot be read; its reference stays. With --dry-run it reads the records that are due,
+    counts them, and ends.
 
     Examples:
 
     \b
+    kafkakit --profile prod streams dlq copy orders --dry-run
     kafkakit --profile prod streams dlq copy orders
     kafkakit --profile prod streams dlq copy orders --once --all
     """
@@ -294,17 +297,18 @@ def copy(
         raise UsageError(f"--every {every} is too long for --ahead {ahead}", hint="check at least twice in that time")
     with ExitStack() as stack:
         opened = stack.enter_context(open_session(cli, read_only=True))
-        guard, clock = claimed(ctx, opened, stack, stream, "copy")
-        clusters = clusters_of(ctx, stack, read_only=False)
+        guard, clock = (lambda: None), opened.clock
+        if not dry_run:
+            guard, clock = claimed(ctx, opened, stack, stream, "copy")
+        clusters = clusters_of(ctx, stack, read_only=dry_run)
         copier = RejectCopier(clusters, clock, guard, wait_s=opened.settings.request_timeout_s)
 
         def look() -> CopyOutcome:
-            return copier.copy(
-                RouteStore(opened.control).existing(stream).route, ahead_s=None if everything else ahead_s
-            )
+            route = RouteStore(opened.control).existing(stream).route
+            return copier.copy(route, ahead_s=None if everything else ahead_s, is_plan=dry_run)
 
         outcome = look()
-        if not once:
+        if not (once or dry_run):
             copy_again_and_again(
                 look,
                 clock,

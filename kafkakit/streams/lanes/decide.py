@@ -435,9 +435,9 @@ class SourceRetention:
 class CopyOutcome:
     """What one look at the ledgers came to.
 
-    `copied` records are in the DLQ lane now. `waiting` need no copy yet, the first one not before `next_at_ms` (None:
-    their topics keep them for good). `lost` are gone from their topics, and `failed` could not be read this time, each
-    with the reason; all of these stay in the ledger.
+    `copied` records are in the DLQ lane now, or with `is_plan` would be. `waiting` need no copy yet, the first one not
+    before `next_at_ms` (None: their topics keep them for good). `lost` are gone from their topics, and `failed` could
+    not be read this time, each with the reason; all of these stay in the ledger.
     """
 
     copied: int
@@ -445,6 +445,7 @@ class CopyOutcome:
     next_at_ms: int | None
     lost: dict[str, str]
     failed: dict[str, str]
+    is_plan: bool = False
 
 
 def copy_at_ms(at_ms: int | None, settings: SourceRetention, ahead_ms: int) -> int | None:

@@ -270,6 +270,7 @@ def copy_report(stream: str, outcome: CopyOutcome) -> Report:
         command="streams dlq copy",
         data={
             "stream": stream,
+            "is_plan": outcome.is_plan,
             "copied": outcome.copied,
             "waiting": outcome.waiting,
             "next_ms": outcome.next_at_ms,
@@ -285,9 +286,10 @@ def copy_report(stream: str, outcome: CopyOutcome) -> Report:
 
 def copy_line(stream: str, outcome: CopyOutcome) -> str:
     """One look in a line."""
+    verb = "would copy" if outcome.is_plan else "copied"
     following = "" if outcome.next_at_ms is None else f", the first is due at {utc_text(outcome.next_at_ms)}"
     return (
-        f"stream {stream}: copied {counted(outcome.copied, 'record')}, {outcome.waiting:,} waiting{following}, "
+        f"stream {stream}: {verb} {counted(outcome.copied, 'record')}, {outcome.waiting:,} waiting{following}, "
         f"{len(outcome.lost):,} lost, {len(outcome.failed):,} not readable"
     )
 

@@ -78,15 +78,16 @@ def run(
 
 
 @with_option_groups
-def resume(ctx: typer.Context, stream: StreamName, events: EventOptions, wait: Wait = "10m") -> int:
+def resume(ctx: typer.Context, stream: StreamName, consent: Consent, events: EventOptions, wait: Wait = "10m") -> int:
     """Continue the open operation of a stream as it was begun.
 
     Examples:
 
     \b
-    kafkakit --profile prod streams failover resume orders
+    kafkakit --profile prod streams failover resume orders --dry-run
+    kafkakit --profile prod streams failover resume orders --yes
     """
-    return carry_on(ctx, stream, wait, "retired", "resume", events)
+    return carry_on(ctx, stream, wait, "retired", "resume", consent, events)
 
 
 @with_option_groups
@@ -147,6 +148,7 @@ Id = Annotated[
 def certify(
     ctx: typer.Context,
     stream: StreamName,
+    consent: Consent,
     wait: Wait = "10m",
     operation: Id = "",
     show: Annotated[bool, typer.Option("--print", help="Print the certificate, as a file for verify-drain.")] = False,
@@ -156,7 +158,7 @@ def certify(
     Examples:
 
     \b
-    kafkakit --profile prod streams failover certify orders
+    kafkakit --profile prod streams failover certify orders --yes
     kafkakit --profile prod streams failover certify orders --print > orders.cert
     """
     from kafkakit.streams.failover.act.operations import newest_certificate
@@ -164,22 +166,22 @@ def certify(
 
     cli = cli_context(ctx)
     if not show:
-        return carry_on(ctx, stream, wait, "drained", "certify")
+        return carry_on(ctx, stream, wait, "drained", "certify", consent)
     with open_failover(cli, stream) as session:
         _, data = newest_certificate(session.parts().journals, operation)
     return finish(cli, certificate_report(data))
 
 
 @with_option_groups
-def retire(ctx: typer.Context, stream: StreamName, wait: Wait = "10m") -> int:
+def retire(ctx: typer.Context, stream: StreamName, consent: Consent, wait: Wait = "10m") -> int:
     """Continue an open operation until its old topics are out of the route; ends and offsets are read once more.
 
     Examples:
 
     \b
-    kafkakit --profile prod streams failover retire orders
+    kafkakit --profile prod streams failover retire orders --yes
     """
-    return carry_on(ctx, stream, wait, "retired", "retire")
+    return carry_on(ctx, stream, wait, "retired", "retire", consent)
 
 
 @with_option_groups
@@ -388,23 +390,40 @@ def carry_out(
 
 
 def carry_on(
-    ctx: typer.Context, stream: str, wait: str, until: str, verb: str, events: EventOptions = NO_EVENTS
+    ctx: typer.Context,
+    stream: str,
+    wait: str,
+    until: str,
+    verb: str,
+    consent: Consent,
+    events: EventOptions = NO_EVENTS,
 ) -> int:
-    """Continue the open operation of a stream until a step is reached."""
+    """Show the open operation of a stream, and continue it until a step is reached."""
+    from functools import partial
+
     from kafkakit.core.errors import RefusedError
     from kafkakit.core.quantities import parse_duration_or_zero
-    from kafkakit.streams.failover.decide.operation import Step
-    from kafkakit.streams.failover.report import run_report
+    from kafkakit.streams.failover.decide.operation import Step, standing
+    from kafkakit.streams.failover.report import run_report, status_report
 
-    cli, wait_s = cli_context(ctx), parse_duration_or_zero(wait, "--wait")
-    with open_failover(cli, stream, f"streams failover {verb}", events) as session:
-        begun = session.planner(session.parts()).open_run(session.route)
+    cli, wait_s, command = cli_context(ctx), parse_duration_or_zero(wait, "--wait"), f"streams failover {verb}"
+    with open_failover(cli, stream, "" if consent.dry_run else command, events) as session:
+        lease, parts, route = session.lease_words(), session.parts(), session.route
+        begun = session.planner(parts).open_run(route)
         if begun is None:
             raise RefusedError(f"stream {stream} has no open operation", hint="kafkakit streams failover history")
+        shown = partial(status_report, stream, begun.record, standing(begun.record.operation, route), lease)
+        if not (consent.dry_run or consent.yes):
+            cli.output.say(shown().text.rstrip("\n"))
+        if consent.dry_run or not consent.confirm(
+            cli, f"Continue until the old topics of stream {stream} are {until}?"
+        ):
+            session.audit.note_not_begun("")
+            return finish(cli, shown(command))
         cli.operation_words = ("stopped; the operation stays open", "run the same command again to continue")
         end = begun.run(Step(until), wait_s)
         session.audit.note(end)
-    return finish(cli, run_report(f"streams failover {verb}", end, cli.program))
+    return finish(cli, run_report(command, end, cli.program))
 
 
 app = new_group("Move a stream to another cluster without loss, and prove it.")

@@ -376,8 +376,8 @@ class RejectCopier:
     def __init__(self, clusters: StreamClusters, clock: Clock, guard: Callable[[], None], *, wait_s: float) -> None:
         self._clusters, self._clock, self._guard, self._wait_s = clusters, clock, guard, wait_s
 
-    def copy(self, route: Route, *, ahead_s: float | None) -> CopyOutcome:
-        """Copy what may be deleted within `ahead_s`, or everything where that is None.
+    def copy(self, route: Route, *, ahead_s: float | None, is_plan: bool = False) -> CopyOutcome:
+        """Copy what may be deleted within `ahead_s`, or everything where that is None; `is_plan`: only read and count.
 
         Raises `RefusedError` where the DLQ lane has no active segment, and what brokers say of a write.
         """
@@ -385,7 +385,7 @@ class RejectCopier:
         if target is None:
             raise RefusedError(f"lane {DLQ} of stream {route.stream} has no active segment")
         tally = _Tally()
-        writer = BatchWriter(self._clusters.of_segment(target).data, wait_s=self._wait_s)
+        writer = None if is_plan else BatchWriter(self._clusters.of_segment(target).data, wait_s=self._wait_s)
         for cluster_id, profile in sorted(route.clusters.items()):
             ports = self._clusters.of(profile, cluster_id)
             ledger = RejectLedger(ports, self._clock, wait_s=self._wait_s)
@@ -404,6 +404,7 @@ class RejectCopier:
             next_at_ms=min((at for at in tally.waiting if at is not None), default=None),
             lost=tally.lost,
             failed=tally.failed,
+            is_plan=is_plan,
         )
 
     def _due(
@@ -462,13 +463,15 @@ class RejectCopier:
     def _write(
         self,
         target: Segment,
-        writer: BatchWriter,
+        writer: BatchWriter | None,
         ledger: RejectLedger,
         batch: list[tuple[Reject, Entry]],
         tally: _Tally,
     ) -> None:
-        """Write copies, then their references' tombstones; empties the batch."""
-        if not batch:
+        """Write copies, then their references' tombstones; empties the batch. Without a writer they are counted."""
+        tally.copied += len(batch)
+        if not batch or writer is None:
+            batch.clear()
             return
         self._guard()
         copies = [
@@ -482,7 +485,6 @@ class RejectCopier:
         ]
         writer.write(copies, "their references stay: run the same command again")
         ledger.remove([entry.key for entry, _ in batch])
-        tally.copied += len(batch)
         batch.clear()
 
 
