@@ -75,6 +75,10 @@ class Consent:
         words = cluster_words(cluster_id, cli.settings.profile)
         return self.confirm(cli, f"{question} {words[0].upper()}{words[1:]}.")
 
+    def is_possible(self, cli: CliContext) -> bool:
+        """False if a confirmation will be needed and cannot be given."""
+        return self.yes or self.dry_run or cli.input_allowed
+
     def require_possible(self, cli: CliContext) -> None:
         """Raise `RefusedError` if a confirmation will be needed and cannot be given, before work that takes effect.
 
@@ -83,7 +87,7 @@ class Consent:
         from kafkakit.cli.output import CONSENT_HINT
         from kafkakit.core.errors import RefusedError
 
-        if not (self.yes or self.dry_run or cli.input_allowed):
+        if not self.is_possible(cli):
             raise RefusedError("confirmation needed, but no input is possible here", hint=CONSENT_HINT)
 
 

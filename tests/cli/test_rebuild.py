@@ -246,6 +246,10 @@ def test_the_next_command_stands_alone_on_its_line(capsys: pytest.CaptureFixture
         (["--brokers", "1", "--topics", "t", "--chunk-step-size", "-1"], "--chunk-step-size"),
         (["--brokers", "1", "--topics", "t", "--leader-evac-topics", "t"], "must both be specified"),
         (["--brokers", "1", "--topics", "t", "--leader-evac-topics", "t", "--leader-evac-brokers", "x"], "'x' is not"),
+        (
+            ["--brokers", "1", "--topics", "t", "--leader-evac-topics", "t", "--leader-evac-brokers", "9"],
+            "broker 9 is not",
+        ),
         (["--brokers", "1", "--topics", "t", "--leader-evac-topics", "t", "--leader-evac-brokers", "-1"], "name the"),
         (["--brokers", "1", "--topics", "t", "--leader-evac-topics", "u", "--leader-evac-brokers", "1"], "no topic"),
         (["--brokers", "1", "--topics", "t", "--use-meta=maybe"], "--use-meta"),

@@ -524,6 +524,9 @@ def test_history_tells_who_changed_what_and_keeps_it(desk: Desk) -> None:
     assert ("-team:b" in text, "team:a->b" in text, "test2" in text) == (True, True, True)
     assert desk.run("history", "--limit", "1", "-o", "tsv").stdout.count("\n") == 1
     assert desk.run("history", "--topic", "test2", "--since", "1ms", "-o", "json").json["entries"] == []
+    for words, says in ((("--topic", "tset1"), "there is no topic tset1"), (("--broker", "9999"), "live broker 9999")):
+        ran = desk.run("history", *words)
+        assert (ran.code, says in ran.stderr) == (2, True), ran.stderr
 
 
 def test_a_record_that_holds_no_tags_is_named_and_left_alone(stored: Desk) -> None:

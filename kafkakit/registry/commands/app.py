@@ -418,6 +418,7 @@ def history(
 
     from kafkakit.cli.session import finish
     from kafkakit.core.quantities import parse_duration
+    from kafkakit.registry.commands.client_options import require_object
     from kafkakit.registry.decide.tags import Kind
     from kafkakit.registry.report import history_report
     from kafkakit.wiring import system_clock
@@ -430,6 +431,8 @@ def history(
     named = topic is not None or broker is not None
     with registry.open(cli) as client:
         found = client.history(kind if named else None, name if named else "", since=first.isoformat(), most=limit)
+        if named and not found and not client.history(kind, name, most=1):
+            require_object(client, kind, name)
     return finish(cli, history_report(found))
 
 

@@ -369,6 +369,17 @@ def existing_topic(client: RegistryClient, name: str) -> TopicEntry:
     return topics[name]
 
 
+def require_object(client: RegistryClient, kind: Kind, name: str) -> None:
+    """Raise `UsageError` for a topic, or a broker that is neither live nor known by its tags or replicas."""
+    from kafkakit.registry.decide import tags
+    from kafkakit.registry.decide.desired import exact_names
+
+    if kind is tags.Kind.TOPIC:
+        existing_topic(client, name)
+    elif not client.down_brokers([int(name)]):
+        exact_names(kind, [name], client.brokers())
+
+
 def read_prefixes(prune: Sequence[str] | None) -> tuple[str, ...]:
     """The prefixes of `--prune`; `UsageError` for an empty one, which all keys begin with."""
     if prune and not all(prune):

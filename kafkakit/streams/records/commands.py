@@ -171,6 +171,7 @@ def quarantine(
     """
     from kafkakit.core.errors import RefusedError, TryLaterError, UsageError
     from kafkakit.core.text import printable
+    from kafkakit.streams.commits.api import no_such_group
     from kafkakit.streams.records.act import Quarantine
     from kafkakit.streams.records.decide import quarantine_report
     from kafkakit.wiring import write_file
@@ -180,12 +181,15 @@ def quarantine(
         raise UsageError("--group is about one partition", hint="name it: --partition N")
     if reject and not group:
         raise UsageError("--reject does nothing without --group")
-    if group:
-        consent.require_possible(cli)  # batches are kept in files before the question
     wanted, start = quarantined_offsets(offsets)
     with session.open_session(cli, read_only=True, edits_commits=bool(group) and not consent.dry_run) as opened:
         scanner, folder = which.scanner(opened), out_path or cli.settings.state_dir / "quarantine"
         keys = scanner.partitions([topic], which.numbers)
+        if group:
+            known = {listing.group for listing in opened.groups.groups()}
+            if group not in known:
+                raise no_such_group(group, known, cli.program)
+            consent.require_possible(cli)  # batches are kept in files before the question
         kept = Quarantine(
             folder,
             write_file,

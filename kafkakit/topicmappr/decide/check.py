@@ -61,7 +61,9 @@ def check_cluster(snapshot: ClusterSnapshot, request: CheckRequest, facts: Stora
     live = {b.id: b for b in snapshot.brokers if b.is_alive}
     judged = {b: broker for b, broker in live.items() if b not in snapshot.leaving}
     if request.brokers is not None:
-        chosen = request.brokers.resolve(frozenset(table.broker.tolist()), frozenset(live), snapshot.leaving)
+        holding = frozenset(table.broker.tolist())
+        request.require_broker({b.id for b in snapshot.brokers} | holding)
+        chosen = request.brokers.resolve(holding, frozenset(live), snapshot.leaving)
         judged = {b: live[b] for b in chosen if b in live}
     disks = broker_disks(snapshot)
     unsized = frozenset(b for b, s in disks.brokers.items() if s.used_bytes is None or s.capacity_bytes is None)

@@ -46,6 +46,14 @@ class CheckRequest:
         if not 0 <= self.min_rack_ids <= MAX_REPLICATION:
             raise UsageError(f"--min-rack-ids: {self.min_rack_ids} is not between 0 and {MAX_REPLICATION}")
 
+    def require_broker(self, known: Collection[int]) -> None:
+        """Raise `UsageError` if no broker that is named exists; one of several that does not is a finding."""
+        asked = self.brokers
+        named = set(asked.ids) if asked is not None and not (asked.existing or asked.everything) else set()
+        if named and not named & set(known):
+            words = f"broker {some(sorted(named))} is not in this cluster"
+            raise UsageError(words, hint=f"its brokers are {some(sorted(known))}")
+
 
 _E, _W, _N = Severity.ERROR, Severity.WARNING, Severity.NOTE
 RULES = (
@@ -227,13 +235,12 @@ class Hints:
             return "-2"
         if given.text:
             return given.text
-        return ",".join(
-            [
-                *(str(b) for b in given.ids if b in self.live),
-                *(["-1"] if given.existing else []),
-                *(["-2"] if given.everything else []),
-            ]
-        )
+        named = [
+            *(str(b) for b in given.ids if b in self.live),
+            *(["-1"] if given.existing else []),
+            *(["-2"] if given.everything else []),
+        ]
+        return ",".join(named) or "-2"
 
 
 def topic_list(names: Sequence[str]) -> str:

@@ -234,6 +234,10 @@ def _evacuated(snapshot: ClusterSnapshot, scope: Scope, request: RebuildRequest)
     names = {t.name for t in snapshot.topics} | set(scope.selection.selected)
     chosen = select_topics(names, request.leader_evac_topics).selected
     away = frozenset(request.leader_evac_brokers)
+    known = {b.id for b in snapshot.brokers} | {b for p in scope.partitions for b in p.current}
+    if unknown := sorted(away - known):
+        words = f"--leader-evac-brokers: broker {some(unknown)} is not in this cluster"
+        raise UsageError(words, hint=f"its brokers are {some(sorted(known))}")
     return {topic: away for topic in chosen if topic in scope.selection.selected}
 
 

@@ -236,6 +236,8 @@ def test_replicas_outside_of_the_named_brokers() -> None:
     assert "rebuild --topics t --brokers 1,2,3" in seen["broker-set", "topic t"].hint
     assert seen["dead-broker", "broker 7"].message == "is not among the brokers and holds 0 replicas"
     assert not [where for _, where in seen if where == "broker 4"]
+    with pytest.raises(UsageError, match="broker 7, 8 is not in this cluster"):
+        found(even({1: "a", 2: "b"}), brokers=parse_broker_list("7,8"))
 
 
 def test_topics_are_selected() -> None:

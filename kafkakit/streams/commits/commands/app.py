@@ -337,14 +337,13 @@ def inspector_of(ctx: typer.Context, opened: ClusterSession, also: list[str] | N
     from kafkakit.streams.commits.act.reading import Inspector, known_elsewhere
 
     cli = cli_context(ctx)
+    others = [cli.load_settings(profile) for profile in also or ()]
     return Inspector(
         opened.groups,
         opened.log,
         opened.admin,
         opened.clock,
-        lambda: known_elsewhere(
-            open_session(cli, read_only=True, settings=cli.load_settings(profile)) for profile in also or ()
-        ),
+        lambda: known_elsewhere(open_session(cli, read_only=True, settings=settings) for settings in others),
         cli.program,
     )
 

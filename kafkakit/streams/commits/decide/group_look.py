@@ -124,8 +124,8 @@ def refused_group(group: str, error: ItemError | None) -> KafkakitError:
     return OperationFailedError(message, hint=RIGHT_HINT if error.is_denied else None)
 
 
-def nothing_in_scope(look: GroupLook, scope: CommitScope) -> OperationFailedError:
-    """The failure for a group without a commit where one was asked for."""
+def nothing_in_scope(look: GroupLook, scope: CommitScope) -> KafkakitError:
+    """The failure for a group without a commit; `UsageError` if a topic was named for which it has none."""
     if look.type is GroupType.SHARE:
         return OperationFailedError(
             f"group {shown_name(look.group)} is a share group: it commits no offsets",
@@ -141,7 +141,8 @@ def nothing_in_scope(look: GroupLook, scope: CommitScope) -> OperationFailedErro
         if near
         else "it committed nothing, or the user in use has no right to DESCRIBE its topics"
     )
-    return OperationFailedError(f"group {shown_name(look.group)} has no commit for {where}", hint=hint)
+    kind = UsageError if scope.topic else OperationFailedError
+    return kind(f"group {shown_name(look.group)} has no commit for {where}", hint=hint)
 
 
 def only_commit(look: GroupLook) -> CommitFacts:

@@ -264,6 +264,7 @@ def rehearse(
         raise RefusedError("a rehearsal has no dry run", hint="kafkakit streams failover plan writes nothing")
     with open_failover(cli, shadow_of(stream), "streams failover rehearse", audited_as=stream) as session:
         route = RouteStore(session.home.control).existing(stream).route
+        cli.load_settings(options.to)
         question = f"Make a shadow of stream {stream}, and write to its clusters and to {options.to}?"
         if not only_remove and not consent.confirm(cli, question):
             return finish(cli, leftovers_report(stream, ()))

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from kafkakit.streams.model.route import Route, Segment
     from kafkakit.streams.routes.act.clusters import ClusterAddress, ClusterObserver
     from kafkakit.streams.routes.act.store import RouteStore
-    from kafkakit.streams.routes.decide import LaneShape, PlacementScope, RouteFacts
+    from kafkakit.streams.routes.decide import LaneShape, PlacementScope, PlannedTopic, RouteFacts
     from kafkakit.streams.routes.pathways import SeenEdges
 
     Write = Callable[[Sequence[tuple[str, Segment]]], Route]
@@ -375,11 +375,17 @@ def create_lanes(
 
     cli, shapes, scope = cli_context(ctx), shape.shapes(lanes), shape.scope
     epoch = streams.routes.planned_epoch(stream)
+
+    def planned_topics() -> tuple[tuple[PlannedTopic, ...], tuple[str, ...]]:
+        snapshot = streams.snapshot(profile, tags_needed(scope))
+        planned = plan_on(snapshot, streams.cluster(profile).log, stream, epoch, shapes, scope)
+        return planned, leftovers(snapshot, stream, planned)
+
+    if not consent.is_possible(cli):  # what cannot be planned is said first
+        cli.output.say("\n".join(plan_lines(*planned_topics())))
     consent.require_possible(cli)  # the lease is taken before the question
     access = streams.claim(profile, command)
-    snapshot = streams.snapshot(profile, tags_needed(scope))
-    planned = plan_on(snapshot, streams.cluster(profile).log, stream, epoch, shapes, scope)
-    left = leftovers(snapshot, stream, planned)
+    planned, left = planned_topics()
     report = partial(created_report, command, stream, access.cluster_id, profile, planned, left)
     if consent.dry_run:
         return finish(cli, report(None))
