@@ -364,7 +364,7 @@ def _read(file: FoundFile, name: str, kind: str | None, read_input: ReadInput) -
         # Large JSON files of folders are the data of other tools.
         return None if is_json and not file.is_named and not looks_known(name, "") else unreadable(name, error.problem)
     try:
-        text = data.decode("utf-8-sig")
+        text = data.decode("utf-8")
     except UnicodeDecodeError as error:
         if SUFFIXES.get(suffix_of(name)) == "properties" and b"\x00" not in data:
             # As Java reads properties.
@@ -372,7 +372,7 @@ def _read(file: FoundFile, name: str, kind: str | None, read_input: ReadInput) -
         is_known = looks_known(name, data.removeprefix(BOM).decode("utf-8", "replace"))
         if not file.is_named and not is_known:
             return None
-        before = error.object[: error.start].decode("utf-8", "replace")
+        before = error.object[: error.start].decode("utf-8", "replace").removeprefix("\ufeff")
         byte = len(data) - len(error.object) + error.start
         what = "a zero byte: this is not a text file" if "\x00" in before else f"not valid UTF-8 text (byte {byte})"
         return unreadable(name, what, before) if is_known or kind is not None else foreign(name, what, before)

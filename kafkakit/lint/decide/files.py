@@ -40,6 +40,7 @@ from kafkakit.rules.rule import Edit
 from kafkakit.rules.values import holds_placeholder
 
 UNKNOWN_KIND = "KKL007"
+BYTE_ORDER_MARK = "KKL012"
 MOST_PROBLEMS = 1_000
 """How many problems of syntax and repeated keys are kept for one file."""
 _TEMPLATE = re.compile(r"\{\{|\{%|<%")
@@ -103,12 +104,28 @@ def read_text(path: str, text: str, kind: str | None = None, is_named: bool = Fa
         kind: The name of the kind it must be read as, None to detect it.
         is_named: The file was given by its name, so an unknown kind is a problem.
     """
+    if text.startswith("\ufeff"):
+        reading = read_text(path, text[1:], kind, is_named)
+        return _with_byte_order_mark(reading) if reading.document.format == "properties" and reading.kinds else reading
     forced = kind_named(kind) if kind is not None else None
     with without_collector():
         texts = alternatives(text, is_yaml=is_named and SUFFIXES.get(suffix_of(path)) == "yaml")
         if texts == (text,):
             return _read(path, text, forced, is_named)
         return _read_template(text, [_read(path, one, forced, is_named) for one in texts])
+
+
+def _with_byte_order_mark(reading: FileReading) -> FileReading:
+    """The reading of a properties file that begins with a byte order mark, which Java does not skip."""
+    first = next((key for root in reading.document.roots if isinstance(root, MappingNode) for key in root.entries), "")
+    problem = FileProblem(
+        rule=BYTE_ORDER_MARK,
+        message=f"the file begins with a byte order mark, which Java reads as part of the first key: {first:.80} is "
+        "not set",
+        place=reading.document.place(0),
+        key=first or None,
+    )
+    return replace(reading, pieces=replace(reading.pieces, problems=(*reading.pieces.problems, problem)))
 
 
 def _read_template(text: str, readings: Sequence[FileReading]) -> FileReading:
@@ -327,7 +344,7 @@ def read_document(path: str, text: str, formats: tuple[str, ...] = ()) -> Docume
 
     Args:
         path: Names the file in places; its suffix tells the format.
-        text: The content, decoded; a byte order mark is skipped by the one who decodes.
+        text: The content, decoded, with its byte order mark if it has one.
         formats: The formats that it may have where the kind of file is known, the likeliest first.
     """
     form = _format(path, text, formats)

@@ -204,3 +204,49 @@ def dropped_by_operator() -> Violations:
             config: {auto.create.topics.enable: false}
     """
     yield from ()
+
+
+@file_rule("KKL011", WARNING, CORE)
+def unread_resource() -> Violations:
+    """A Kubernetes resource, or a field of one, is read by no operator.
+
+    Why: Strimzi's topic operator looks for the label strimzi.io/cluster, and Kubernetes drops fields that a resource
+    does not have: the topic is not made, or not as written, and nothing says so.
+    Source: Strimzi documentation, "Using the Topic Operator"; the schema of `KafkaTopic`.
+
+    Bad:
+        --- topic.yaml
+        apiVersion: kafka.strimzi.io/v1
+        kind: KafkaTopic
+        metadata: {name: orders}
+        spec: {partitions: 3, replicas: 3}
+
+    Good:
+        --- topic.yaml
+        apiVersion: kafka.strimzi.io/v1
+        kind: KafkaTopic
+        metadata: {name: orders, labels: {strimzi.io/cluster: main}}
+        spec: {partitions: 3, replicas: 3}
+    """
+    yield from ()
+
+
+@file_rule("KKL012", ERROR, CORE)
+def byte_order_mark() -> Violations:
+    """A properties file begins with a byte order mark.
+
+    Why: editors on Windows write one and show nothing of it. Java takes it as a part of the first key, so that this key
+    is not set: with process.roles as the first one a node does not start.
+    Source: Java, `Properties.load`; tried on Kafka 4.4.
+
+    Bad:
+        --- server.properties
+        \ufeffprocess.roles=broker
+        node.id=1
+
+    Good:
+        --- server.properties
+        process.roles=broker
+        node.id=1
+    """
+    yield from ()

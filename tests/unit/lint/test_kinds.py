@@ -13,6 +13,7 @@ from kafkakit.lint.decide.files import KINDS, comment_problems, read_document, r
 from kafkakit.lint.decide.pieces import Pieces, TopicPiece
 from kafkakit.rules.effective import Configs, Source
 from kafkakit.rules.subjects import LogDirFacts
+from tests.rigs.lint_examples import outcome_of
 
 STRIMZI = """apiVersion: kafka.strimzi.io/v1
 kind: Kafka
@@ -225,9 +226,58 @@ def test_strimzi_says_what_its_operator_sets() -> None:
 
 
 def test_a_list_of_kubectl_has_its_resources() -> None:
-    topic = "{apiVersion: kafka.strimzi.io/v1, kind: KafkaTopic, metadata: {name: t}, spec: {}}"
+    metadata = "{name: t, labels: {strimzi.io/cluster: main}}"
+    topic = f"{{apiVersion: kafka.strimzi.io/v1, kind: KafkaTopic, metadata: {metadata}, spec: {{}}}}"
     text = f"apiVersion: v1\nkind: List\nitems: [{topic}, {{apiVersion: v1, kind: Secret}}]\n"
     assert only_topic(pieces_of("l.yaml", text, "strimzi")).name == "t"
+
+
+@pytest.mark.parametrize(
+    ("metadata", "spec", "told"),
+    [
+        ("{name: t, labels: {strimzi.io/cluster: main}}", "{partitions: 3, replicas: 3, topicName: x, config: {}}", []),
+        ("{name: t}", "{partitions: 3}", ["without the label strimzi.io/cluster no operator reads it"]),
+        ("{name: t, labels: {app: x}}", "{}", ["without the label strimzi.io/cluster no operator reads it"]),
+        ("{name: t, labels: {strimzi.io/cluster: main}}", "{partition: 3}", ["a KafkaTopic has no field 'partition'"]),
+    ],
+)
+def test_topics_that_no_operator_reads_are_told(metadata: str, spec: str, told: list[str]) -> None:
+    text = f"apiVersion: kafka.strimzi.io/v1\nkind: KafkaTopic\nmetadata: {metadata}\nspec: {spec}\n"
+    found = read_text("t.yaml", text).pieces.problems
+    assert [(p.rule, p.message.partition(",")[0].partition(":")[0]) for p in found] == [("KKL011", one) for one in told]
+
+
+@pytest.mark.parametrize(
+    ("kafka", "spec", "code"),
+    [
+        ("", "storage: {type: ephemeral}", "KKB516"),
+        ("", "storage: {type: jbod, volumes: [{id: 0, type: ephemeral}]}", "KKB516"),
+        ("", "jvmOptions: {'-Xmx': 8g}, resources: {limits: {memory: 4Gi}}", "KKB517"),
+        ("config: {offsets.topic.replication.factor: 3}", "", "KKD125"),
+        ("config: {default.replication.factor: 2, min.insync.replicas: 2}", "", "KKD102"),
+    ],
+)
+def test_mistakes_in_resources_of_strimzi(kafka: str, spec: str, code: str) -> None:
+    parts = ", ".join(part for part in ("replicas: 1, roles: [broker]", spec) if part)
+    head = "apiVersion: kafka.strimzi.io/v1\n"
+    listed = ", ".join(
+        part for part in ("listeners: [{name: a, port: 9093, type: internal, tls: true}]", kafka) if part
+    )
+    text = (
+        f"{head}kind: KafkaNodePool\nmetadata: {{name: p, labels: {{strimzi.io/cluster: m}}}}\nspec: {{{parts}}}\n"
+        f"---\n{head}kind: Kafka\nmetadata: {{name: m}}\nspec: {{kafka: {{{listed}}}}}\n"
+    )
+    found = {c.rule.code for c in outcome_of({"k.yaml": text}).checked}
+    assert found & {"KKB516", "KKB517", "KKD125", "KKD102"} == {code}
+
+
+def test_tiered_storage_of_strimzi_is_known() -> None:
+    text = (
+        "apiVersion: kafka.strimzi.io/v1\nkind: Kafka\nmetadata: {name: m}\n"
+        "spec: {kafka: {listeners: [], tieredStorage: {type: custom}}}\n"
+    )
+    (cluster,) = read_text("k.yaml", text).pieces.clusters
+    assert (cluster.static or {})["remote.log.storage.system.enable"].text == "true"
 
 
 def test_strimzi_connect_has_workers_and_connectors() -> None:

@@ -249,7 +249,8 @@ def test_a_key_twice_in_one_branch_is_a_finding() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "apiVersion: kafka.strimzi.io/v1\nkind: KafkaTopic\nmetadata: {{name: t}}\n"
+        "apiVersion: kafka.strimzi.io/v1\nkind: KafkaTopic\n"
+        "metadata: {{name: t, labels: {{strimzi.io/cluster: c}}}}\n"
         'spec: {{partitions: "{0}", replicas: "{0}"}}\n',
         'kafkakit: cluster\nversion: "{0}"\nbrokers: [{{id: "{0}"}}]\ntopics: [{{name: t, partitions: "{0}"}}]\n',
         "meta: {{name: t, cluster: c}}\n"
@@ -260,6 +261,17 @@ def test_a_placeholder_for_a_number_is_unknown(text: str, filled: str) -> None:
     found = read_text("a.yaml", text.format(filled), is_named=True).pieces
     assert [problem.message for problem in found.problems] == []
     assert [topic.partitions for topic in found.topics] == [None]
+
+
+def test_a_byte_order_mark_is_part_of_the_first_key_of_properties(tmp_path: Path) -> None:
+    path = tmp_path / "server.properties"
+    path.write_bytes(b"\xef\xbb\xbfprocess.roles=broker\nnode.id=1\nlog.dirs=/d\n")
+    (reading,) = reading_of(path)
+    assert [(p.rule, p.place.line, p.key) for p in reading.pieces.problems] == [("KKL012", 1, "process.roles")]
+    path = tmp_path / "cluster.yaml"
+    path.write_bytes(b"\xef\xbb\xbfkafkakit: cluster\nbrokers: [{id: 1}]\n")
+    (reading,) = reading_of(path)
+    assert (reading.pieces.problems, len(reading.pieces.brokers)) == ((), 1)
 
 
 def test_properties_that_are_no_utf_8_are_latin_1(tmp_path: Path) -> None:

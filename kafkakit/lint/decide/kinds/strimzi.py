@@ -22,6 +22,8 @@ from kafkakit.lint.decide.pieces import BrokerPiece, ClusterPiece, FileProblem, 
 from kafkakit.rules.effective import Declared, Source
 from kafkakit.rules.subjects import NO_HOST, HostFacts, LintConnector, LogDirFacts
 
+TOPIC_FIELDS = ("topicName", "partitions", "replicas", "config")
+UNREAD = "KKL011"
 CLUSTER_LABEL = "strimzi.io/cluster"
 DROPPED = "KKL009"
 _OF_BROKERS = (
@@ -187,6 +189,18 @@ def _read_topic(reader: Reader, root: Mapping, spec: Mapping) -> Pieces:
     if name is None:
         reader.problem(root, "a KafkaTopic needs a name", "name")
         return Pieces()
+    for entry in spec.entries.values():
+        if entry.key.text not in TOPIC_FIELDS:
+            reader.problem(
+                entry.key,
+                f"a KafkaTopic has no field {entry.key.text!r:.60}: the operator does not read it",
+                entry.key.text,
+                UNREAD,
+            )
+    if _cluster(root) is None:
+        reader.problem(
+            root, f"without the label {CLUSTER_LABEL} no operator reads it, unless a tool adds it", rule=UNREAD
+        )
     topic = TopicPiece(
         name=name,
         place=reader.place(spec),
@@ -274,6 +288,8 @@ def operator_settings(reader: Reader, kafka: Mapping, name: str, uses_zookeeper:
     put("listeners", ",".join(f"{end}://0.0.0.0:{port}" for end, port in ends.items()), place)
     put("advertised.listeners", ",".join(f"{end}://{name}-kafka:{port}" for end, port in ends.items()), place)
     put("listener.security.protocol.map", ",".join(f"{end}:{how}" for end, how in protocols.items()), place)
+    if "tieredStorage" in kafka.entries:
+        put("remote.log.storage.system.enable", "true", reader.place(kafka.entries["tieredStorage"].key))
     _put_authorizer(reader, kafka, found)
     return found
 
@@ -311,11 +327,18 @@ def storage_dirs(storage: Mapping | None) -> tuple[LogDirFacts, ...]:
         return ()
     volumes = [part for part in storage.sequence("volumes") if isinstance(part, Mapping)]
     if not volumes:
-        return (LogDirFacts(path="/var/lib/kafka/data/kafka-log0", total_bytes=_bytes_of(storage.text("size"))),)
+        return (
+            LogDirFacts(
+                path="/var/lib/kafka/data/kafka-log0",
+                total_bytes=_bytes_of(storage.text("size")),
+                is_ephemeral=storage.text("type") == "ephemeral",
+            ),
+        )
     return tuple(
         LogDirFacts(
             path=f"/var/lib/kafka/data-{volume.text('id') or number}/kafka-log0",
             total_bytes=_bytes_of(volume.text("size")),
+            is_ephemeral=volume.text("type") == "ephemeral",
         )
         for number, volume in enumerate(volumes)
     )
