@@ -306,7 +306,7 @@ def read_properties(path: str, text: str) -> Document:
             problems.append(Problem(UNPARSABLE, f"not a valid property: {entry.problem}", key.start, key.text))
         at = _COMMENT_IN_VALUE.search(text, *entry.value_at)
         if at is not None:
-            told = f"# kafkakit: ignore is no comment here but a part of the value of {entry.name:.100}"
+            told = f"the suppression is a part of the value of {entry.name:.100}: put it on a line of its own"
             problems.append(Problem(COMMENT_IN_VALUE, told, at.start(), entry.name))
         before = root.entries.get(entry.name)
         if before is not None:
