@@ -529,11 +529,12 @@ def _rule(rule: SarifRule) -> dict[str, object]:
     }
 
 
-def uri_of(path: str) -> str:
-    """A path as a URI reference; blanks, `#`, `%`, `?` and what is no ASCII are escaped."""
-    from urllib.parse import quote
+_URI = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/")
 
-    return quote(path, safe="/", errors="surrogateescape")
+
+def uri_of(path: str) -> str:
+    """A path as a URI reference; blanks, `#`, `%`, `?` and what is not ASCII are escaped."""
+    return "".join(chr(byte) if byte in _URI else f"%{byte:02X}" for byte in path.encode("utf-8", "surrogateescape"))
 
 
 def _result(result: SarifResult, rule_index: int) -> dict[str, object]:

@@ -19,7 +19,7 @@ from kafkakit.core.quantities import counted
 from kafkakit.core.text import printable
 from kafkakit.lint.decide.decision import LintResult, fix_of
 from kafkakit.lint.decide.fixes import LintDone
-from kafkakit.lint.decide.versions import assumption_lines
+from kafkakit.lint.decide.membership import assumption_lines
 from kafkakit.lint.rule_pages import page_html, page_of, rule_url
 from kafkakit.report import MOST_RESULTS, Report, SarifResult, SarifRule, grouped, sarif_log, text_of
 from kafkakit.rules.engine import Checked

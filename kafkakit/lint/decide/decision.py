@@ -24,8 +24,8 @@ from kafkakit.lint.decide.acceptance import (
 )
 from kafkakit.lint.decide.files import UNKNOWN_KIND, FileReading
 from kafkakit.lint.decide.lint_config import Assume, LintConfig, RuleSet, Selection, fits, selected_rules
+from kafkakit.lint.decide.membership import Assumption, assumptions_of
 from kafkakit.lint.decide.pieces import AssemblyOptions, FileProblem, Pieces, assemble, refuse_versions
-from kafkakit.lint.decide.versions import Assumption, assumptions_of
 from kafkakit.rules.effective import Anchor
 from kafkakit.rules.engine import Checked, check_estate, in_file_order, merged_brokers, merged_outcomes
 from kafkakit.rules.rule import Fix, Limits, LintRule, Subject

@@ -12,8 +12,15 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from kafkakit.core.findings import Place
-from kafkakit.lint.decide.membership import Member, NodeIdentity, addresses_of, are_apart, cluster_names
-from kafkakit.lint.decide.versions import refuse_unknown_versions, version_of
+from kafkakit.lint.decide.membership import (
+    Member,
+    NodeIdentity,
+    addresses_of,
+    are_apart,
+    cluster_names,
+    refuse_unknown_versions,
+    version_of,
+)
 from kafkakit.rules.config_defs import ConfigTable, config_table, minor_of
 from kafkakit.rules.effective import BrokerConfig, Configs, Declared, TopicConfig
 from kafkakit.rules.rule import Edit
