@@ -228,8 +228,9 @@ _SECRET_NAME = re.compile(
 _LOOKS_SECRET = re.compile(r"pas+w|pwd|secret|token|credential|jaas", re.IGNORECASE)
 _CAMEL_SECRET = re.compile(r"(?:Password|Secret|Token|Passphrase|ApiKey|StorePass|KeyPass)$")
 _PLACEHOLDER = re.compile(
-    r"\$\{[^{}]+\}|\{\{.+?\}\}|\{%.+?%\}|<%.+?%>|\$\([^()]+\)|\$[A-Z_][A-Z0-9_]*|%%env_[^%]+%%|#\{[^{}]+\}#?"
-    r"|(?<![A-Za-z0-9])__[A-Z_.][A-Z0-9_.-]*?__(?![A-Za-z0-9])|@[A-Z][A-Z0-9_.]*@",
+    r"\$\{[^{}]+\}|\{\{(?:(?!\{\{|\}\}).)+\}\}|\{%(?:(?!\{%|%\}).)+%\}|<%(?:(?!<%|%>).)+%>"
+    r"|\$\([^()]+\)|\$[A-Z_][A-Z0-9_]*|%%env_[^%]+%%|#\{[^{}]+\}#?"
+    r"|(?<![A-Za-z0-9])__[A-Z_.][A-Z0-9_.-]{0,200}?__(?![A-Za-z0-9])|@[A-Z][A-Z0-9_.]*@",
     re.DOTALL,
 )
 _REFERENCE = re.compile(

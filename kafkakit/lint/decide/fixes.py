@@ -2,12 +2,10 @@
 
 Only the entries named change; comments, order, quotes and line ends stay.
 
-That a fix is safe is proven: what the edited files configure is compared with what they configured before. Nothing is
-taken from the rules that proposed the edits. Every subject of the run is compared, since an edit may reach several of
-them (anchors, merges, one node for several topics) or what topics inherit. A value counts as dead if Kafka does not
-read it: a coarser form beside a finer one, retention of a topic that is only compacted, a key that the cluster's
-version no longer has. Beside those only the keys that a finding names may differ, at the subject that it names. If no
-file tells the version, nothing is dead because of it.
+That a fix is safe is proven: every subject of the run must be configured as before by the edited files, since an edit
+may reach several of them. A value counts as dead if Kafka does not read it: a coarser form beside a finer one, retention
+of a topic that is only compacted, a key that the version no longer has. Beside those only the keys that a finding names
+may differ, at the subject that it names. If no file tells the version, nothing is dead because of it.
 """
 
 import json
@@ -297,13 +295,17 @@ def _deletion_in_flow(text: str, held: LocatedEntry, value_end: int) -> TextEdit
 def _entries_by_offset(document: Document) -> dict[int, LocatedEntry]:
     found: dict[int, LocatedEntry] = {}
     shared: set[int] = set()
+    values: set[int] = set()
     queue: list[Node] = list(document.roots)
     while queue:
         node = queue.pop()
         if isinstance(node, Mapping):
             for entry in node.entries.values():
                 if entry.key.start in found:
-                    shared.update((entry.key.start, entry.value.start))
+                    shared.add(entry.key.start)
+                if entry.value.start in values:
+                    shared.add(entry.value.start)
+                values.add(entry.value.start)
                 if _holds_better(node, found.get(entry.key.start), entry):
                     found[entry.key.start] = LocatedEntry(node, entry)
                 if isinstance(entry.value, Scalar):
@@ -311,7 +313,11 @@ def _entries_by_offset(document: Document) -> dict[int, LocatedEntry]:
                 queue.append(entry.value)
         elif not isinstance(node, Scalar):
             queue += node.items
-    return {at: held._replace(is_shared=at in shared or held.entry.key.start in shared) for at, held in found.items()}
+    return {at: held._replace(is_shared=_is_any(shared, at, held.entry)) for at, held in found.items()}
+
+
+def _is_any(shared: set[int], at: int, entry: Entry) -> bool:
+    return not shared.isdisjoint((at, entry.key.start, entry.value.start))
 
 
 def _without_secrets(document: Document) -> str:
@@ -501,10 +507,7 @@ def is_same_configuration(before: Estate, after: Estate, named: Named) -> bool:
 
     Linear in the subjects and in the keys that they set.
     """
-    pairs = (
-        *zip_longest(before.agents, after.agents),
-        *zip_longest(before.connectors, after.connectors),
-    )
+    pairs = (*zip_longest(before.agents, after.agents), *zip_longest(before.connectors, after.connectors))
     return (
         len(before.clusters) == len(after.clusters)
         and all(_is_same_cluster(*pair, named) for pair in zip(before.clusters, after.clusters, strict=True))
@@ -540,7 +543,7 @@ def _is_same_broker(before: LintBroker, after: LintBroker, cluster: LintCluster,
     if _identity(before) != _identity(after) or before.config.is_known != after.config.is_known:
         return False
     layers = zip(_layers(before.config), _layers(after.config), strict=True)
-    touched = {key for one, other in layers for key in _touched(one, other)}
+    touched = {key for pair in layers for key in _touched(*pair)}
     wanted = touched | {forms[0] for forms in _FORMS if not touched.isdisjoint(forms)}
     where = cluster.within(before.where)
     for key in wanted:

@@ -16,10 +16,15 @@ MOST_ALTERNATIVES = 20
 """How many branches of one condition are read; those behind them are left out of all texts."""
 
 _MARKS = ("{%", "{{", "{#", "<%", "${")
-_COMMENT = re.compile(r"\{#.*?#\}|\{\{-?\s*/\*.*?\*/\s*-?\}\}|<%#.*?%>|\{\{!.*?\}\}", re.DOTALL)
+# No part goes over the beginning of another one, so that a text without ends is read in linear time.
+_COMMENT = re.compile(
+    r"\{#(?:(?!\{#|#\}).)*#\}|\{\{-? ?/\*(?:(?!\{\{|\*/).)*\*/ ?-?\}\}"
+    r"|<%#(?:(?!<%|%>).)*%>|\{\{!(?:(?!\{\{|\}\}).)*\}\}",
+    re.DOTALL,
+)
 # One statement, or one expression that stands for whole lines.
 _TAG = re.compile(
-    r"\{%[-+]?(?P<jinja>.*?)[-+]?%\}|\{\{(?P<go>(?:[^{}]|\{[^{}]*\}|\"[^\"]*\")*?)\}\}|<%[-=]?(?P<erb>.*?)-?%>"
+    r"\{%(?P<jinja>(?:(?!\{%|%\}).)*)%\}|\{\{(?P<go>(?:(?!\{\{|\}\}).)*)\}\}|<%(?P<erb>(?:(?!<%|%>).)*)%>"
     r"|(?P<shell>\$\{[A-Za-z_][^{}]*\})",
     re.DOTALL,
 )
@@ -27,7 +32,8 @@ _UNQUOTED = re.compile(
     r"^([ \t]*(?:- +)?[\w.\"'/-]+:[ \t]+)([^\s\"'{#|>&*!][^\r\n\"'{]*)?(\{\{[^\r\n]*\}\})[ \t]*$", re.MULTILINE
 )
 _NO_WORD = re.compile(r"[^A-Za-z0-9_.-]")
-_BLOCK = re.compile(r"[^\r\n]")
+_FILLED = re.compile(r"[^\r\n]+")
+_LINE_END = re.compile(r"\r\n|\r|\n")
 
 
 class _Step(Enum):
@@ -133,12 +139,16 @@ def _chosen(text: str, lines: Sequence[_Line], numbers: dict[int, int], choice: 
     for line in lines:
         whole = text[line.start : line.end]
         is_read = all(branch == min(choice, numbers[number] - 1) for number, branch in line.branches)
-        kept.append(whole if is_read and not line.is_statement else _BLOCK.sub(" ", whole))
+        kept.append(whole if is_read and not line.is_statement else _blank(whole))
     return "".join(kept)
 
 
+def _blank(text: str) -> str:
+    return _FILLED.sub(lambda found: " " * len(found.group()), text)
+
+
 def _lines(text: str) -> tuple[list[_Line], dict[int, int]]:
-    hidden = _COMMENT.sub(lambda found: _BLOCK.sub(" ", found.group()), text)
+    hidden = _COMMENT.sub(lambda found: _blank(found.group()), text)
     reader, found = _Reader(), []
     at = 0
     while at < len(text):
@@ -171,7 +181,7 @@ def _end_of_line(text: str, at: int) -> int:
 
 
 def _next_end(text: str, at: int) -> int:
-    found = re.compile(r"\r\n|\r|\n").search(text, at)
+    found = _LINE_END.search(text, at)
     return found.end() if found else len(text)
 
 
@@ -192,7 +202,7 @@ def _steps(line: str) -> Iterator[_Step]:
 def _step_of(found: "re.Match[str]") -> _Step:
     if found["shell"] is not None:
         return _Step.NONE
-    words = next(part for part in (found["jinja"], found["go"], found["erb"]) if part is not None).strip("-~+ \t\r\n")
+    words = next(part for part in (found["jinja"], found["go"], found["erb"]) if part is not None).strip("-~+= \t\r\n")
     if found["go"] is not None and words[:1] in ("#", "^"):  # Mustache
         return _Step.LOOP
     if (found["go"] is not None and words[:1] == "/") or _CLOSING.match(words):

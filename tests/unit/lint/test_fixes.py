@@ -272,6 +272,9 @@ def test_keys_that_the_told_version_ignores_are_deleted() -> None:
         'kafkakit: cluster\nversion: "4.3"\nother: &r {retention.ms: &v "5", cleanup.policy: compact}\n'
         "topics:\n  - name: a\n    config: {<<: *r}\n",
         'kafkakit: cluster\nversion: "4.3"\ntopics:\n'
+        "  - {name: a, config: {cleanup.policy: &v 'compact,compact'}}\n"
+        "  - {name: b, config: {cleanup.policy: *v}}\n",
+        'kafkakit: cluster\nversion: "4.3"\ntopics:\n'
         "  - {name: a, config: {cleanup.policy: compact, retention.ms: &v '5'}}\n"
         "  - {name: b, config: {retention.ms: *v}}\n",
     ],

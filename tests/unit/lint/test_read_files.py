@@ -15,7 +15,9 @@ from kafkakit.core.model import TagSet
 from kafkakit.lint import act as finding
 from kafkakit.lint.act import FoundFile, find_files, read_files, read_live
 from kafkakit.lint.decide.files import FileReading, read_text
+from kafkakit.lint.decide.templates import alternatives
 from kafkakit.rules.catalogue import all_rules
+from kafkakit.rules.values import holds_placeholder
 from tests.fakes.admin import FakeCluster
 from tests.rigs.lint_runs import linted as linted_texts
 
@@ -288,3 +290,10 @@ def test_a_suppression_in_a_value_of_properties_is_told(tmp_path: Path) -> None:
         'node.id=1\nlog.dirs=/tmp/x  # kafkakit: ignore[KKB505] reason="a"\n# kafkakit: ignore[X] reason="b"\n'
     )
     assert [found[:3] for found in problems(path)] == [("KKL010", 2, 18)]
+
+
+@pytest.mark.parametrize("part", ["{{", "{%", "{#", "<%", "${", "{{ {", '{{ "', "a: {{ ", "__A_-", "{{!", "{{/*"])
+def test_statements_without_an_end_are_read_in_linear_time(part: str) -> None:
+    text = part * 50_000
+    assert alternatives(text, is_yaml=True)
+    assert holds_placeholder(text) in (True, False)
