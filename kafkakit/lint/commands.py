@@ -268,8 +268,9 @@ def lint(
 ) -> int:
     """Find mistakes in files that configure Kafka, and in live clusters.
 
-    Reads kafkakit cluster files, server.properties, Strimzi resources, topicctl files, Terraform plans, reassignment
-    maps, Datadog agent files, Debezium connectors and cluster snapshots; docs/lint.md describes each. Works offline
+    Reads kafkakit cluster files, server.properties, Strimzi resources, Kafka in docker compose, Kubernetes and Helm
+    values, topicctl files, Terraform plans, reassignment maps, Datadog agent files, Debezium connectors and cluster
+    snapshots; docs/lint.md describes each. Works offline
     unless --live is given. Exits 0 without findings of --fail-on or worse, 1 with some, 2 when there is nothing to
     lint or it cannot be read.
 

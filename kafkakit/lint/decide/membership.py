@@ -219,10 +219,11 @@ def _of_folder(members: Sequence[Member], numbers: Sequence[int]) -> list[list[i
         [n for (n,) in part]
         for part in _components([[n] for n in told], lambda a, b: _are_linked(members[a[0]], members[b[0]]))
     ]
-    if len(parts) <= 1:
-        parts = [[*(parts[0] if parts else []), *untold]]
-    else:
-        parts += [[n] for n in untold]
+    # Without a quorum and an id nothing tells that two files are nodes of one cluster.
+    known = [n for n in untold if len(parts) <= 1 and _node(members[n]).id is not None]
+    if known:
+        parts = [[*(parts[0] if parts else []), *known]]
+    parts += [[n] for n in untold if n not in known]
     return [group for part in parts for group in _without_variants(members, sorted(part))]
 
 

@@ -237,6 +237,31 @@ def test_two_addresses_with_one_id_in_a_folder_are_a_clash_told_with_both_places
         ]
 
 
+def test_files_without_quorum_and_id_are_not_put_together() -> None:
+    bare = "log.retention.hours={hours}\nnum.network.threads=3\n"
+    files = {f"server-{env}.properties": bare.format(hours=hours) for env, hours in (("prod", 1), ("test", 2))}
+    assert len(clusters_of(files)) == 2
+    assert "KKX003" not in {c.rule.code for c in outcome_of(files).checked}
+    numbered = {path: f"broker.id={n}\n{text}" for n, (path, text) in enumerate(files.items())}
+    assert len(clusters_of(numbered)) == 1
+
+
+def test_workloads_of_one_namespace_with_one_quorum_are_one_cluster() -> None:
+    def workload(name: str, space: str) -> str:
+        variables = (
+            "[{name: KAFKA_PROCESS_ROLES, value: %s}, {name: KAFKA_CONTROLLER_QUORUM_VOTERS, value: '1@c:9093'}]"
+        )
+        pod = f"{{containers: [{{name: k, image: 'apache/kafka:4.1.0', env: {variables % name}}}]}}"
+        spec = f"{{replicas: 3, template: {{spec: {pod}}}}}"
+        return f"kind: StatefulSet\nmetadata: {{name: {name}, namespace: {space}}}\nspec: {spec}\n"
+
+    files = {f"{name}.yaml": workload(name, "a") for name in ("broker", "controller")}
+    (cluster,) = estate_of(files).clusters
+    assert sorted(b.roles for b in cluster.brokers) == [("broker",), ("controller",)]
+    apart = {**files, "b.yaml": workload("broker", "b")}
+    assert sorted(len(c.brokers) for c in estate_of(apart).clusters) == [1, 2]
+
+
 def test_variants_of_one_node_are_judged_each_on_its_own() -> None:
     """Kafka's own config folder: a node of both roles, and the same as two nodes."""
     both = node(1, "localhost", "localhost").replace("=broker", "=broker,controller")

@@ -288,6 +288,17 @@ def test_strimzi_connect_has_workers_and_connectors() -> None:
     assert "hunter2" not in str(connector)
 
 
+def test_what_strimzi_drops_of_a_worker_is_told_and_not_read() -> None:
+    config = "{listeners: 'http://:1', ssl.protocol: TLSv1.3, rest.port: 1, offset.flush.interval.ms: 1}"
+    text = f"apiVersion: kafka.strimzi.io/v1\nkind: KafkaConnect\nmetadata: {{name: c}}\nspec: {{config: {config}}}\n"
+    pieces = read_text("c.yaml", text).pieces
+    assert sorted(pieces.connectors[0].config) == ["offset.flush.interval.ms", "ssl.protocol"]
+    assert [(p.rule, p.key, p.place.line) for p in pieces.problems] == [
+        ("KKL009", "listeners", 4),
+        ("KKL009", "rest.port", 4),
+    ]
+
+
 def test_topicctl_topics_and_clusters() -> None:
     pieces = pieces_of("t.yaml", TOPICCTL, "topicctl")
     topic = only_topic(pieces)

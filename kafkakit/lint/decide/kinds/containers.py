@@ -343,7 +343,7 @@ def _read_resource(document: Document, root: Mapping) -> Pieces:
     metadata = root.mapping("metadata") or Mapping({}, root.start)
     owner = owner_in(metadata.mapping("labels"), metadata.mapping("annotations"))
     name = metadata.text("name") or ""
-    scope = f"{metadata.text('namespace') or ''} {document.path}"
+    scope = f"namespace {metadata.text('namespace') or 'that nothing names'}"
     brokers = []
     spec = root.mapping("spec")
     replicas = reader.integer(spec, "replicas", 0) if spec is not None and "replicas" in spec.entries else 1
