@@ -31,7 +31,7 @@ from kafkakit.lint.decide.documents import (
 )
 from kafkakit.lint.decide.documents import Mapping as MappingNode
 from kafkakit.lint.decide.documents import Sequence as SequenceNode
-from kafkakit.lint.decide.kinds import containers, kafka_tools, kafkakit, strimzi
+from kafkakit.lint.decide.kinds import containers, kafka_tools, kafkakit, operators
 from kafkakit.lint.decide.kinds.kind import Kind, joined
 from kafkakit.lint.decide.pieces import FileProblem, Pieces
 from kafkakit.lint.decide.templates import alternatives, branches_of
@@ -60,7 +60,10 @@ KINDS: Mapping[str, Kind] = {
     kind.name: kind
     for kind in (
         kafkakit.CLUSTER_KIND,
-        strimzi.KIND,
+        operators.STRIMZI_KIND,
+        operators.CONFLUENT_KIND,
+        operators.KOPERATOR_KIND,
+        operators.JIKKOU_KIND,
         containers.KUBERNETES_KIND,
         containers.COMPOSE_KIND,
         containers.HELM_KIND,

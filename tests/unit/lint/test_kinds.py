@@ -461,8 +461,9 @@ def test_a_name_decides_only_about_what_the_content_allows(path: str, text: str,
     [
         ("services: {app: {environment: {KAFKA_BOOTSTRAP_SERVERS: 'k:9092'}}}\n", True),
         ("apiVersion: kafka.strimzi.io/v1\nkind: KafkaUser\n", True),
-        ("apiVersion: platform.confluent.io/v1beta1\nkind: KafkaTopic\n", True),
-        ("apiVersion: kafka.jikkou.io/v1beta2\nkind: KafkaTopicList\n", True),
+        ("apiVersion: platform.confluent.io/v1beta1\nkind: SchemaRegistry\n", True),
+        ("apiVersion: kafka.jikkou.io/v1beta2\nkind: KafkaClientQuotaList\n", True),
+        ("apiVersion: kafka.banzaicloud.io/v1beta1\nkind: KafkaCluster\n", True),
         ("kind: Deployment\nmetadata: {name: shop}\n", False),
         ("# about kafka\na: 1\n", False),
     ],
@@ -643,6 +644,71 @@ def test_values_of_helm_charts() -> None:
     confluent += '    "offsets.topic.replication.factor": "3"\n'
     (broker,) = pieces_of("values.yaml", confluent, "helm-values").brokers
     assert (broker.version, texts(broker.static)) == ("3.6", {"offsets.topic.replication.factor": "3"})
+
+
+CONFLUENT = """apiVersion: platform.confluent.io/v1beta1
+kind: Kafka
+metadata: {name: kafka, namespace: confluent, annotations: {ignore.kafkakit/KKD106: loss is accepted}}
+spec:
+  replicas: 3
+  image: {application: confluentinc/cp-server:7.9.0}
+  configOverrides:
+    server: [unclean.leader.election.enable=true, ssl.key.password=hunter2]
+---
+apiVersion: platform.confluent.io/v1beta1
+kind: KafkaTopic
+metadata: {name: orders, namespace: confluent}
+spec: {replicas: 3, partitionCount: 4, kafkaClusterRef: {name: kafka}, configs: {min.insync.replicas: "3"}}
+---
+apiVersion: platform.confluent.io/v1beta1
+kind: Connector
+metadata: {name: pg, namespace: confluent}
+spec: {class: X, taskMax: 2, configs: {a.b: "1"}}
+"""
+
+
+def test_resources_of_confluent_for_kubernetes() -> None:
+    pieces = pieces_of("cfk.yaml", CONFLUENT, "confluent-operator")
+    (cluster,), (nodes,), topic, (connector,) = pieces.clusters, pieces.brokers, only_topic(pieces), pieces.connectors
+    assert {(p.cluster, p.namespace) for p in (nodes, topic)} == {("kafka", "confluent")}
+    assert (cluster.name, cluster.is_whole, nodes.count, nodes.version, nodes.is_partial) == (
+        ("kafka", True, 3, "3.9", True)
+    )
+    assert nodes.static["unclean.leader.election.enable"] == ("true", Source.STATIC, Place("cfk.yaml", 8, 14))
+    assert (topic.partitions, topic.replication_factor) == (4, 3)
+    assert texts(connector.config) == {"a.b": "1", "connector.class": "X", "tasks.max": "2"}
+    assert [part.ignored for part in pieces.accepted] == [{"KKD106": "loss is accepted"}]
+    assert "hunter2" not in str(pieces)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "cluster"),
+    [
+        (
+            "apiVersion: kafka.banzaicloud.io/v1alpha1\nkind: KafkaTopic\nmetadata: {name: x}\n"
+            "spec: {clusterRef: {name: kafka}, name: t, partitions: 3, replicationFactor: 2, "
+            "config: {retention.ms: 9}}\n",
+            "koperator",
+            "kafka",
+        ),
+        (
+            "apiVersion: kafka.jikkou.io/v1beta2\nkind: KafkaTopic\nmetadata: {name: t}\n"
+            "spec: {partitions: 3, replicas: 2, configs: {retention.ms: 9}}\n",
+            "jikkou",
+            None,
+        ),
+        (
+            "apiVersion: kafka.jikkou.io/v1beta2\nkind: KafkaTopicList\nitems:\n"
+            "- metadata: {name: t}\n  spec: {partitions: 3, replicas: 2, configs: {retention.ms: 9}}\n",
+            "jikkou",
+            None,
+        ),
+    ],
+)
+def test_topics_as_code(text: str, kind: str, cluster: str | None) -> None:
+    topic = only_topic(pieces_of("t.yaml", text, kind))
+    assert (topic.name, topic.cluster, topic.partitions, topic.replication_factor) == ("t", cluster, 3, 2)
+    assert texts(topic.configs) == {"retention.ms": "9"}
 
 
 @pytest.mark.parametrize("end", [".j2", ".ERB", ".tmpl", ".tpl"])

@@ -1,15 +1,19 @@
-"""Strimzi's resources: Kafka, KafkaNodePool, KafkaTopic, KafkaConnect and KafkaConnector.
+"""Resources of operators and of topics as code: Strimzi's, Confluent for Kubernetes', koperator's, jikkou's.
 
-What the operator sets on brokers itself, from the listeners, authorization and storage of its resources, is as
-effective as what a file sets, so it is part of the static configuration: without it a cluster would look as if it had
-no authorizer or kept its logs in /tmp.
+Strimzi's are Kafka, KafkaNodePool, KafkaTopic, KafkaConnect and KafkaConnector. What the operator sets on brokers
+itself, from the listeners, authorization and storage of its resources, is as effective as what a file sets, so it is
+part of the static configuration: without it a cluster would look as if it had no authorizer or kept its logs in /tmp.
+Of brokers the resources of the others say only a part. Their topics differ in the names of the same few fields, which a
+record for each tool lists.
 """
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 
 from kafkakit.core.findings import Place
-from kafkakit.lint.decide.documents import Document, Mapping, Node
+from kafkakit.lint.decide.documents import Document, Mapping, Node, Scalar
+from kafkakit.lint.decide.kinds.containers import image_rules, version_of
 from kafkakit.lint.decide.kinds.kind import (
     Kind,
     Reader,
@@ -17,6 +21,7 @@ from kafkakit.lint.decide.kinds.kind import (
     environment_of,
     joined,
     owner_in,
+    without_secret,
 )
 from kafkakit.lint.decide.pieces import BrokerPiece, ClusterPiece, FileProblem, Pieces, TopicPiece
 from kafkakit.rules.effective import Declared, Source
@@ -398,10 +403,170 @@ def _read(document: Document, roots: tuple[Node, ...]) -> Pieces:
     return joined([*(_read_one(document, root) for root in resources), accepted])
 
 
-KIND = Kind(
+STRIMZI_KIND = Kind(
     name="strimzi",
     about="Strimzi Kafka, KafkaNodePool, KafkaTopic, KafkaConnect and KafkaConnector",
     formats=("yaml", "json"),
     recognise=_is_strimzi,
     read=_read,
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicFields:
+    """The fields of one tool's topics in `spec`: their number of partitions and replicas, configuration and cluster."""
+
+    group: str
+    partitions: str
+    replicas: str
+    configs: str
+    cluster: str = ""
+
+
+_CONFLUENT = TopicFields(
+    group="platform.confluent.io",
+    partitions="partitionCount",
+    replicas="replicas",
+    configs="configs",
+    cluster="kafkaClusterRef",
+)
+_KOPERATOR = TopicFields(
+    group="kafka.banzaicloud.io",
+    partitions="partitions",
+    replicas="replicationFactor",
+    configs="config",
+    cluster="clusterRef",
+)
+_JIKKOU = TopicFields(group="kafka.jikkou.io", partitions="partitions", replicas="replicas", configs="configs")
+_LISTS = frozenset({"List", "KafkaTopicList"})
+
+
+def _group_of(root: Mapping) -> str:
+    return (root.text("apiVersion") or "").partition("/")[0]
+
+
+def _listed(roots: Iterable[Node]) -> Iterator[Mapping]:
+    """Every resource; the items of jikkou's lists have neither kind nor version of their own."""
+    for root in roots:
+        if isinstance(root, Mapping) and root.text("kind") in _LISTS:
+            yield from (item for item in root.sequence("items") if isinstance(item, Mapping))
+        elif isinstance(root, Mapping):
+            yield root
+
+
+def _owner(root: Mapping) -> str | None:
+    return owner_in(*_labels(root))
+
+
+def _topic_of_tool(reader: Reader, root: Mapping, spec: Mapping, fields: TopicFields) -> Pieces:
+    metadata = _metadata(root)
+    name = reader.text(spec, "name") or metadata.text("name")
+    if name is None:
+        reader.problem(root, "a topic needs a name", "name")
+        return Pieces()
+    cluster = spec.mapping(fields.cluster) if fields.cluster else None
+    factor = reader.integer(spec, fields.replicas, -1)
+    partitions = reader.integer(spec, fields.partitions, -1)
+    topic = TopicPiece(
+        name=name,
+        place=reader.place(spec),
+        cluster=cluster.text("name") if cluster is not None else None,
+        namespace=(cluster.text("namespace") or metadata.text("namespace")) if cluster is not None else None,
+        configs=reader.configs(reader.mapping(spec, fields.configs), Source.TOPIC),
+        partitions=partitions if partitions is not None and partitions > 0 else None,
+        replication_factor=factor if factor is not None and factor > 0 else None,
+        owner=_owner(root),
+    )
+    return Pieces(topics=(topic,))
+
+
+def _confluent_nodes(reader: Reader, root: Mapping, spec: Mapping, roles: tuple[str, ...]) -> Pieces:
+    """The brokers or controllers of Confluent's operator: what `configOverrides.server` sets."""
+    metadata = _metadata(root)
+    name, namespace = metadata.text("name"), metadata.text("namespace")
+    overrides = spec.mapping("configOverrides")
+    static: dict[str, Declared] = {}
+    for item in overrides.sequence("server") if overrides is not None else ():
+        key, equals, text = item.text.partition("=") if isinstance(item, Scalar) else ("", "", "")
+        if equals:
+            value = without_secret(key.strip(), text.strip())
+            static[key.strip()] = Declared(value, Source.STATIC, reader.place(item))
+    image = spec.mapping("image")
+    named = (image.text("application") if image is not None else None) or ""
+    rules = image_rules(named, ())
+    nodes = BrokerPiece(
+        place=reader.place(spec),
+        cluster=name,
+        namespace=namespace,
+        roles=roles,
+        static=static,
+        version=version_of(named, rules) if rules is not None else None,
+        count=reader.integer(spec, "replicas") or 0,
+        owner=_owner(root),
+        is_known=False,
+        is_partial=True,
+        in_container=True,
+    )
+    cluster = ClusterPiece(place=reader.place(spec), name=name, namespace=namespace, is_whole="broker" in roles)
+    return Pieces(clusters=(cluster,), brokers=(nodes,))
+
+
+def _confluent_connector(reader: Reader, root: Mapping, spec: Mapping) -> Pieces:
+    found = dict(reader.configs(reader.mapping(spec, "configs"), Source.STATIC))
+    for short, key in (("class", "connector.class"), ("taskMax", "tasks.max")):
+        text = reader.text(spec, short)
+        if text is not None:
+            found[key] = Declared(text, Source.STATIC, reader.place(spec.entries[short].key))
+    name = reader.text(spec, "name") or _metadata(root).text("name") or "without name"
+    connector = LintConnector(name=name, config=found, place=reader.place(spec), owner=_owner(root))
+    return Pieces(connectors=(connector,))
+
+
+def _read_resource(document: Document, root: Mapping, kind: str, fields: TopicFields) -> Pieces:
+    reader = Reader(document)
+    spec = reader.mapping(root, "spec")
+    if spec is None:
+        reader.problem(root, "a resource needs a spec", "spec")
+        return Pieces(problems=tuple(reader.problems))
+    match kind:
+        case "Kafka":
+            found = _confluent_nodes(reader, root, spec, ("broker",))
+        case "KRaftController":
+            found = _confluent_nodes(reader, root, spec, ("controller",))
+        case "Connector":
+            found = _confluent_connector(reader, root, spec)
+        case _:
+            found = _topic_of_tool(reader, root, spec, fields)
+    return joined([found, Pieces(problems=tuple(reader.problems))])
+
+
+def _kind(name: str, about: str, fields: TopicFields, kinds: frozenset[str]) -> Kind:
+    def is_one(root: Node) -> bool:
+        if not isinstance(root, Mapping):
+            return False
+        if root.text("kind") == "List":
+            return any(is_one(item) for item in root.sequence("items"))
+        return _group_of(root) == fields.group and root.text("kind") in kinds
+
+    return Kind(name=name, about=about, formats=("yaml", "json"), recognise=is_one, read=_reader(fields, kinds))
+
+
+def _reader(fields: TopicFields, kinds: frozenset[str]) -> Callable[[Document, tuple[Node, ...]], Pieces]:
+    def read(document: Document, roots: tuple[Node, ...]) -> Pieces:
+        # The items of a list of topics are topics, those of a list of kubectl what they say.
+        resources = [root for root in _listed(roots) if _group_of(root) in ("", fields.group)]
+        told = [(root, root.text("kind") or "KafkaTopic") for root in resources]
+        parts = [_read_resource(document, root, kind, fields) for root, kind in told if kind in kinds]
+        return joined([*parts, Pieces(accepted=accepted_by(document, resources))])
+
+    return read
+
+
+CONFLUENT_KIND = _kind(
+    "confluent-operator",
+    "Confluent for Kubernetes: Kafka, KRaftController, KafkaTopic and Connector",
+    _CONFLUENT,
+    frozenset({"Kafka", "KRaftController", "KafkaTopic", "Connector"}),
+)
+KOPERATOR_KIND = _kind("koperator", "topics of koperator", _KOPERATOR, frozenset({"KafkaTopic"}))
+JIKKOU_KIND = _kind("jikkou", "jikkou's topics as code", _JIKKOU, frozenset({"KafkaTopic", "KafkaTopicList"}))
