@@ -49,7 +49,9 @@ def status_report(found: PacerStatus, *, every: bool) -> Report:
     lines += [f"override for {name}: {words}" for name, words in override_words(found.overrides)]
     lines += [f"broker {b} does not answer; what is set on it is not known" for b in found.unreached]
     if (tick := found.tick) is not None:
-        lines.append(f"last tick: {tick.at:%Y-%m-%d %H:%M:%S} UTC by {tick.by}, law {tick.law}, {tick.moves} moves")
+        lines.append(
+            f"last tick: {tick.at:%Y-%m-%d %H:%M:%S} UTC by {tick.by}, law {tick.law}, {counted(tick.moves, 'move')}"
+        )
         lines += [
             f"  broker {b} {side}: {format_rate(rate)} ({why}: {text})" for b, side, rate, why, text in tick.reasons
         ]
@@ -139,7 +141,7 @@ def tick_line(tick: Tick) -> str:
     notes = [*tick.owed, *tick.notes]
     words += notes[:SHOWN_NOTES]
     if len(notes) > SHOWN_NOTES:
-        words.append(f"and {len(notes) - SHOWN_NOTES} more notes")
+        words.append(f"and {counted(len(notes) - SHOWN_NOTES, 'more note')}")
     return "; ".join(words)
 
 

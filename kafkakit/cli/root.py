@@ -441,7 +441,11 @@ def _report_usage(cli: CliContext, arguments: list[str], error: Any) -> int:
     message = " ".join(error.format_message().split()).rstrip(".")
     for validator, plain in _PLAIN:
         message = message.replace(validator, plain)
-    return _report_failure(cli, arguments, message[:1].lower() + message[1:], f"see {path} --help", ExitCode.USAGE)
+    hint = f"see {path} --help"
+    takes_names = context is not None and any(p.param_type_name == "argument" for p in context.command.params)
+    if type(error).__name__ == "NoSuchOption" and takes_names:
+        hint += f"; if {error.option_name} is a name, give it last, behind --"
+    return _report_failure(cli, arguments, message[:1].lower() + message[1:], hint, ExitCode.USAGE)
 
 
 def _report_unexpected(cli: CliContext, arguments: list[str], error: Exception) -> int:

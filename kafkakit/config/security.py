@@ -223,7 +223,9 @@ def misfits(listener: Listener, security: Security) -> Iterator[tuple[str, str]]
         return
     if listener.mechanisms and str(security.sasl_mechanism) not in listener.mechanisms:
         takes = ", ".join(listener.mechanisms)
-        yield f"{address} takes {takes}, the settings say {security.sasl_mechanism}", "set security.sasl.mechanism"
+        to = takes if len(listener.mechanisms) == 1 else "one of these"
+        detail = f"{address} takes {takes}, the settings say {security.sasl_mechanism}"
+        yield detail, f"set security.sasl.mechanism to {to}"
     if listener.distrust is not None:
         detail = f"the certificate of {address} is not trusted: {listener.distrust}"
         yield detail, _trust_hint(listener.distrust)

@@ -4,7 +4,7 @@ import json
 from collections import Counter
 
 from kafkakit.core.model import Broker, ClusterSnapshot
-from kafkakit.core.quantities import format_bytes
+from kafkakit.core.quantities import counted, format_bytes
 from kafkakit.report import Report
 
 COLUMNS = ("id", "rack", "state", "replicas", "leaders", "bytes", "free_bytes", "problem")
@@ -73,14 +73,15 @@ def summary_of(snapshot: ClusterSnapshot) -> str:
     states = Counter(str(b.state) for b in snapshot.brokers)
     brokers = ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
     text = (
-        f"cluster {snapshot.cluster_id}: {len(snapshot.brokers)} brokers ({brokers}), "
-        f"{len(snapshot.topics)} topics, {len(partitions)} partitions, {replicas} replicas"
+        f"cluster {snapshot.cluster_id}: {counted(len(snapshot.brokers), 'broker')} ({brokers}), "
+        f"{counted(len(snapshot.topics), 'topic')}, {counted(len(partitions), 'partition')}, "
+        f"{counted(replicas, 'replica')}"
     )
     if snapshot.sizes_taken:
         sized = [size for p in partitions for size in p.replica_bytes.values()]
-        text += f", {format_bytes(sum(sized))} in {len(sized)} copies of known size"
+        text += f", {format_bytes(sum(sized))} in {counted(len(sized), 'copy', 'copies')} of known size"
     if snapshot.reassignments:
-        text += f", {len(snapshot.reassignments)} moves running"
+        text += f", {counted(len(snapshot.reassignments), 'move')} running"
     return text
 
 

@@ -31,7 +31,7 @@ def test_the_document_is_all_there_is_on_stdout(cluster: FakeCluster, capsys: py
     snapshot = decode_snapshot(out.encode(), "stdout")
     assert [t.name for t in snapshot.topics] == ["t"]
     assert err == (
-        "cluster fake-cluster: 3 brokers (3 alive), 1 topics, 2 partitions, 4 replicas, "
+        "cluster fake-cluster: 3 brokers (3 alive), 1 topic, 2 partitions, 4 replicas, "
         "3.91 KiB in 4 copies of known size\n"
     )
     assert cluster.closed
@@ -76,7 +76,7 @@ def test_an_offline_dir_and_a_running_move_are_told(cluster: FakeCluster, capsys
     assert run(COMMAND) == 0
     err = capsys.readouterr().err
     assert "broker 1: log dir /data/1/0 is offline" in err
-    assert "1 moves running" in err
+    assert "1 move running" in err
 
 
 def test_other_formats_show_the_document_or_the_brokers(

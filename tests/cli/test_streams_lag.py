@@ -191,6 +191,9 @@ def test_a_cluster_that_refuses_the_login_is_not_one_to_try_later(
     ran = home.run("streams", "lag", *command, "--clusters", "a", "--wait", "1s")
     assert ran.code == 2
     assert "login refused (PLAIN, user x)" in ran.stdout + ran.stderr
+    if command[0] == "once":
+        assert "the lag of a is not known: cannot connect: login refused" in ran.stderr
+        assert "doctor checks each step" in ran.stderr
 
 
 def test_a_cluster_that_is_away_does_not_hide_the_others(fleet: Fleet, home: Home) -> None:
@@ -200,6 +203,7 @@ def test_a_cluster_that_is_away_does_not_hide_the_others(fleet: Fleet, home: Hom
     assert ran.code == 75
     assert [line["cluster"] for line in ran.json["lines"]] == ["a"]
     assert "1 of 2 clusters are not known; b: cannot connect to the fake cluster" in ran.stderr
+    assert "hint: kafkakit --profile b doctor checks each step" in ran.stderr
     ran = home.run("streams", "lag", "once", "--clusters", "a,b", "--wait", "1s")
     assert "b: connecting: cannot connect to the fake cluster" in ran.stdout
 
@@ -518,6 +522,9 @@ def test_partitions_that_members_own_without_a_commit_are_shown(fleet: Fleet, ho
     assert (lines["g"]["counts"], lines["g"]["records_without_commit"]) == ({"ok": 2, "no_commit": 3}, 15)
     assert (lines["h"]["lag"], lines["h"]["last_commit_ms"], lines["h"]["flags"]) == (None, None, ["no_commit"])
     text = run_with(groups, home, "once", "--members").stdout
+    assert "g new: partitions that members own and for which the group never committed: 3; 15 records lie in" in text
+    text = run_with(groups, home, "once", "--by", "partition").stdout
+    assert text.count("for which the group never committed") == 2  # g and h, not each of their partitions
     assert "g new: partitions that members own and for which the group never committed: 3; 15 records lie in" in text
     groups.leave("h")
     assert [one["group"] for one in run_with(groups, home, "once", "-o", "json").json["lines"]] == ["g"]

@@ -23,7 +23,7 @@ from kafka.protocol.api_message import ApiMessage
 from kafkakit.adapters.kafka.listener_probe import CHECK_HINT, explain
 from kafkakit.config.security import Security, to_kafka_python
 from kafkakit.core.cluster_facts import ItemError
-from kafkakit.core.errors import OperationFailedError, TooOldError, TryLaterError
+from kafkakit.core.errors import ConnectRefusedError, OperationFailedError, TooOldError, TryLaterError
 
 ATTEMPTS = 4
 BACKOFF_S = (0.1, 0.4, 1.0)
@@ -235,6 +235,7 @@ def connect(bootstrap_servers: str, security: Security, request_timeout_s: float
     reason = "no address given"
     while servers:
         failed: list[str] = []
+        refusals: list[ConnectRefusedError] = []
         for server in servers:
             left = bootstrap_timeout_s - (time.monotonic() - start)
             if left <= 0:
@@ -243,17 +244,24 @@ def connect(bootstrap_servers: str, security: Security, request_timeout_s: float
             if refused:
                 reason = f"{server}: {refused}"
                 continue
-            try:
-                return _new_client(server, security, request_timeout_s, min(left, max(2.0, bootstrap_timeout_s / 3)))
-            except (KafkaError, OSError, ValueError) as error:
-                reason = f"{server}: {words.reason or described(error)}"
-                if not isinstance(error, KafkaError):
-                    raise TryLaterError(f"cannot connect to {reason}", hint=CHECK_HINT) from None
-                failed.append(server)
-                limit_s = bootstrap_timeout_s
-        refusal = explain(",".join(failed), security)
-        if refusal is not None:
-            raise refusal
+            # Brokers of one cluster mostly refuse the same settings, and a client takes seconds to give up.
+            refusal = explain(server, security) if refusals else None
+            if refusal is None:
+                try:
+                    left = min(left, max(2.0, bootstrap_timeout_s / 3))
+                    return _new_client(server, security, request_timeout_s, left)
+                except (KafkaError, OSError, ValueError) as error:
+                    reason = f"{server}: {words.reason or described(error)}"
+                    if not isinstance(error, KafkaError):
+                        raise TryLaterError(f"cannot connect to {reason}", hint=CHECK_HINT) from None
+                    limit_s = bootstrap_timeout_s
+                refusal = explain(server, security)
+            failed.append(server)
+            refusals += [] if refusal is None else [refusal]
+        if refusals and len(refusals) < len(failed):  # some are not Kafka, or would take the settings
+            refusals = [found for found in [explain(",".join(failed), security)] if found is not None]
+        if refusals:
+            raise refusals[0]
         if time.monotonic() - start + ROUND_PAUSE_S > limit_s:
             break
         time.sleep(ROUND_PAUSE_S)

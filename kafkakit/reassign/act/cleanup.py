@@ -11,6 +11,7 @@ from kafkakit.core.cluster_facts import BrokerLogDirs, ResourceKind
 from kafkakit.core.errors import InputError, KafkakitError, LeaseLostError
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.plan import Plan, identity_of
+from kafkakit.core.quantities import counted
 from kafkakit.core.rights import CLEANUP
 from kafkakit.core.text import shell_command
 from kafkakit.execution.act.journal_files import DiskFile, LineFile
@@ -209,7 +210,7 @@ def _journal_of(file: LineFile, clock: Clock, found: Leftover) -> RunJournal:
 
 def _kept(found: Leftover, work: Sequence[LeftByRun], chosen: Sequence[LeftByRun]) -> tuple[str, ...]:
     ours = [
-        f"{r.name}: its throttles stay, {len(r.running)} moves still run under them"
+        f"{r.name}: its throttles stay, {counted(len(r.running), 'move still runs', 'moves still run')} under them"
         for r in work
         if r.running and r not in chosen
     ]

@@ -4,7 +4,9 @@ Also what changed between two looks, as lines; what `lag check` prints (one line
 rows, and the exit code); and where share groups stand.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from kafkakit.core.cluster_facts import GroupState, ItemError, ShareOffset
@@ -107,22 +109,32 @@ def view_text(view: LagView, conditions: Sequence[MonitorCondition], at_ms: int,
 
 def _status_notes(lines: Sequence[ViewLine]) -> list[str]:
     """What a status means that the figures beside it do not show."""
-    found = []
+    ahead, unread, without = Counter[str](), Counter[str](), Counter[str]()
+    held: list[str] = []
     for line in lines:
         counts = dict(line.counts)
-        name = " ".join(_line_names(line))
-        if number := counts.get(LagStatus.AHEAD, 0):
-            found.append(f"{name}: commits beyond the end of the log, so the lag is not known: {number:,}")
-        if number := counts.get(LagStatus.NO_COMMIT, 0):
-            found.append(
-                f"{name}: partitions that members own and for which the group never committed: {number:,}; "
-                f"{line.unread:,} records lie in them, and the lag depends on auto.offset.reset of the consumers"
-            )
+        # Many partitions of one group and topic have one reason.
+        name = " ".join(_line_names(replace(line, partition=-1)))
+        ahead[name] += counts.get(LagStatus.AHEAD, 0)
+        without[name] += counts.get(LagStatus.NO_COMMIT, 0)
+        unread[name] += line.unread
         if line.held_ms is not None:
-            found.append(
-                f"{name}: readers of committed data wait for a transaction open since {utc_text(line.held_ms)}; "
-                f"for readers of uncommitted data the lag is {line.uncommitted:,}"
+            held.append(
+                f"{' '.join(_line_names(line))}: readers of committed data wait for a transaction open since "
+                f"{utc_text(line.held_ms)}; for readers of uncommitted data the lag is {line.uncommitted:,}"
             )
+    found = [
+        f"{name}: commits beyond the end of the log, so the lag is not known: {number:,}"
+        for name, number in ahead.items()
+        if number
+    ]
+    found += [
+        f"{name}: partitions that members own and for which the group never committed: {number:,}; "
+        f"{unread[name]:,} records lie in them, and the lag depends on auto.offset.reset of the consumers"
+        for name, number in without.items()
+        if number
+    ]
+    found += held
     if len(found) > MAX_NOTES:
         found[MAX_NOTES:] = [f"and {len(found) - MAX_NOTES:,} more such notes"]
     return found

@@ -7,6 +7,7 @@ import pytest
 
 from kafkakit.adapters.kafka import admin_write as admin_acls
 from kafkakit.adapters.kafka import admin_write as admin_transactions
+from kafkakit.adapters.kafka import session
 from kafkakit.adapters.kafka.admin_write import (
     ACL_OPERATION_CODE,
     acl_results,
@@ -15,6 +16,7 @@ from kafkakit.adapters.kafka.admin_write import (
     producers_of,
     transactions_of,
 )
+from kafkakit.config.security import Security
 from kafkakit.core.cluster_facts import (
     AclBinding,
     AclOperation,
@@ -24,7 +26,7 @@ from kafkakit.core.cluster_facts import (
     ItemError,
     ProducerState,
 )
-from kafkakit.core.errors import OperationFailedError, TryLaterError
+from kafkakit.core.errors import ConnectRefusedError, OperationFailedError, TryLaterError
 from kafkakit.core.model import TopicPartition
 
 KEY = TopicPartition("t", 0)
@@ -145,3 +147,42 @@ def test_many_transactions_are_described_in_pieces(monkeypatch: pytest.MonkeyPat
     requests = list(description_requests(3, listed(0, "c", "a", "b")))
     assert [request.transactional_ids for request in requests] == [["a", "b"], ["c"]]
     assert list(description_requests(3, listed())) == []
+
+
+@pytest.mark.parametrize(
+    ("addresses", "takes_us", "tried", "end"),
+    [
+        ("a:1,b:1,c:1", "", ["a:1"], "cannot connect: login refused by a:1"),
+        ("a:1,b:1,c:1", "b:1", ["a:1", "b:1"], ""),
+        ("a:1", "", ["a:1"], "cannot connect: login refused by a:1"),
+    ],
+)
+def test_settings_that_one_address_refuses_cost_a_client_once(
+    monkeypatch: pytest.MonkeyPatch, addresses: str, takes_us: str, tried: list[str], end: str
+) -> None:
+    from kafka.errors import KafkaTimeoutError
+
+    made: list[str] = []
+
+    def new_client(server: str, *_: object) -> str:
+        made.append(server)
+        if server != takes_us:
+            raise KafkaTimeoutError("timed out")
+        return server
+
+    def explain(servers: str, _: Security) -> ConnectRefusedError | None:
+        return (
+            None
+            if takes_us in servers.split(",")
+            else ConnectRefusedError(f"cannot connect: login refused by {servers}")
+        )
+
+    monkeypatch.setattr(session, "_refuses", lambda *_: None)
+    monkeypatch.setattr(session, "_new_client", new_client)
+    monkeypatch.setattr(session, "explain", explain)
+    if end:
+        with pytest.raises(ConnectRefusedError, match=end):
+            session.connect(addresses, Security(), 1.0, 1.0)
+    else:
+        assert session.connect(addresses, Security(), 1.0, 1.0) == takes_us
+    assert made == tried

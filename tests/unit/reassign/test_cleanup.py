@@ -257,7 +257,7 @@ def test_a_move_that_begins_while_a_person_is_asked_keeps_its_throttle() -> None
     request = CleanupRequest(confirm=lambda: start_move(rig))
     found = clean(rig.cluster, rig.clock, [rig.file], rig.reporter, request)
     assert (found.verdict, rig.configs()) == ("incomplete", during)
-    assert found.left == ("apply of p.json: its throttles stay, 1 moves still run under them",)
+    assert found.left == ("apply of p.json: its throttles stay, 1 move still runs under them",)
 
 
 def test_runs_under_which_nothing_moves_are_cleaned_beside_one_that_moves() -> None:
@@ -386,7 +386,7 @@ def test_cleanup_takes_away_what_a_dead_pacer_left() -> None:
     both = Both()
     request = CleanupRequest(confirm=lambda: True)
     kept = clean(both.cluster, both.clock, both.bench.others, both.bench.reporter, request)
-    assert kept.left == ("autothrottle: its throttles stay, 1 moves still run under them",)
+    assert kept.left == ("autothrottle: its throttles stay, 1 move still runs under them",)
     both.cluster.cancel([OTHERS])
     assert clean(both.cluster, both.clock, both.bench.others, both.bench.reporter, request).ok
     assert both.configs() == both.before

@@ -26,6 +26,8 @@ from kafkakit.config.yaml_text import yaml_items, yaml_list, yaml_place, yaml_ro
 from kafkakit.core.documents import DocumentKind
 from kafkakit.core.errors import ConnectRefusedError, InputError, TryLaterError
 from kafkakit.core.lease import Holder
+from kafkakit.core.quantities import counted
+from kafkakit.core.text import quote, shell_command
 from kafkakit.execution.decide.journal import RunState
 from kafkakit.streams.lag.decide.limits import (
     LIMIT_KEYS,
@@ -186,7 +188,7 @@ def _log_notes(c: MonitorCondition) -> list[str]:
         found.append(f"{number} open transaction{'s hold' if number != 1 else ' holds'} back {commits}{named}")
     if c.missing_topics_count:
         some = ", ".join(c.missing_topics[:3])
-        found.append(f"commits for {c.missing_topics_count} topics that do not exist or are hidden: {some}")
+        found.append(f"commits for {counted(c.missing_topics_count, 'topic')} that do not exist or are hidden: {some}")
     if c.owned_problem:
         found.append(f"partitions that members own without a commit are not all known: {c.owned_problem}")
     if c.end_errors:
@@ -209,7 +211,7 @@ def _limit_notes(c: MonitorCondition) -> list[str]:
     if c.refused_partitions:
         found.append(f"group-partitions beyond what may be sampled: {c.refused_partitions:,}; their lag is not known")
     if c.clock_steps:
-        found.append(f"this machine's clock was set {c.clock_steps} times; samples from before were dropped")
+        found.append(f"this machine's clock was set {counted(c.clock_steps, 'time')}; samples from before were dropped")
     return found
 
 
@@ -258,9 +260,13 @@ class Look:
         if not self.missing:
             return None
         name, reason = self.gravest_missing
-        count = f"{len(self.missing)} of {len(self.conditions)}"
-        message = f"{count} clusters are not known; {name}: {reason}"
-        return ConnectRefusedError(message) if name in self._refused else TryLaterError(message)
+        if len(self.conditions) == 1:
+            message, check = f"the lag of {name} is not known: {reason}", shell_command("doctor")
+        else:
+            message = f"{len(self.missing)} of {len(self.conditions)} clusters are not known; {name}: {reason}"
+            check = shell_command("doctor", program=f"kafkakit --profile {quote(name)}")
+        hint = f"{check} checks each step"
+        return ConnectRefusedError(message, hint=hint) if name in self._refused else TryLaterError(message, hint=hint)
 
     @property
     def gravest_missing(self) -> tuple[str, str]:
