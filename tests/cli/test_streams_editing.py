@@ -69,6 +69,20 @@ def test_a_plan_shows_what_becomes_of_each_record_and_the_command_that_applies_i
     )
 
 
+def test_a_log_without_a_leader_says_what_to_start(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    desk.seed(pill())
+    monkeypatch.setattr(
+        desk.log, "spans", lambda keys: dict.fromkeys(keys, ItemError(name="LEADER_NOT_AVAILABLE", retriable=True))
+    )
+    for words in (("reset", GROUP, "--topic", "orders", "--to", "earliest"), ("delete", GROUP, "--topic", "orders")):
+        ran = desk.run(*words, "--dry-run")
+        assert (ran.code, ran.stderr.splitlines()[-2:]) == (
+            75,
+            ["error: the ends of orders-0 cannot be read: LEADER_NOT_AVAILABLE",
+             "hint: start one of the brokers that hold its replicas"],
+        )  # fmt: skip
+
+
 def test_a_plan_alone_leaves_no_file_and_cannot_write(desk: Desk) -> None:
     desk.seed(pill())
     before = dict(stored(desk))

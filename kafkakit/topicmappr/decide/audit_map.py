@@ -251,7 +251,7 @@ RULES = (
     Rule("rack-rule-stays", _N, "broke the rack rule before and still do", "as before: a rack holds too many copies",
          "kafkakit topicmappr fix-racks"),
     Rule("dead-broker-stays", _N, "keep a copy on a broker that is not alive", "that copy stays out of sync",
-         "kafkakit topicmappr drain"),
+         "start the broker, or move its copies with kafkakit topicmappr repair"),
     Rule("more-replicas", _N, "get more replicas", "every listed broker gets a full copy",
          "leave the new brokers out if this is not meant"),
     Rule("leader-moves", _N, "get another preferred leader",

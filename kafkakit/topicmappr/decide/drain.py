@@ -414,9 +414,11 @@ def drain_problem(
     rule = GroupRule(request.min_rack_ids, spread_over, tags, closed)
     apart = held.union(p.key for p in stranded)
     dead = Counter(b for p in scope.partitions for b in p.current if b not in pool.live and b not in leaving)
+    one, kept = len(dead) == 1, counted(sum(dead.values()), "replica")
     also = (
-        f"brokers {some(sorted(dead))} are not alive either and keep {sum(dead.values())} replica(s); "
-        "name them in --brokers to drain them as well"
+        f"broker {next(iter(dead))} is not alive either and keeps {kept}; name it as well to drain it"
+        if one
+        else f"brokers {some(sorted(dead))} are not alive either and keep {kept}; name them as well to drain them"
     )
     keys = [p.key for p in scope.partitions]
     return DrainProblem(

@@ -136,7 +136,11 @@ def test_a_drain_names_other_dead_brokers_and_keeps_them() -> None:
     (move,) = plan.moves
     assert move.after[0] == 3
     assert move.after[1] in {2, 5, 6}
-    assert any("4 are not alive either" in note for note in plan.notes)
+    note = "broker 4 is not alive either and keeps 1 replica; name it as well to drain it"
+    assert [found for found in plan.notes if "not alive either" in found] == [note]
+    plan = drain(cluster({"t": [(1, 3), (5, 4)], "u": [(2, 4), (6, 2)]}, dead=(4, 6, 1)), 1)
+    note = "brokers 4, 6 are not alive either and keep 3 replicas; name them as well to drain them"
+    assert [found for found in plan.notes if "not alive either" in found] == [note]
 
 
 def test_a_broker_with_cordoned_dirs_takes_nothing() -> None:

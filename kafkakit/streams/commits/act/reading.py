@@ -646,7 +646,8 @@ class Observer:
         at: Mapping[int, int | ItemError | None],
     ) -> SeenPartition:
         if isinstance(span, ItemError):
-            raise TryLaterError(f"the ends of {key} cannot be read: {span}")
+            hint = "start one of the brokers that hold its replicas" if span.is_leaderless else None
+            raise TryLaterError(f"the ends of {key} cannot be read: {span}", hint=hint)
         offset_at: dict[int, int | None] = {}
         for ms, answer in at.items():
             if isinstance(answer, ItemError):

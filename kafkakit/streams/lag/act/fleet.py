@@ -18,6 +18,7 @@ from threading import Lock
 from kafkakit.core.cluster_facts import GroupDescription, ItemError, cluster_id_problem
 from kafkakit.core.errors import (
     ConflictError,
+    ConnectRefusedError,
     DeadlineReached,
     InputError,
     KafkakitError,
@@ -102,8 +103,8 @@ NAP_S = 0.05
 def look_once(fleet: Fleet, reporter: Reporter, *, wait_s: float, rounds: int = ROUNDS) -> Look:
     """Wait until all commits, `rounds` samples of all ends and the times of records are known; then measure.
 
-    A cluster that does not answer for `UNREACHABLE_S`, or is not ready after `wait_s`, is given up: its figures, if
-    there are any, carry their age. Raises `UsageError` where a cluster can never be read as it is configured.
+    A cluster that does not answer for `UNREACHABLE_S`, refuses us, or is not ready after `wait_s`, is given up: its
+    figures, if there are any, carry their age. Raises `UsageError` if a cluster can never be read as it is configured.
     """
     clock = fleet.clock
     began_s = clock.monotonic()
@@ -166,7 +167,9 @@ def _is_ready(watcher: ClusterWatcher, rounds: int) -> bool:
 
 
 def _is_hopeless(watcher: ClusterWatcher, waited_s: float) -> bool:
-    return watcher.error is not None and waited_s >= UNREACHABLE_S
+    # No wait makes settings right that a cluster refuses.
+    is_refused = isinstance(watcher.error, ConnectRefusedError)
+    return is_refused or (watcher.error is not None and waited_s >= UNREACHABLE_S)
 
 
 def _show_progress(fleet: Fleet, bar: ProgressBar, waiting: list[ClusterWatcher]) -> None:

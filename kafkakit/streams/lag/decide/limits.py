@@ -261,7 +261,7 @@ def _of_partition(line: ViewLine, thresholds: Thresholds) -> Iterator[Breach]:
         return
     is_vague = bool(line.backlog.flags & (FigureFlag.STALE | FigureFlag.NO_END | FigureFlag.OTHER_TOPIC))
     if line.unknown or is_vague:
-        why = ", ".join(line.backlog.flags.words).replace("_", " ") or "unknown"
+        why = ", ".join(_VAGUE.get(word, word).replace("_", " ") for word in line.backlog.flags.words) or "unknown"
         yield _breach(line, Verdict.UNKNOWN, f"the lag is not known now ({why})")
         if not line.backlog.is_exact:
             return
@@ -281,6 +281,10 @@ def _of_partition(line: ViewLine, thresholds: Thresholds) -> Iterator[Breach]:
             break
     if by_status is not None:
         yield by_status
+
+
+_VAGUE = {"no_end": "no answer about the end of the log"}
+"""Words of flags that say too little in a sentence."""
 
 
 def _of_status(line: ViewLine, thresholds: Thresholds) -> Breach | None:

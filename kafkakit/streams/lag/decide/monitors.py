@@ -192,7 +192,7 @@ def _log_notes(c: MonitorCondition) -> list[str]:
     if c.owned_problem:
         found.append(f"partitions that members own without a commit are not all known: {c.owned_problem}")
     if c.end_errors:
-        found.append(f"no end offset of {sum(c.end_errors.values())} partitions: {_reasons(c.end_errors)}")
+        found.append(f"no end offset of {counted(sum(c.end_errors.values()), 'partition')}: {_reasons(c.end_errors)}")
     return found
 
 

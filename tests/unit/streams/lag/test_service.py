@@ -5,12 +5,20 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from kafkakit.adapters.host import SystemClock
-from kafkakit.core.errors import OperationFailedError, ServiceStoppedError, TerminationRequested, TryLaterError
+from kafkakit.core.errors import (
+    ConnectRefusedError,
+    KafkakitError,
+    OperationFailedError,
+    ServiceStoppedError,
+    TerminationRequested,
+    TryLaterError,
+)
 from kafkakit.core.lease import Holder, Life
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.data import LogReader
@@ -19,15 +27,17 @@ from kafkakit.streams.lag.act.fleet import (
     INSTANCES,
     SETTLE_S,
     TTL_S,
+    UNREACHABLE_S,
     ClusterShares,
     Fleet,
     LagService,
+    look_once,
     run_service,
     share_path,
 )
 from kafkakit.streams.lag.act.monitor import MonitorContext, MonitoredCluster, MonitorPace, StateFiles
 from kafkakit.streams.lag.decide.measure.table import LagStatus
-from kafkakit.streams.lag.decide.monitors import MonitorInstance, MonitorPhase, fair_share, to_give
+from kafkakit.streams.lag.decide.monitors import MonitorCondition, MonitorInstance, MonitorPhase, fair_share, to_give
 from kafkakit.streams.lag.service_report import all_families, exposition, health_page, json_page
 from kafkakit.wiring import read_input, write_file
 from tests.fakes.admin import FakeClock
@@ -35,6 +45,7 @@ from tests.fakes.control import FakeControlStore
 from tests.fakes.groups import FakeGroups
 from tests.invariants.exposition import parse
 from tests.rigs.lag import Rig
+from tests.rigs.sandbox_cluster import SilentReporter
 
 FOUR = ("c1", "c2", "c3", "c4")
 
@@ -515,3 +526,21 @@ def _page(service: LagService) -> dict[str, Any]:
 
 def _lines(service: LagService) -> list[dict[str, int]]:
     return list(_page(service)["lines"])
+
+
+@pytest.mark.parametrize(
+    ("error", "waited_s"),
+    [(ConnectRefusedError("login refused"), 0.0), (TryLaterError("no answer"), UNREACHABLE_S)],
+)
+def test_no_wait_is_for_settings_that_are_refused(error: KafkakitError, waited_s: float) -> None:
+    clock = FakeClock()
+    began_s = clock.monotonic()
+    watcher = SimpleNamespace(
+        error=error,
+        monitor=None,
+        name="a",
+        condition=lambda: MonitorCondition(cluster="a", at_ms=0, phase=MonitorPhase.CONNECTING),
+    )
+    stub: Any = SimpleNamespace(clock=clock, watchers=[watcher], look=lambda: "the look")
+    assert look_once(stub, SilentReporter(), wait_s=60.0) == "the look"
+    assert waited_s <= clock.monotonic() - began_s < waited_s + 1

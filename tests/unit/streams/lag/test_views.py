@@ -243,7 +243,7 @@ def test_what_is_not_known_is_no_ok() -> None:
     bench.commit("g", 5, 0)
     found = check_lag([bench.table(0)], LimitRules(default=Thresholds(critical=LagLimits(max_lag=10))))
     assert (found.verdict, found.summary) == (
-        Verdict.UNKNOWN, "LAG UNKNOWN - c1 g t/0: the lag is not known now (no end)",
+        Verdict.UNKNOWN, "LAG UNKNOWN - c1 g t/0: the lag is not known now (no answer about the end of the log)",
     )  # fmt: skip
     bench.end(90, 1_000)
     assert (
