@@ -443,7 +443,7 @@ def _report_usage(cli: CliContext, arguments: list[str], error: Any) -> int:
         message = message.replace(validator, plain)
     hint = f"see {path} --help"
     takes_names = context is not None and any(p.param_type_name == "argument" for p in context.command.params)
-    if type(error).__name__ == "NoSuchOption" and takes_names:
+    if type(error).__name__ == "NoSuchOption" and takes_names and not error.option_name.startswith("--"):
         hint += f"; if {error.option_name} is a name, give it last, behind --"
     return _report_failure(cli, arguments, message[:1].lower() + message[1:], hint, ExitCode.USAGE)
 

@@ -144,7 +144,8 @@ def test_a_name_that_looks_like_an_option_is_given_behind_two_dashes(home: Home)
     ran = home.run("streams", "commits", "show", "-x")
     assert (ran.code, ran.stderr.splitlines()[0]) == (2, "error: no such option: -x")
     assert ran.stderr.splitlines()[1].endswith("show --help; if -x is a name, give it last, behind --")
-    assert "behind" not in home.run("streams", "list", "--no-such").stderr  # takes no names
+    assert "behind" not in home.run("streams", "list", "-x").stderr, "takes no names"
+    assert "behind" not in home.run("streams", "commits", "show", "--al").stderr, "more likely a mistyped option"
 
 
 @pytest.mark.parametrize(

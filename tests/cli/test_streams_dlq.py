@@ -176,6 +176,14 @@ def test_the_header_of_another_program_is_named(desk: Desk) -> None:
     assert [record.value for record in records(desk, "payments", 1)] == [b"0"]
 
 
+def test_an_origin_shows_what_the_headers_tell_of_it(desk: Desk) -> None:
+    named = ("x-original-topic", b"payments")
+    put_letters(desk, "dead", (named,), (named, ("x-original-partition", b"1")), SPRING)
+    told = desk.run("dlq", "list", "dead").stdout
+    assert ("-1" in told, "payments/1@42" in told) == (False, True)
+    assert [line.split().count("payments") for line in told.splitlines() if line.startswith("dead/0@0")] == [1]
+
+
 @pytest.mark.parametrize(
     ("topic", "words"),
     [

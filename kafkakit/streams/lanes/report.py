@@ -153,7 +153,9 @@ def _provenance_lines(found: Provenance | None) -> Iterator[str]:
 
 
 def _origin(found: Provenance) -> str:
-    return printable(f"{found.origin.topic}/{found.origin.partition}@{found.origin.offset}")
+    topic, partition, offset = found.origin.topic, found.origin.partition, found.origin.offset
+    place = f"/{partition}" if partition >= 0 else ""  # other programs do not always tell them
+    return printable(f"{topic}{place}@{offset}" if offset >= 0 else f"{topic}{place}")
 
 
 def _row(letter: DeadLetter) -> tuple[object, ...]:
