@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from kafkakit.ports.services import (
         Answer,
         GrpcService,
-        Patience,
+        RequestLimits,
         RpcListener,
         SparkDrivers,
         StorageMetrics,
@@ -300,7 +300,7 @@ def open_prometheus(
     password_file: Path | None,
     warn: Callable[[str], None],
     note_lack: Callable[[str], None],
-    patience: Patience | None = None,
+    request_limits: RequestLimits | None = None,
 ) -> PrometheusApi:
     """A Prometheus server, with a bearer token or a user's password from a file; `note_lack` gets what answers lack."""
     from base64 import b64encode
@@ -317,7 +317,7 @@ def open_prometheus(
     elif user is not None:
         password = _secret("password", password_file, "--prometheus-password-file", (), warn)
         authorization = Secret("Basic " + b64encode(f"{user}:{password.reveal()}".encode()).decode())
-    limits = {} if patience is None else patience._asdict()
+    limits = {} if request_limits is None else request_limits._asdict()
     return PrometheusApi(url, authorization, warn=note_lack, **limits)
 
 
@@ -328,7 +328,7 @@ def open_datadog_queries(
     span_s: int,
     warn: Callable[[str], None],
     prefix: str,
-    patience: Patience | None = None,
+    request_limits: RequestLimits | None = None,
 ) -> DatadogQueries:
     """Datadog's timeseries; keys are in files, else in kafka-kit's variables (`PREFIX_API_KEY`), else in Datadog's."""
     from kafkakit.adapters.metrics_services import DatadogQueries
@@ -336,7 +336,7 @@ def open_datadog_queries(
     key = _secret("api_key", key_file, "--api-key-file", (f"{prefix}_API_KEY", "DD_API_KEY"), warn)
     names = (f"{prefix}_APP_KEY", "DD_APP_KEY")
     application_key = _secret("app_key", application_key_file, "--app-key-file", names, warn)
-    limits = {} if patience is None else patience._asdict()
+    limits = {} if request_limits is None else request_limits._asdict()
     return DatadogQueries(key, application_key, site, span_s=span_s, **limits)
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from kafkakit.cli.context import CliContext
     from kafkakit.core.model import TagSet
     from kafkakit.execution.act.retrier import TagPlaces
-    from kafkakit.ports.services import HostQueries, Patience, SampleQueries
+    from kafkakit.ports.services import HostQueries, RequestLimits, SampleQueries
 
 
 ONLY_THIS_HOST = "{0} listens on this host only, unlike in kafka-kit; for other machines write 0.0.0.0{0}, with {1}"
@@ -78,22 +78,22 @@ class MetricsAccess:
         url: str,
         warn: Callable[[str], None],
         note_lack: Callable[[str], None],
-        patience: Patience | None = None,
+        request_limits: RequestLimits | None = None,
     ) -> SampleQueries:
-        """The server; `patience` None is the usual one."""
+        """The server; `request_limits` None is the usual one."""
         from kafkakit.wiring import open_prometheus
 
         access = (self.prometheus_token_file, self.prometheus_user, self.prometheus_password_file)
-        return open_prometheus(url, *access, warn, note_lack, patience)
+        return open_prometheus(url, *access, warn, note_lack, request_limits)
 
     def open_datadog(
-        self, span_s: int, warn: Callable[[str], None], prefix: str, patience: Patience | None = None
+        self, span_s: int, warn: Callable[[str], None], prefix: str, request_limits: RequestLimits | None = None
     ) -> HostQueries:
         """The service, see `open_prometheus`; `prefix` is that of kafka-kit's variables."""
         from kafkakit.wiring import open_datadog_queries
 
         files = (self.api_key_file, self.app_key_file)
-        return open_datadog_queries(self.datadog_site, *files, span_s, warn, prefix, patience)
+        return open_datadog_queries(self.datadog_site, *files, span_s, warn, prefix, request_limits)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -40,7 +40,7 @@ class StorageStore(StorageMetrics, Protocol):
         ...
 
 
-class Patience(NamedTuple):
+class RequestLimits(NamedTuple):
     """How long each attempt of a request to a service may take, and how many there are."""
 
     timeout_s: float

@@ -76,7 +76,7 @@ from kafkakit.execution.decide.status_looks import health_of
 from kafkakit.execution.decide.throttle import Configs, wanted_rates
 from kafkakit.ports.acting import Clock
 from kafkakit.ports.admin import ClusterAdmin
-from kafkakit.ports.services import HostQueries, Patience, SampleQueries
+from kafkakit.ports.services import HostQueries, RequestLimits, SampleQueries
 from kafkakit.ports.stores import ControlStore
 
 OBSERVE_TIMEOUT_S = 30.0
@@ -450,7 +450,7 @@ class MoveLooks:
         return self._sample_s <= seconds <= STALE_LOOK_S and any(g.key in known for g in look.goals)
 
 
-ASKED_ONCE = Patience(timeout_s=5.0, attempts=1)
+ASKED_ONCE = RequestLimits(timeout_s=5.0, attempts=1)
 """What a tick waits for one answer: the next tick asks again, and the lead over other pacers runs on meanwhile."""
 LOOK_UP_S = 20.0
 """How long one look may ask for tags; the rest is asked for at the next one."""

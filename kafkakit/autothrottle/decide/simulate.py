@@ -21,7 +21,7 @@ from kafkakit.simulator.flows import LoadedCopies
 
 _CHUNK_S = 256
 _LATE_S = 140  # metrics may be so old, and are still kept
-PATIENCE_S = 0.25
+CLIENT_DELAY_LIMIT_S = 0.25
 """The longest that bytes of clients may wait without a breach."""
 _DONE = 0.5
 _TOTAL, _MOVED, _WAIT = range(3)
@@ -119,7 +119,7 @@ class _Waits:
         asked = self._queued + now
         served = np.minimum(asked, line * asked / np.maximum(asked + demand, 1.0))
         self._queued = asked - served
-        over = (self._queued - self._alone) / np.maximum(served, 1.0) > PATIENCE_S
+        over = (self._queued - self._alone) / np.maximum(served, 1.0) > CLIENT_DELAY_LIMIT_S
         self._run = np.where(over, self._run + 1, 0)
         self.longest, self.waited = np.maximum(self.longest, self._run), self.waited + over
 

@@ -262,20 +262,20 @@ class WatchOptions:
 
     def service(self, cli: CliContext) -> tuple[SampleQueries, HealthQueries] | None:
         """The metrics service with what it is asked; None for the brokers alone."""
-        from kafkakit.ports.services import Patience
+        from kafkakit.ports.services import RequestLimits
         from kafkakit.rollout.decide.rollout import datadog_queries, prometheus_queries
 
         every_s, warn = self._every_s(), cli.output.warn
-        patience = Patience(timeout_s=5.0, attempts=1)
+        request_limits = RequestLimits(timeout_s=5.0, attempts=1)
         match self.metrics:
             case MetricsSource.BROKERS:
                 return None
             case MetricsSource.PROMETHEUS:
-                server = self.access.open_prometheus(self.prometheus_url, warn, warn, patience)
+                server = self.access.open_prometheus(self.prometheus_url, warn, warn, request_limits)
                 return server, prometheus_queries(self.access.prometheus_selector, every_s)
         queries = datadog_queries(self.datadog_tags, every_s)
         span_s = max(60, round(2 * queries.stale_s))
-        return self.access.open_datadog(span_s, warn, KEY_PREFIX, patience), queries
+        return self.access.open_datadog(span_s, warn, KEY_PREFIX, request_limits), queries
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
