@@ -11,7 +11,7 @@ from kafkakit.adapters.control_file import FileControl
 from kafkakit.adapters.control_kafka import KEY_PREFIX, LogView
 from kafkakit.adapters.files import write_file
 from kafkakit.broker.act.operation_files import Records
-from kafkakit.broker.decide.operation import Kind, LegState, Stage
+from kafkakit.broker.decide.operation import Kind, OperationPlanState, Stage
 from kafkakit.cli import completion
 from kafkakit.core.lease import LEASE_DOCUMENT, Holder, Life, Refuse, Take, Versioned, Wait, decide, watch
 from kafkakit.execution.act.leases import Lease, lease_path
@@ -82,13 +82,19 @@ def test_records_of_the_kafka_store_are_read() -> None:
 @pytest.mark.parametrize(
     ("folder", "kind", "stage", "onto", "legs"),
     [
-        ("drain-done", Kind.DRAIN, Stage.DONE, None, [LegState.DONE, LegState.DONE]),
-        ("replace-interrupted", Kind.REPLACE, Stage.MOVING, 4, [LegState.OPEN]),
-        ("decommission-undone", Kind.DECOMMISSION, Stage.UNDONE, None, [LegState.UNDONE, LegState.UNDONE]),
+        ("drain-done", Kind.DRAIN, Stage.DONE, None, [OperationPlanState.DONE, OperationPlanState.DONE]),
+        ("replace-interrupted", Kind.REPLACE, Stage.MOVING, 4, [OperationPlanState.OPEN]),
+        (
+            "decommission-undone",
+            Kind.DECOMMISSION,
+            Stage.UNDONE,
+            None,
+            [OperationPlanState.UNDONE, OperationPlanState.UNDONE],
+        ),
     ],
 )
 def test_an_operation_is_found_with_its_plans(
-    tmp_path: Path, folder: str, kind: Kind, stage: Stage, onto: int | None, legs: list[LegState]
+    tmp_path: Path, folder: str, kind: Kind, stage: Stage, onto: int | None, legs: list[OperationPlanState]
 ) -> None:
     shutil.copytree(FOLDER / "broker-operation" / folder, tmp_path / "operations")
     records = Records(tmp_path / "operations", write_file, FakeClock())

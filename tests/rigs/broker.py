@@ -8,7 +8,7 @@ from typing import Any
 
 from kafkakit.broker.act.move_off import MoveOff, Rejoin
 from kafkakit.broker.act.operation_files import Elections, Pace, Records, Unregister
-from kafkakit.broker.decide.operation import Kind, Leg, Operation
+from kafkakit.broker.decide.operation import Kind, Operation, OperationPlan
 from kafkakit.broker.decide.plans import MoveRequest, OperationGoal, RejoinRequest
 from kafkakit.broker.report import BrokerOutcome
 from kafkakit.core.documents import decode_plan
@@ -102,18 +102,18 @@ class Bench:
         del record
         return self._run(plan, Direction.APPLY, dry_run=True)
 
-    def run(self, operation: Operation, leg: Leg, direction: Direction, *, dry_run: bool = False) -> Outcome:
+    def run(self, operation: Operation, leg: OperationPlan, direction: Direction, *, dry_run: bool = False) -> Outcome:
         del operation
         path = self.records.plan_path(leg)
         plan = decode_plan(path.read_bytes(), str(path))
         assert identity_of(plan) == leg.identity
         return self._run(plan, direction, dry_run=dry_run)
 
-    def begun(self, leg: Leg) -> bool:
+    def begun(self, leg: OperationPlan) -> bool:
         file = self.journals.get(leg.identity)
         return file is not None and bool(file.data)
 
-    def ended(self, leg: Leg, direction: Direction) -> bool:
+    def ended(self, leg: OperationPlan, direction: Direction) -> bool:
         if not self.begun(leg):
             return False
         state = read_run_state(self.journals[leg.identity])

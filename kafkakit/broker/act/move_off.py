@@ -17,10 +17,10 @@ from kafkakit.broker.decide.operation import (
     SETTING_KEYS,
     Holdings,
     Kind,
-    Leg,
-    LegKind,
-    LegState,
     Operation,
+    OperationPlan,
+    OperationPlanKind,
+    OperationPlanState,
     Safety,
     Stage,
     holdings_of,
@@ -142,8 +142,8 @@ class MoveOff:
     def _with_ended(self, found: Operation) -> Operation:
         """The record with the plans as done that `reassign resume` finished."""
         for place, leg in enumerate(found.legs):
-            if leg.state is LegState.OPEN and self._plans.ended(leg, Direction.APPLY):
-                found = found.with_leg(place, LegState.DONE)
+            if leg.state is OperationPlanState.OPEN and self._plans.ended(leg, Direction.APPLY):
+                found = found.with_leg(place, OperationPlanState.DONE)
         return found
 
     def _replan(self, found: Operation, place: int) -> BrokerOutcome:
@@ -190,8 +190,8 @@ class MoveOff:
         if not self._confirmed():
             return self._told("declined", record, holdings=holdings_of(snapshot, self._brokers))
         base = record or self._begin(snapshot)
-        plans = [(LegKind.LEADERS, decided.leaders)] if decided.leaders else []
-        chosen = [(kind, p) for kind, p in (*plans, (LegKind.COPIES, decided.copies)) if _works(p)]
+        plans = [(OperationPlanKind.LEADERS, decided.leaders)] if decided.leaders else []
+        chosen = [(kind, p) for kind, p in (*plans, (OperationPlanKind.COPIES, decided.copies)) if _works(p)]
         return self._carry(self._records.add(base.without_open(), chosen))
 
     @property
@@ -233,14 +233,14 @@ class MoveOff:
     def _carry(self, record: Operation) -> BrokerOutcome:
         while (place := record.next_leg) is not None:
             leg = record.legs[place]
-            if leg.kind is LegKind.COPIES and self._request.kind is not Kind.REPLACE:
+            if leg.kind is OperationPlanKind.COPIES and self._request.kind is not Kind.REPLACE:
                 self._pass_leaders()
             ended = self._plans.run(record, leg, Direction.APPLY)
             self._sum = self._sum.plus(ended)
             self._owed += ended.owed
             if ended.problems:
                 return self._told("incomplete", record, problems=ended.problems)
-            record = self._records.save(record.with_leg(place, LegState.DONE))
+            record = self._records.save(record.with_leg(place, OperationPlanState.DONE))
         return self._verify(record)
 
     def _pass_leaders(self) -> None:
@@ -409,9 +409,9 @@ class Rejoin:
         if record is not None:
             self._require_fitting(record)
         now = self._look()
-        strangers = [b.broker for b in now.brokers if b.state is BrokerState.MISSING and not b.replicas]
-        if strangers and record is None:
-            raise UsageError(f"broker {some(strangers)} is not in this cluster", hint="check the id")
+        unknown = [b.broker for b in now.brokers if b.state is BrokerState.MISSING and not b.replicas]
+        if unknown and record is None:
+            raise UsageError(f"broker {some(unknown)} is not in this cluster", hint="check the id")
         back = record is not None and record.stage is not Stage.UNDONE
         if not (back or now.absent or now.lagging or now.due):
             if not self._request.dry_run:
@@ -463,7 +463,7 @@ class Rejoin:
         legs = [
             leg
             for leg in record.legs
-            if leg.state is not LegState.UNDONE and not self._plans.ended(leg, Direction.ROLLBACK)
+            if leg.state is not OperationPlanState.UNDONE and not self._plans.ended(leg, Direction.ROLLBACK)
         ]
         self._reporter.say(f"{counted(len(legs), 'plan')} of {self._records.path_of(record)} will be rolled back")
         last = next((leg for leg in reversed(legs) if self._plans.begun(leg)), None)
@@ -482,7 +482,7 @@ class Rejoin:
                 self._sum = self._sum.plus(ended)
                 if not ended.ok:
                     return (*ended.problems, *ended.owed)
-            record = self._records.save(record.with_leg(place, LegState.UNDONE))
+            record = self._records.save(record.with_leg(place, OperationPlanState.UNDONE))
         self._records.save(replace(record, stage=Stage.UNDONE))
         return ()
 
@@ -577,7 +577,7 @@ class ReassignRunner:
         request = replace(self._template, rates=self._rates(record, None), dry_run=True)
         return self._run(plan, "plan.json", Direction.APPLY, self._again, request, self._reporter)
 
-    def run(self, operation: Operation, leg: Leg, direction: Direction, *, dry_run: bool = False) -> Outcome:
+    def run(self, operation: Operation, leg: OperationPlan, direction: Direction, *, dry_run: bool = False) -> Outcome:
         """Carry one plan out or take it back, under the cluster's lease."""
         path = str(self._records.plan_path(leg))
         plan = self._read_plan(path)
@@ -587,24 +587,24 @@ class ReassignRunner:
         rates = self._rates(operation if direction is Direction.APPLY else None, leg)
         request = replace(self._template, plan_path=str(Path(path).absolute()), rates=rates, dry_run=dry_run)
         reporter = self._reporter
-        if leg.kind is LegKind.LEADERS:
+        if leg.kind is OperationPlanKind.LEADERS:
             reporter = reporter if dry_run else _LeadershipReporter(reporter)
             request = replace(request, ingest_sample_s=0.0)  # nothing is copied
         return self._run(plan, path, direction, self._undo_of(operation), request, reporter)
 
-    def begun(self, leg: Leg) -> bool:
+    def begun(self, leg: OperationPlan) -> bool:
         """True when the plan's journal has a run."""
         return self._state(leg).runs > 0
 
-    def ended(self, leg: Leg, direction: Direction) -> bool:
+    def ended(self, leg: OperationPlan, direction: Direction) -> bool:
         """True when the plan's last run was in that direction and is complete."""
         state = self._state(leg)
         return not state.unsettled and (state.direction, state.verdict) == (direction.value, COMPLETE)
 
-    def _state(self, leg: Leg) -> RunState:
+    def _state(self, leg: OperationPlan) -> RunState:
         return read_run_state(DiskFile(journal_path(self._state_dir, self._records.cluster_id, leg.identity)))
 
-    def _rates(self, record: Operation | None, leg: Leg | None) -> RateRequest:
+    def _rates(self, record: Operation | None, leg: OperationPlan | None) -> RateRequest:
         """The rates with the throttle that the operation was begun with, where a plan has none of its own yet."""
         rates = self._template.rates
         if record is None or record.throttle is None or rates.given or (leg is not None and self.begun(leg)):

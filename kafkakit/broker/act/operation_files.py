@@ -14,9 +14,9 @@ from pathlib import Path
 from kafkakit.broker.decide.operation import (
     LIMIT_BYTES,
     Kind,
-    Leg,
-    LegKind,
     Operation,
+    OperationPlan,
+    OperationPlanKind,
     Stage,
     base_name,
     decode_operation,
@@ -38,7 +38,7 @@ from kafkakit.execution.decide.plan_state import wants_election
 from kafkakit.ports.acting import Clock, Reporter
 
 WriteFile = Callable[[Path, bytes, int], None]
-Legs = Sequence[tuple[LegKind, Plan]]
+Legs = Sequence[tuple[OperationPlanKind, Plan]]
 
 
 class Records:
@@ -56,7 +56,7 @@ class Records:
         """The record's file."""
         return self._folder / f"{operation.name}.json"
 
-    def plan_path(self, leg: Leg) -> Path:
+    def plan_path(self, leg: OperationPlan) -> Path:
         """The file of a plan."""
         return self._folder / leg.plan
 
@@ -156,7 +156,7 @@ class Records:
         for kind, plan in plans:
             name = f"{operation.name}.{len(legs) + 1}-{kind.value}.plan.json"
             self._write_file(self._folder / name, encode_plan(plan))
-            legs.append(Leg(kind=kind, plan=name, identity=identity_of(plan)))
+            legs.append(OperationPlan(kind=kind, plan=name, identity=identity_of(plan)))
         return self.save(replace(operation, legs=tuple(legs), stage=Stage.MOVING))
 
     def save(self, operation: Operation) -> Operation:

@@ -53,14 +53,14 @@ class Stage(StrEnum):
     UNDONE = "undone"
 
 
-class LegKind(StrEnum):
+class OperationPlanKind(StrEnum):
     """What a plan of the operation changes: who leads, or where copies are."""
 
     LEADERS = "leaders"
     COPIES = "copies"
 
 
-class LegState(StrEnum):
+class OperationPlanState(StrEnum):
     """Where one plan of the operation stands; a dropped one was given up for a newer one, begun or not."""
 
     OPEN = "open"
@@ -70,13 +70,13 @@ class LegState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Leg:
+class OperationPlan:
     """One plan of an operation: the name of its file beside the record, and the identity its journal goes by."""
 
-    kind: LegKind
+    kind: OperationPlanKind
     plan: str
     identity: str
-    state: LegState = LegState.OPEN
+    state: OperationPlanState = OperationPlanState.OPEN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +95,7 @@ class Operation:
     updated_at: datetime
     stage: Stage
     onto: int | None = None
-    legs: tuple[Leg, ...] = ()
+    legs: tuple[OperationPlan, ...] = ()
     rejoined: tuple[int, ...] = ()
     words: Mapping[str, str]
 
@@ -121,21 +121,26 @@ class Operation:
     @property
     def next_leg(self) -> int | None:
         """The place of the first plan that is not over."""
-        return next((n for n, leg in enumerate(self.legs) if leg.state is LegState.OPEN), None)
+        return next((n for n, leg in enumerate(self.legs) if leg.state is OperationPlanState.OPEN), None)
 
     @property
     def last_to_undo(self) -> int | None:
         """The place of the last plan that may have changed something."""
-        return next((n for n in reversed(range(len(self.legs))) if self.legs[n].state is not LegState.UNDONE), None)
+        return next(
+            (n for n in reversed(range(len(self.legs))) if self.legs[n].state is not OperationPlanState.UNDONE), None
+        )
 
-    def with_leg(self, place: int, state: LegState) -> "Operation":
+    def with_leg(self, place: int, state: OperationPlanState) -> "Operation":
         """The record with one plan's state changed."""
         legs = [replace(leg, state=state) if n == place else leg for n, leg in enumerate(self.legs)]
         return replace(self, legs=tuple(legs))
 
     def without_open(self) -> "Operation":
         """The record with every plan that is not over dropped."""
-        legs = (replace(leg, state=LegState.DROPPED) if leg.state is LegState.OPEN else leg for leg in self.legs)
+        legs = (
+            replace(leg, state=OperationPlanState.DROPPED) if leg.state is OperationPlanState.OPEN else leg
+            for leg in self.legs
+        )
         return replace(self, legs=tuple(legs))
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from kafkakit.broker.decide.operation import Kind, Leg, Operation
+from kafkakit.broker.decide.operation import Kind, Operation, OperationPlan
 from kafkakit.core.errors import InfeasibleError, TryLaterError, UsageError
 from kafkakit.core.model import ClusterSnapshot, PartitionAssignment, PartitionMap, TopicPartition
 from kafkakit.core.plan import Move, PlacementStats, Plan, Proof, ProofKind, certificate
@@ -245,15 +245,15 @@ class PlanRunner(Protocol):
         """Every check of an apply, with its schedule said, and nothing changed; `record` is what it continues with."""
         ...
 
-    def run(self, operation: Operation, leg: Leg, direction: Direction, *, dry_run: bool = False) -> Outcome:
+    def run(self, operation: Operation, leg: OperationPlan, direction: Direction, *, dry_run: bool = False) -> Outcome:
         """Carry one plan of the operation out, without asking; raises what `reassign.act.Run` raises."""
         ...
 
-    def begun(self, leg: Leg) -> bool:
+    def begun(self, leg: OperationPlan) -> bool:
         """True when the plan's journal tells of a run: it may have changed the cluster."""
         ...
 
-    def ended(self, leg: Leg, direction: Direction) -> bool:
+    def ended(self, leg: OperationPlan, direction: Direction) -> bool:
         """True when the plan's last run was in that direction and is complete, whichever command finished it."""
         ...
 

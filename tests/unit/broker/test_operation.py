@@ -18,10 +18,10 @@ from kafkakit.broker.act.operation_files import Records
 from kafkakit.broker.decide.operation import (
     OPERATION_KIND,
     Kind,
-    Leg,
-    LegKind,
-    LegState,
     Operation,
+    OperationPlan,
+    OperationPlanKind,
+    OperationPlanState,
     Stage,
     base_name,
     decode_operation,
@@ -73,8 +73,11 @@ def test_drain_passes_leaderships_before_any_copy_leaves(bench: Bench) -> None:
     assert elected[0] < first_copy
     record = bench.records.newest(Kind.DRAIN, (1,))
     assert record is not None
-    assert (record.stage, [leg.kind for leg in record.legs]) == (Stage.DONE, [LegKind.LEADERS, LegKind.COPIES])
-    assert {leg.state for leg in record.legs} == {LegState.DONE}
+    assert (record.stage, [leg.kind for leg in record.legs]) == (
+        Stage.DONE,
+        [OperationPlanKind.LEADERS, OperationPlanKind.COPIES],
+    )
+    assert {leg.state for leg in record.legs} == {OperationPlanState.DONE}
     assert bench.questions == ["Drain broker 1?"]
     assert outcome.undo == "kafkakit broker rejoin --restore drain-1.1"
 
@@ -155,7 +158,7 @@ def test_a_dead_broker_is_drained_without_electing_anybody_first(bench: Bench) -
     assert held_by(bench, 1) == []
     record = bench.records.newest(Kind.DRAIN, (1,))
     assert record is not None
-    assert [leg.kind for leg in record.legs] == [LegKind.COPIES]
+    assert [leg.kind for leg in record.legs] == [OperationPlanKind.COPIES]
 
 
 def test_what_has_no_live_copy_stops_the_drain_unless_the_rest_is_wanted(bench: Bench) -> None:
@@ -280,7 +283,12 @@ def test_what_is_not_begun_is_planned_anew_after_a_cut(bench: Bench) -> None:
     record = bench.records.newest(Kind.DRAIN, (1,))
     assert record is not None
     states = [leg.state for leg in record.legs]
-    assert states == [LegState.DONE, LegState.DROPPED, LegState.DONE, LegState.DONE]
+    assert states == [
+        OperationPlanState.DONE,
+        OperationPlanState.DROPPED,
+        OperationPlanState.DONE,
+        OperationPlanState.DONE,
+    ]
     assert bench.rejoin(1, record=record).ok, "what was never begun is not taken back"
     assert bench.lists() == {**first_lists(), ("late", 0): (1, 2)}
 
@@ -297,7 +305,9 @@ def _dies_with_leaders_done(bench: Bench, cut: int) -> bool:
         bench.drain(1)
     except Killed:
         record = bench.records.newest(Kind.DRAIN, (1,))
-        return record is not None and record.legs[0].state is LegState.DONE and not bench.begun(record.legs[1])
+        return (
+            record is not None and record.legs[0].state is OperationPlanState.DONE and not bench.begun(record.legs[1])
+        )
     return False
 
 
@@ -436,8 +446,10 @@ RECORD = Operation(
     updated_at=AT,
     stage=Stage.MOVING,
     legs=(
-        Leg(kind=LegKind.LEADERS, plan="a.plan.json", identity="sha256:0", state=LegState.DONE),
-        Leg(kind=LegKind.COPIES, plan="b.plan.json", identity="sha256:1"),
+        OperationPlan(
+            kind=OperationPlanKind.LEADERS, plan="a.plan.json", identity="sha256:0", state=OperationPlanState.DONE
+        ),
+        OperationPlan(kind=OperationPlanKind.COPIES, plan="b.plan.json", identity="sha256:1"),
     ),
     rejoined=(2,),
     words={"command": "broker drain"},
@@ -504,10 +516,10 @@ def test_names_tell_operations_apart_and_stay_short() -> None:
 
 def test_places_of_plans_follow_their_states() -> None:
     assert (RECORD.next_leg, RECORD.last_to_undo) == (1, 1)
-    over = RECORD.with_leg(1, LegState.UNDONE)
+    over = RECORD.with_leg(1, OperationPlanState.UNDONE)
     assert (over.next_leg, over.last_to_undo) == (None, 0)
-    assert RECORD.without_open().legs[1].state is LegState.DROPPED
-    assert RECORD.without_open().legs[0].state is LegState.DONE
+    assert RECORD.without_open().legs[1].state is OperationPlanState.DROPPED
+    assert RECORD.without_open().legs[0].state is OperationPlanState.DONE
 
 
 @pytest.fixture
@@ -529,7 +541,7 @@ def test_plans_are_there_before_the_record_names_them(records: Records, tmp_path
     assert noting.newest(Kind.DRAIN, (1,)) is None
     begun = noting.begin(Kind.DRAIN, "fake-cluster", (1,), None, {"command": "broker drain"})
     assert written == []
-    saved = noting.add(begun, [(LegKind.COPIES, plan)])
+    saved = noting.add(begun, [(OperationPlanKind.COPIES, plan)])
     assert written == ["drain-1.1.1-copies.plan.json", "drain-1.1.json"]
     assert (tmp_path / "operations" / "drain-1.1.json").stat().st_mode & 0o777 == 0o600
     assert records.newest(Kind.DRAIN, (1,)) == saved
