@@ -345,7 +345,7 @@ AWAY_S = 300.0
 """How long a run waits for a control store that is away: moves continue by themselves meanwhile, throttles stay set."""
 
 
-class Held(Protocol):
+class RenewableLease(Protocol):
     """The right to act on a cluster."""
 
     def require_held(self) -> None:
@@ -364,7 +364,7 @@ class HeldClock:
     it acts, so that is where a run waits, and not between a look and its effect.
     """
 
-    def __init__(self, inner: Clock, held: Held, piece_s: float, away_s: float = AWAY_S) -> None:
+    def __init__(self, inner: Clock, held: RenewableLease, piece_s: float, away_s: float = AWAY_S) -> None:
         self._inner, self._held, self._piece_s, self._away_s = inner, held, piece_s, away_s
 
     def now(self) -> datetime:

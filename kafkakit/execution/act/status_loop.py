@@ -257,7 +257,7 @@ def _sizes(look: StatusLook) -> dict[TopicPartitionReplica, int]:
     return {**absent, **sizes_in(look.dirs, look.live.running)}
 
 
-PATIENCE_S = 90.0
+READ_TIMEOUT_S = 90.0
 
 
 class WatchedView(Protocol):

@@ -200,7 +200,7 @@ def require_applicable(
         )
 
 
-def strangers(plan: Plan, live: Live) -> tuple[TopicPartition, ...]:
+def foreign_reassignments(plan: Plan, live: Live) -> tuple[TopicPartition, ...]:
     """The partitions that move now although the plan does not move them."""
     return tuple(sorted(live.running.keys() - {m.key for m in plan.moves}))
 

@@ -286,7 +286,7 @@ def _look(
     return retrier.call("reading the cluster", read)
 
 
-PATIENCE_S = 20.0
+READ_TIMEOUT_S = 20.0
 
 
 def verify(plan: Plan, access: ClusterAccess, journal: RunJournal, reporter: Reporter, request: Request) -> Outcome:
@@ -295,7 +295,7 @@ def verify(plan: Plan, access: ClusterAccess, journal: RunJournal, reporter: Rep
     An access without a token may not: another process works on the cluster, and its throttles are in use.
     """
     admin, clock = access.admin, access.clock
-    retrier = Retrier(clock, reporter, min(request.retry_limit_s, PATIENCE_S))
+    retrier = Retrier(clock, reporter, min(request.retry_limit_s, READ_TIMEOUT_S))
     reader = ClusterReader(admin, clock, retrier)
     topics = {m.topic for m in plan.moves} | {m.topic for m in plan.dir_moves}
     live = reader.live(topics)

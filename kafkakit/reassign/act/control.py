@@ -269,7 +269,7 @@ def abort_foreign(
     After the answer the cluster is read again, and a move that goes elsewhere by then is left alone. Raises
     `RefusedError` if only moves of unfinished runs are meant, `UsageError` for what does not exist.
     """
-    retrier = Retrier(access.clock, reporter, PATIENCE_S)
+    retrier = Retrier(access.clock, reporter, READ_TIMEOUT_S)
     reader = ClusterReader(access.admin, access.clock, retrier)
     live = reader.live(selection.named_topics)
     require_existing(selection, live.states, {key.topic for key in live.states})
@@ -331,7 +331,7 @@ def _are_throttled(admin: ClusterAdmin, retrier: Retrier, moves: Sequence[Reassi
     return False
 
 
-PATIENCE_S = 60.0
+READ_TIMEOUT_S = 60.0
 
 
 def change_throttle(
@@ -419,7 +419,7 @@ def _set_rates(
 ) -> ThrottleResult:
     """Change the throttle of moves that an interrupted run left in flight; its resume keeps the new rates."""
     admin, clock = access.admin, access.clock
-    retrier = Retrier(clock, reporter, PATIENCE_S)
+    retrier = Retrier(clock, reporter, READ_TIMEOUT_S)
     read = {name: read_lines(file.read(), name, RunState(), fold, GRAMMAR) for name, file in sorted(files.items())}
     states = {name: state for name, (_, state) in read.items()}
     topics = {t for s in states.values() for t in topics_of(s)}

@@ -42,6 +42,7 @@ from kafkakit.execution.decide.plan_state import (
     dead_targets,
     dir_problems,
     dir_words,
+    foreign_reassignments,
     halfway,
     incomplete_verdicts,
     judge,
@@ -52,7 +53,6 @@ from kafkakit.execution.decide.plan_state import (
     require_same_cluster,
     rollback_goals,
     shortcomings,
-    strangers,
     to_elect,
 )
 from kafkakit.execution.decide.progress import SETTLE_S, sources_told, without_source
@@ -372,7 +372,7 @@ class Run:
         wanted = wanted_rates(goals, rates) | inside_rates({w.replica.broker for w in inside}, rates)
         others = self._leftovers.rates(live, self._request.retry_limit_s) if wanted else ()
         found = self._throttles.foreign_rates(wanted, {*others, *self._plan_reader.recovered.rates})
-        moving = strangers(self._plan, live)
+        moving = foreign_reassignments(self._plan, live)
         require_alone(moving, found, self._request.commands.program, dead_targets(live, moving))
 
     def _start_data(self, direction: Direction, rates: Rates) -> dict[str, object]:

@@ -31,12 +31,12 @@ from kafkakit.execution.decide.plan_state import (
     assess,
     dead_targets,
     dir_work,
+    foreign_reassignments,
     ids,
     listed,
     look_at_dirs,
     reorder_goals,
     rollback_goals,
-    strangers,
     waits_in_vain,
     wants_election,
 )
@@ -615,7 +615,10 @@ class PlanReader:
         """
         announced = False
         dead_since_s: float | None = None
-        while others := (*(s.move.key for s in assessment.having(MoveState.DIVERTED)), *strangers(self._plan, live)):
+        while others := (
+            *(s.move.key for s in assessment.having(MoveState.DIVERTED)),
+            *foreign_reassignments(self._plan, live),
+        ):
             if not announced:
                 names = listed([str(key) for key in others])
                 what = "planned partitions" if assessment.having(MoveState.DIVERTED) else "partitions"

@@ -435,7 +435,7 @@ def status(ctx: typer.Context, options: WatchOptions) -> None:
     from kafkakit.execution.act.leases import LeaseReader
     from kafkakit.execution.act.retrier import Retrier
     from kafkakit.execution.act.run_journal import KnownRuns
-    from kafkakit.execution.act.status_loop import PATIENCE_S, Observer, look_once
+    from kafkakit.execution.act.status_loop import READ_TIMEOUT_S, Observer, look_once
     from kafkakit.execution.act.status_loop import watch as watch_moves
     from kafkakit.execution.decide.status import StatusView
     from kafkakit.execution.decide.status_looks import QUIET_S
@@ -467,7 +467,7 @@ def status(ctx: typer.Context, options: WatchOptions) -> None:
             view = watch_moves(
                 observer,
                 session.clock,
-                Retrier(session.clock, cli.output, PATIENCE_S),
+                Retrier(session.clock, cli.output, READ_TIMEOUT_S),
                 interval_s=interval_s,
                 after_look=write_metrics,
                 show=lambda view: screen.show(render_screen(view), status_line(view)),

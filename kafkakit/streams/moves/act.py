@@ -19,7 +19,7 @@ from kafkakit.core.lease import DEFAULT_TTL_S
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.quantities import epoch_ms, format_duration
 from kafkakit.execution.act.journal_files import LineJournal, StoreLines
-from kafkakit.execution.act.leases import Held, HeldClock
+from kafkakit.execution.act.leases import HeldClock, RenewableLease
 from kafkakit.ports.acting import Clock
 from kafkakit.ports.data import ClusterClients
 from kafkakit.ports.stores import ControlStore
@@ -73,7 +73,12 @@ class SeriesRun:
     """One process's work on one series; `ports` has the clock of this run, which keeps all of its leases."""
 
     def __init__(
-        self, ports: Callable[[Clock], OperationPorts], clock: Clock, lease: Held, journal: Journal, routes: RouteStore
+        self,
+        ports: Callable[[Clock], OperationPorts],
+        clock: Clock,
+        lease: RenewableLease,
+        journal: Journal,
+        routes: RouteStore,
     ) -> None:
         self._clock = HeldClock(clock, self, DEFAULT_TTL_S / 10)
         self._ports, self._lease, self._journal, self._routes = ports(self._clock), lease, journal, routes
@@ -110,11 +115,11 @@ class SeriesRun:
         return SeriesEnd(record=self.record, left=tuple(left_over(self.record, read_routes(self._routes))))
 
     def require_held(self) -> None:
-        """See `Held`: the lease of the series."""
+        """See `RenewableLease`: the lease of the series."""
         self._lease.require_held()
 
     def keep(self, retry_limit_s: float) -> None:
-        """See `Held`: the leases of the series and of every stream that is under way."""
+        """See `RenewableLease`: the leases of the series and of every stream that is under way."""
         self._lease.keep(retry_limit_s)
         for flight in tuple(self._flights.values()):
             flight.operation.keep(retry_limit_s)

@@ -25,7 +25,7 @@ from kafkakit.execution.decide.plan_state import (
 )
 from kafkakit.execution.decide.progress import Decision, Look, RoundState, Watch, follow, look, poll_interval_s
 from kafkakit.execution.decide.runs import Commands, Direction
-from kafkakit.execution.decide.schedule.model import Job, Leg
+from kafkakit.execution.decide.schedule.model import Job, PartitionRequest
 from kafkakit.execution.decide.schedule.work import Rates, StepKind
 from kafkakit.execution.decide.throttle import (
     FOLLOWER_LIST,
@@ -296,7 +296,7 @@ def test_steps_in_flight_given_up_or_over_do_not_wait() -> None:
 
 def test_each_copy_that_arrives_has_its_dir() -> None:
     job = Job(key=KEY, current=(1, 2), target=(3, 2), where={1: "/a", 2: "/b"}, leader=1, size=1)
-    leg = Leg(kind=StepKind.MOVE, target=(3, 2), adds=(3,), removes=(1,))
+    leg = PartitionRequest(kind=StepKind.MOVE, target=(3, 2), adds=(3,), removes=(1,))
     with pytest.raises(ValueError, match="zip"):
         job.arrive(leg, ())
     job.arrive(leg, ("/c",))

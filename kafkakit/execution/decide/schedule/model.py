@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Leg:
+class PartitionRequest:
     """The next request of a job: the list after it, the brokers that get and lose a copy, and why it is no plain move.
 
     `to_dir` is where a copy goes that changes its dir inside `adds[0]` (then `target` is the list as it is).
@@ -81,7 +81,7 @@ class Job:
             return self.where.get(self.dir_broker) == self.dir_target
         return self.current == self.target
 
-    def next_leg(self) -> Leg:
+    def next_leg(self) -> PartitionRequest:
         """The request that this job sends next when nothing is in its way."""
         if self.dir_broker is not None:
             return self.inside_leg(self.dir_broker, self.dir_target)
@@ -91,9 +91,9 @@ class Job:
         removes = tuple(b for b in self.current if b not in self.target)
         kind = StepKind.PART if self.legs_done else StepKind.MOVE
         why = "the last of several requests" if kind is StepKind.PART else ""
-        return Leg(kind=kind, target=self.target, adds=adds, removes=removes, why=why)
+        return PartitionRequest(kind=kind, target=self.target, adds=adds, removes=removes, why=why)
 
-    def part_leg(self, add: int, free: Callable[[int], float] | None, why: str) -> Leg:
+    def part_leg(self, add: int, free: Callable[[int], float] | None, why: str) -> PartitionRequest:
         """A request that brings one copy only, and sends one home unless the list has to grow.
 
         The copy that goes is the one for which `free` is highest; of equals the leader's goes last, so that the source
@@ -102,23 +102,25 @@ class Job:
         removes = [b for b in self.current if b not in self.target]
         grows = len(self.current) < len(self.target) and free is None
         if grows or not removes:
-            return Leg(kind=StepKind.PART, target=(*self.current, add), adds=(add,), removes=(), why=why)
+            return PartitionRequest(kind=StepKind.PART, target=(*self.current, add), adds=(add,), removes=(), why=why)
         gone = min(removes, key=lambda b: (-(free(b) if free else 0.0), b == self.leader))
         if gone == self.leader and len(self.current) < len(self.target):
-            return Leg(kind=StepKind.PART, target=(*self.current, add), adds=(add,), removes=(), why=why)
+            return PartitionRequest(kind=StepKind.PART, target=(*self.current, add), adds=(add,), removes=(), why=why)
         after = tuple(add if b == gone else b for b in self.current)
-        return Leg(kind=StepKind.PART, target=after, adds=(add,), removes=(gone,), why=why)
+        return PartitionRequest(kind=StepKind.PART, target=after, adds=(add,), removes=(gone,), why=why)
 
-    def detour_leg(self, gone: int, spare: int, why: str) -> Leg:
+    def detour_leg(self, gone: int, spare: int, why: str) -> PartitionRequest:
         """A request that takes one copy to a broker outside the target."""
         after = tuple(spare if b == gone else b for b in self.current)
-        return Leg(kind=StepKind.DETOUR, target=after, adds=(spare,), removes=(gone,), why=why)
+        return PartitionRequest(kind=StepKind.DETOUR, target=after, adds=(spare,), removes=(gone,), why=why)
 
-    def inside_leg(self, broker: int, to_dir: str, why: str = "") -> Leg:
+    def inside_leg(self, broker: int, to_dir: str, why: str = "") -> PartitionRequest:
         """A copy changes its dir inside a broker."""
-        return Leg(kind=StepKind.INSIDE, target=self.current, adds=(broker,), removes=(), to_dir=to_dir, why=why)
+        return PartitionRequest(
+            kind=StepKind.INSIDE, target=self.current, adds=(broker,), removes=(), to_dir=to_dir, why=why
+        )
 
-    def arrive(self, leg: Leg, dirs: tuple[str, ...]) -> None:
+    def arrive(self, leg: PartitionRequest, dirs: tuple[str, ...]) -> None:
         """Take note that a request is carried out; `dirs` are where its new copies landed."""
         for broker, path in zip(leg.adds, dirs, strict=True):
             self.where[broker] = path

@@ -17,7 +17,7 @@ from kafkakit.execution.decide.schedule.model import (
     Ends,
     FreeSpace,
     Job,
-    Leg,
+    PartitionRequest,
     dir_job_of,
     fair_rates,
     job_of,
@@ -80,7 +80,7 @@ class SentRequest:
     """A request on its way: its index among the steps, the slots of its copies, and how many still flow."""
 
     job: int
-    leg: Leg
+    leg: PartitionRequest
     step: int
     slots: tuple[int, ...]
     flows: int
@@ -159,7 +159,7 @@ class Rolling:
             if job.running:
                 self._launch(index, self.state.legs[index])
 
-    def start_now(self, index: int, leg: Leg) -> None:
+    def start_now(self, index: int, leg: PartitionRequest) -> None:
         """Send this request of a blocked job instead of the one it waits with."""
         if leg.kind is not StepKind.PART:
             self.state.book_extra(index, leg)
@@ -210,7 +210,7 @@ class Rolling:
             if self._quantum_s:
                 return  # who comes free by what has just started has the next look, a quantum later
 
-    def _launch(self, index: int, leg: Leg) -> None:
+    def _launch(self, index: int, leg: PartitionRequest) -> None:
         job = self.state.jobs[index]
         source, sinks, slots = self.state.occupy(index, leg)
         left = bytes_left(job, len(sinks))
@@ -225,7 +225,7 @@ class Rolling:
         if not slots:
             self._arrived(sent)
 
-    def _step(self, job: Job, leg: Leg, slots: list[int]) -> Step:
+    def _step(self, job: Job, leg: PartitionRequest, slots: list[int]) -> Step:
         place = self.state.space.place
         adding = [place(s, b, leg.to_dir or job.wanted.get(b)) for s, b in zip(slots, leg.adds, strict=True)]
         inside = leg.kind is StepKind.INSIDE

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kafkakit.core.quantities import format_bytes
-from kafkakit.execution.decide.schedule.model import Ends, FreeSpace, Job, Leg
+from kafkakit.execution.decide.schedule.model import Ends, FreeSpace, Job, PartitionRequest
 
 if TYPE_CHECKING:
     import numpy as np
@@ -58,12 +58,12 @@ class ScheduleState:
         self.legs[index] = self.jobs[index].next_leg()
         self._set_row(index, self.legs[index])
 
-    def replace_leg(self, index: int, leg: Leg) -> None:
+    def replace_leg(self, index: int, leg: PartitionRequest) -> None:
         """Let a job send this instead of what it waits with."""
         self._ask(index, int(self._copies[index]), -1.0)
         self._set_row(index, leg)
 
-    def occupy(self, index: int, leg: Leg) -> tuple[int, list[int], list[int]]:
+    def occupy(self, index: int, leg: PartitionRequest) -> tuple[int, list[int], list[int]]:
         """A request starts: its source end, and for each copy the end and the dir's slot it goes to."""
         count = len(leg.adds)
         self._ask(index, count, -1.0)
@@ -74,13 +74,13 @@ class ScheduleState:
             self._used[sink] += 1
         return source, sinks, [self.space.settle(s) for s in self._slot[:count, index].tolist()]
 
-    def vacate(self, index: int, leg: Leg) -> None:
+    def vacate(self, index: int, leg: PartitionRequest) -> None:
         """A request has ended."""
         self._used[self._source[index]] -= len(leg.adds)
         for sink in self._sink[: len(leg.adds), index]:
             self._used[sink] -= 1
 
-    def slots_of(self, index: int, leg: Leg) -> tuple[int, ...]:
+    def slots_of(self, index: int, leg: PartitionRequest) -> tuple[int, ...]:
         """Where a request's copies would go."""
         job = self.jobs[index]
         if leg.to_dir is not None:
@@ -138,14 +138,14 @@ class ScheduleState:
             for n in range(count)
         )
 
-    def has_places(self, index: int, leg: Leg) -> bool:
+    def has_places(self, index: int, leg: PartitionRequest) -> bool:
         """True when the brokers may carry one more request, free space aside."""
         source, sinks = self._ends_of(self.jobs[index], leg)
         used, limit = self._used, self._limit
         alone = not used[source] or used[source] + len(sinks) <= limit[source]
         return bool(alone) and all(used[sink] < limit[sink] for sink in sinks)
 
-    def book_extra(self, index: int, leg: Leg) -> None:
+    def book_extra(self, index: int, leg: PartitionRequest) -> None:
         """Count a copy that is on top of what the task asks for."""
         source, sinks = self._ends_of(self.jobs[index], leg)
         self.load[[source, *sinks]] += self.jobs[index].size
@@ -221,7 +221,7 @@ class ScheduleState:
         short[self.space.anywhere :] = 0.0
         return short
 
-    def _set_row(self, index: int, leg: Leg) -> None:
+    def _set_row(self, index: int, leg: PartitionRequest) -> None:
         job = self.jobs[index]
         self._sink[:, index] = self._ends.nowhere
         self._slot[:, index] = self.space.anywhere
@@ -235,7 +235,7 @@ class ScheduleState:
         self._weight[index] = self.weight_of(index)
         self._ask(index, count, 1.0)
 
-    def _ends_of(self, job: Job, leg: Leg) -> tuple[int, list[int]]:
+    def _ends_of(self, job: Job, leg: PartitionRequest) -> tuple[int, list[int]]:
         """Where a request's copies come from, and where each goes."""
         ends = self._ends
         if leg.to_dir is not None:
@@ -278,7 +278,7 @@ class _Copy:
 
 def break_deadlock(
     state: ScheduleState, spares: Collection[int], racks: Mapping[int, str | None]
-) -> tuple[int, Leg] | None:
+) -> tuple[int, PartitionRequest] | None:
     """The request to send now, with its job; None when no request helps. O(blocked jobs x their copies)."""
     blocked = [int(i) for i in state.waiting.nonzero()[0]]
     wanted = _wanted_bytes(state, blocked)
@@ -301,7 +301,7 @@ def break_deadlock(
 
 def free_full_dir(
     state: ScheduleState, slot: int, spares: Collection[int], racks: Mapping[int, str | None]
-) -> tuple[int, Leg] | None:
+) -> tuple[int, PartitionRequest] | None:
     """A request that takes a copy out of this full dir although elsewhere things continue, or None.
 
     As `break_deadlock`, but only where it lets another job in and the brokers may carry it now. O(jobs of the dir).
@@ -364,7 +364,7 @@ def _wanted_bytes(state: ScheduleState, blocked: list[int]) -> dict[int, list[tu
 
 def _single_copy(
     state: ScheduleState, blocked: list[int], wanted: Mapping[int, list[tuple[int, float]]]
-) -> tuple[int, Leg] | None:
+) -> tuple[int, PartitionRequest] | None:
     """One new copy of the smallest job that asks for several and has space for one."""
     space = state.space
     for index in sorted(blocked, key=lambda i: (state.weight_of(i), i)):
@@ -411,7 +411,7 @@ def _unlocks(state: ScheduleState, copy: _Copy, wanted: Mapping[int, list[tuple[
     return False
 
 
-def _inside(state: ScheduleState, copy: _Copy) -> Leg | None:
+def _inside(state: ScheduleState, copy: _Copy) -> PartitionRequest | None:
     """To another dir of the same broker: costs no network."""
     job, space = state.jobs[copy.job], state.space
     fits = [n for n in space.others(copy.slot) if space.free[n] >= copy.weight and _dir(state, n) != job.dir_target]
@@ -424,7 +424,7 @@ def _inside(state: ScheduleState, copy: _Copy) -> Leg | None:
 
 def _over_spare(
     state: ScheduleState, copy: _Copy, spares: Collection[int], racks: Mapping[int, str | None]
-) -> Leg | None:
+) -> PartitionRequest | None:
     """Over another broker that keeps the copies in as many racks as they are in before or after."""
     job, space = state.jobs[copy.job], state.space
     if job.dir_broker is not None:

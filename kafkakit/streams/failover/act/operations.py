@@ -17,7 +17,7 @@ from kafkakit.core.lease import DEFAULT_TTL_S
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.quantities import epoch_ms, format_span
 from kafkakit.core.rpc import Event
-from kafkakit.execution.act.leases import Held, HeldClock
+from kafkakit.execution.act.leases import HeldClock, RenewableLease
 from kafkakit.ports.acting import Clock, Reporter
 from kafkakit.ports.data import ClusterClients
 from kafkakit.ports.stores import ControlStore
@@ -74,7 +74,7 @@ def no_events(stream: str, events: Sequence[Event]) -> None:
     """Events are sent nowhere."""
 
 
-class StreamLease(Held, Protocol):
+class StreamLease(RenewableLease, Protocol):
     """The right to run operations of one stream."""
 
     def acquire(self) -> int:

@@ -281,7 +281,7 @@ class LiveOptions:
 def watch_operation(cli: CliContext, clock: Clock, watcher: OperationWatcher, options: LiveOptions) -> LiveView:
     """Show an operation until none is open; returns the last look."""
     from kafkakit.execution.act.retrier import Retrier
-    from kafkakit.execution.act.status_loop import PATIENCE_S, watch_until_idle
+    from kafkakit.execution.act.status_loop import READ_TIMEOUT_S, watch_until_idle
     from kafkakit.streams.failover.report import PhaseLines, live_metrics, live_text, phase_line
     from kafkakit.wiring import write_file
 
@@ -300,7 +300,7 @@ def watch_operation(cli: CliContext, clock: Clock, watcher: OperationWatcher, op
             watcher.look,
             watcher.look,
             clock,
-            Retrier(clock, cli.output, PATIENCE_S),
+            Retrier(clock, cli.output, READ_TIMEOUT_S),
             what="reading the stream",
             interval_s=options.interval_s,
             after_look=after_look,
