@@ -154,9 +154,9 @@ def _move_problem(move: Move, entry: ScopeEntry | None, targets: set[int]) -> st
         return f"after: {problem}"
     if move.after == move.before:
         return "before and after are the same"
-    strangers = [b for b in move.adding if b not in targets]
-    if strangers:
-        return f"adds a copy on broker {strangers[0]}, which is not among the plan's brokers"
+    unexpected = [b for b in move.adding if b not in targets]
+    if unexpected:
+        return f"adds a copy on broker {unexpected[0]}, which is not among the plan's brokers"
     for broker, path in move.dirs.items():
         if broker not in move.adding:
             return f"dirs: no copy comes to broker {broker}"

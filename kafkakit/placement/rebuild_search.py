@@ -243,7 +243,7 @@ class RangeNarrowing:
     """The even brokers of a state, and their copies by size; it stops when the range is at most `close`."""
 
     def __init__(self, pools: Pools, even: Sequence[bool], close: int) -> None:
-        self._board, self._pools, self._close = pools.state, pools, close
+        self._state, self._pools, self._close = pools.state, pools, close
         self._even = [b for b, inside in enumerate(even) if inside]
         self._rack = pools.state.table.pool.tolist()
         self._takes = pools.state.table.receiver.tolist()
@@ -258,7 +258,7 @@ class RangeNarrowing:
 
     def _step(self) -> Step | None:
         """A step that lowers the fullest broker or raises the emptiest, and makes no other as extreme."""
-        load = self._board.load
+        load = self._state.load
         order = sorted(self._even, key=lambda b: (load[b], b))
         if len(order) < 2 or load[order[-1]] - load[order[0]] <= self._close:
             return None
@@ -279,7 +279,7 @@ class RangeNarrowing:
 
     def _between(self, full: int, empty: int) -> Step | None:
         """What brings these two closest: a copy of the one goes to the other, perhaps for a smaller one."""
-        state = self._board
+        state = self._state
         gap = state.load[full] - state.load[empty]
         best: tuple[int, Step] | None = None
         mine, theirs = self._pools.arrived(full), self._pools.arrived(empty)
@@ -305,7 +305,7 @@ class RangeNarrowing:
         return None if best is None else best[1]
 
     def _legal(self, slot: int, other: int, full: int, empty: int) -> bool:
-        state = self._board
+        state = self._state
         if empty == state.home(slot) or not state.fits(slot, empty):
             return False
         return other < 0 or (full != state.home(other) and state.fits(other, full))

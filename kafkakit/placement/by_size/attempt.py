@@ -108,7 +108,7 @@ class Receivers:
     """Receivers by rack, the emptiest first; emptiness is load above the floor, as a part of the room."""
 
     def __init__(self, state: SearchState) -> None:
-        self._board = state
+        self._state = state
         self._rack: list[int] = state.table.pool.tolist()
         self._heaps: dict[int, list[tuple[int, int]]] = {}
         for b, takes in enumerate(state.table.receiver.tolist()):
@@ -119,13 +119,13 @@ class Receivers:
 
     def fill(self, broker: int) -> int:
         """How full a broker is: 0 at its floor, 2**20 at its ceiling, below 0 under the floor."""
-        state = self._board
+        state = self._state
         room = state.ceiling[broker] - state.floor[broker]
         return ((state.load[broker] - state.floor[broker]) << 20) // max(room, 1)
 
     def emptiest(self, slot: int, first: Sequence[int]) -> int | None:
         """The emptiest receiver that may take the slot and stays below its ceiling; the racks `first` come first."""
-        state, size = self._board, self._board.size(slot)
+        state, size = self._state, self._state.size(slot)
         brokers, racks = state.legal(slot)
         best: tuple[int, int] | None = None
         for rack in first:
@@ -138,7 +138,7 @@ class Receivers:
 
     def _top(self, rack: int, size: int, brokers: set[int], best: tuple[int, int] | None) -> tuple[int, int] | None:
         """The better of `best` and the emptiest broker of this rack that has the room."""
-        state, heap, aside = self._board, self._heaps.get(rack, []), []
+        state, heap, aside = self._state, self._heaps.get(rack, []), []
         while heap:
             fill, broker = heap[0]
             if best is not None and best <= heap[0]:

@@ -45,8 +45,8 @@ from kafkakit.topicmappr.decide.rebuild_bytes import place_task
 from kafkakit.topicmappr.decide.requests import (
     NO_BUDGET,
     Budget,
+    BudgetSelection,
     PartitionChange,
-    Served,
     budget_argument,
     budget_notes,
     pinned_note,
@@ -299,7 +299,7 @@ def _rooms(problem: DrainProblem) -> tuple[list[PartitionGroup], dict[int, int]]
     return group_openings(openings, problem.grouping)
 
 
-def _certify(problem: DrainProblem, moved: Collection[int], served: Served) -> Certificate:
+def _certify(problem: DrainProblem, moved: Collection[int], served: BudgetSelection) -> Certificate:
     copies = sum(len(problem.scope.partitions[i].current) - len(problem.openings[i]) for i in moved)
     if copies:
         words = budget_argument(
@@ -465,7 +465,7 @@ _WHOLE = 1 << 20
 
 def serve_drain(
     snapshot: ClusterSnapshot, problem: DrainProblem, unfit: Collection[int], budget: Budget, facts: StorageFacts | None
-) -> Served:
+) -> BudgetSelection:
     """Choose the openings that the budget takes; those of `unfit` partitions find no place and cost nothing.
 
     First come partitions with a replica on a dead leaving broker, those with the fewest live copies in sync before

@@ -182,7 +182,7 @@ class RackProblem:
         )
 
 
-def _serve(snapshot: ClusterSnapshot, problem: RackProblem, request: FixRacksRequest) -> budgets.Served:
+def _serve(snapshot: ClusterSnapshot, problem: RackProblem, request: FixRacksRequest) -> budgets.BudgetSelection:
     changes = []
     for i, repair in problem.repairs.items():
         p = problem.scope.partitions[i]
@@ -200,7 +200,7 @@ def _rule_words(minimum: int) -> str:
 
 
 def _certify(
-    problem: RackProblem, request: FixRacksRequest, served: budgets.Served, lists: Sequence[tuple[int, ...]]
+    problem: RackProblem, request: FixRacksRequest, served: budgets.BudgetSelection, lists: Sequence[tuple[int, ...]]
 ) -> Certificate:
     unit = "bytes" if request.minimize is Minimize.BYTES else "replicas"
     partitions = problem.scope.partitions

@@ -16,7 +16,14 @@ from kafkakit.placement.leaders import Candidates, candidates_of, choose_leaders
 from kafkakit.placement.price_bound import leader_bound
 from kafkakit.placement.problem import PlannedPartition, set_stranded_apart
 from kafkakit.topicmappr.decide.assembly import Decision, PlannedChange, assemble
-from kafkakit.topicmappr.decide.requests import NO_BUDGET, Budget, LeftForLater, Served, budget_notes, pinned_note
+from kafkakit.topicmappr.decide.requests import (
+    NO_BUDGET,
+    Budget,
+    BudgetSelection,
+    LeftForLater,
+    budget_notes,
+    pinned_note,
+)
 from kafkakit.topicmappr.decide.scope import TopicScope, pinned_indices, scope_of
 
 if TYPE_CHECKING:
@@ -166,11 +173,11 @@ def _serve(
     may: Sequence[int],
     fixed: Counter[int],
     budget: Budget,
-) -> Served:
+) -> BudgetSelection:
     """Choose the changes that the budget takes: a partition each, no copies."""
     changes = [i for i, p in enumerate(led) if lists[p.key] != p.current]
     if budget.max_moves is None or len(changes) <= budget.max_moves:
-        return Served(indices=frozenset(changes))
+        return BudgetSelection(indices=frozenset(changes))
     lead = frozenset(may)
     now = fixed + Counter(p.current[0] for p in led if p.current and p.current[0] in lead)
     passings = [
@@ -178,12 +185,12 @@ def _serve(
     ]
     taken = first_passings(passings, now, budget.max_moves)
     later = tuple(sorted(led[i].key for i in changes if i not in taken))
-    return Served(
+    return BudgetSelection(
         indices=taken, later=later, left=LeftForLater(partitions=len(later), beyond=0 if taken else len(later))
     )
 
 
-def _part_of(whole: Certificate, served: Served) -> Certificate:
+def _part_of(whole: Certificate, served: BudgetSelection) -> Certificate:
     """The certificate of some of the changes: no fewer leave so few for later."""
     left = len(served.later)
     argument = (
@@ -201,10 +208,10 @@ def _may_lead(
     leaving: frozenset[int],
 ) -> tuple[int, ...]:
     named = {*(request.brokers.ids if request.brokers else ()), *(request.evacuated.ids if request.evacuated else ())}
-    strangers = sorted(named - set(known))
-    if strangers:
+    unknown = sorted(named - set(known))
+    if unknown:
         raise UsageError(
-            f"broker {some(strangers)} is not in this cluster", hint=f"its brokers are {some(sorted(known))}"
+            f"broker {some(unknown)} is not in this cluster", hint=f"its brokers are {some(sorted(known))}"
         )
     holding = frozenset(b for p in partitions for b in p.current)
     listed = set(request.brokers.resolve(holding, live, leaving)) if request.brokers else live - leaving

@@ -524,13 +524,13 @@ def decide_set_replication(snapshot: ClusterSnapshot, request: ReplicationReques
     )
 
 
-def _serve(snapshot: ClusterSnapshot, requested: RebuildRequest, budget: budgets.Budget) -> budgets.Served:
+def _serve(snapshot: ClusterSnapshot, requested: RebuildRequest, budget: budgets.Budget) -> budgets.BudgetSelection:
     """Choose what the budget takes; partitions that need no copy, or find no place for one, are served anyway.
 
     O(partitions): what fits follows from the racks of the replicas that stay.
     """
     if not budget.given:
-        return budgets.Served(indices=frozenset())
+        return budgets.BudgetSelection(indices=frozenset())
     live = frozenset(b.id for b in snapshot.brokers if b.is_alive)
     able, _ = set_stranded_apart(scope_of(snapshot, requested.scope).partitions, live)
     kept = ((i, p, tuple(b for b in p.current if b in live)) for i, p in enumerate(able))
@@ -551,7 +551,7 @@ def _serve(snapshot: ClusterSnapshot, requested: RebuildRequest, budget: budgets
 
 
 def _told(
-    rebuild: Rebuild, request: ReplicationRequest, served: budgets.Served, pinned: tuple[TopicPartition, ...]
+    rebuild: Rebuild, request: ReplicationRequest, served: budgets.BudgetSelection, pinned: tuple[TopicPartition, ...]
 ) -> Plan:
     """The rebuild's plan with what pins and budget kept back in its rules, notes and argument."""
     plan, spared = rebuild.plan, frozenset(pinned)

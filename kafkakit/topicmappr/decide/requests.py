@@ -398,7 +398,7 @@ NOTHING_LEFT = LeftForLater()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Served:
+class BudgetSelection:
     """The indices served now, the names of those left, and what these cost."""
 
     indices: frozenset[int]
@@ -406,10 +406,10 @@ class Served:
     left: LeftForLater = NOTHING_LEFT
 
 
-def serve(changes: Collection[PartitionChange], budget: Budget) -> Served:
+def serve(changes: Collection[PartitionChange], budget: Budget) -> BudgetSelection:
     """Serve changes in the order of their ranks while they fit. O(n log n)."""
     if not budget.given:
-        return Served(indices=frozenset(w.index for w in changes))
+        return BudgetSelection(indices=frozenset(w.index for w in changes))
     copies = spent = 0
     taken: set[int] = set()
     left: list[PartitionChange] = []
@@ -422,7 +422,7 @@ def serve(changes: Collection[PartitionChange], budget: Budget) -> Served:
             left.append(change)
     sizes = [w.bytes for w in left]
     known = [size for size in sizes if size is not None]
-    return Served(
+    return BudgetSelection(
         indices=frozenset(taken),
         later=tuple(sorted(w.key for w in left)),
         left=LeftForLater(
@@ -458,7 +458,7 @@ def refuse_unsized(
         ) from None
 
 
-def budget_notes(budget: Budget, served: Served) -> tuple[str, ...]:
+def budget_notes(budget: Budget, served: BudgetSelection) -> tuple[str, ...]:
     """What the operator should know of what was left; nothing when all was served."""
     left = served.left
     if not left.partitions:
@@ -478,7 +478,7 @@ def budget_notes(budget: Budget, served: Served) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def budget_argument(argument: str, served: Served) -> str:
+def budget_argument(argument: str, served: BudgetSelection) -> str:
     """The argument of a bound that holds for the partitions served: it names those that were left."""
     if not served.left.partitions:
         return argument

@@ -43,6 +43,7 @@ from kafkakit.topicmappr.decide.requests import GIB as GIB_OF_REQUESTS
 from kafkakit.topicmappr.decide.requests import (
     NO_BUDGET,
     Budget,
+    BudgetSelection,
     FrontierRequest,
     Goal,
     LeftForLater,
@@ -50,7 +51,6 @@ from kafkakit.topicmappr.decide.requests import (
     PartitionChange,
     RebalanceRequest,
     RebuildRequest,
-    Served,
     budget_notes,
     goal_of,
     parse_factor,
@@ -109,7 +109,7 @@ def drain(budget: Budget = NO_BUDGET, pins: tuple[str, ...] = (), **words: str) 
 
 
 def test_without_a_budget_everything_is_served() -> None:
-    assert serve([partition_change(0, 3, None), partition_change(1, 1, 10)], NO_BUDGET) == Served(
+    assert serve([partition_change(0, 3, None), partition_change(1, 1, 10)], NO_BUDGET) == BudgetSelection(
         indices=frozenset({0, 1})
     )
 
