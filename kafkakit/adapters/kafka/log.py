@@ -48,7 +48,7 @@ class PendingRequest:
         self.broker = broker
         self.request = request
         self.sent = time.monotonic()
-        self.due = self.sent + allowed_s + PATIENCE_S
+        self.due = self.sent + allowed_s + SILENT_AFTER_S
         self.answer: Any = None
         self.answered = 0.0
 
@@ -282,7 +282,7 @@ def _silence(broker: int) -> ItemError:
     return ItemError(name="KafkaTimeoutError", message=f"broker {broker} does not answer", retriable=True)
 
 
-PATIENCE_S = 3.0
+SILENT_AFTER_S = 3.0
 """A broker that owes an answer for this long counts as silent: it gets no more requests until it answers."""
 REQUEST_LIMIT_S = 30.0
 """After this long a connection is closed: an answer of many megabytes may take a while on a slow line."""
