@@ -122,8 +122,15 @@ def quote(word: str) -> str:
 
 
 def option_word(flag: str, value: str) -> str:
-    """An option with its value as typed in a shell; parsers take a value that begins with a dash only behind `=`."""
-    return f"{flag}={quote(value)}" if value.startswith("-") else f"{flag} {quote(value)}"
+    """An option with its value as typed in a shell."""
+    return " ".join(_option_with_value(flag, value, quote))
+
+
+def _option_with_value(flag: str, value: str, written: Callable[[str], str]) -> tuple[str, ...]:
+    """An option and its value as words; parsers take `-name` as a value only behind `=`, and `-1` anywhere."""
+    if value.startswith("-") and not value[1:2].isdigit():
+        return (f"{flag}={written(value)}",)
+    return flag, written(value)
 
 
 def _escape_for_shell(char: str) -> str:
@@ -171,12 +178,7 @@ class ShellCommand:
     def _in_order(self, typed: Sequence[str], written: Callable[[str], str]) -> tuple[str, ...]:
         flags: list[str] = []
         for flag, value in self.options:
-            if value is None:
-                flags.append(flag)
-            elif value.startswith("-") and not value[1:2].isdigit():  # parsers take it only behind `=`
-                flags.append(f"{flag}={written(value)}")
-            else:
-                flags += [flag, written(value)]
+            flags += [flag] if value is None else _option_with_value(flag, value, written)
         arguments = map(written, self.arguments)
         if any(word.startswith("-") for word in self.arguments):
             return (*self.verb.split(), *flags, *typed, "--", *arguments)

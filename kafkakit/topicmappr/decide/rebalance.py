@@ -66,15 +66,15 @@ class RecordingWatch:
         self.tries: list[AttemptSummary] = []
 
     def phase(self, text: str) -> None:
-        """Pass on."""
+        """See `Watch`."""
         self._watch.phase(text)
 
     def stopped(self) -> bool:
-        """Pass on."""
+        """See `Watch`."""
         return self._watch.stopped()
 
     def solving(self, end: Callable[[], None] | None) -> None:
-        """Pass on."""
+        """See `Watch`."""
         self._watch.solving(end)
 
     def tried(self, max_deviation: int, found: Attempt) -> None:
@@ -166,8 +166,8 @@ def _decide(
     scope, change, layout, aim, sizes = inputs.scope, inputs.change, inputs.layout, inputs.aim, inputs.sizes
     refuse_impossible(inputs, request)
     problem = BalanceProblem.of(layout.table, aim.balance)
-    notebook = RecordingWatch(watch, layout.table, aim.balance)
-    reached = reach_aim(problem, aim, request, notebook)
+    recorder = RecordingWatch(watch, layout.table, aim.balance)
+    reached = reach_aim(problem, aim, request, recorder)
     max_deviation, found = reached.max_deviation, reached.found
     if watch.stopped() and not found.succeeded and found.window.possible and not found.proven:
         raise InterruptedRunError("interrupted before a plan was found that reaches the goal; nothing was written")
@@ -227,7 +227,7 @@ def _decide(
         before=tuple(before),
         after=tuple(chosen.lists),
         free=change_of_free,
-        tried=tuple(notebook.tries),
+        tried=tuple(recorder.tries),
         stopped=watch.stopped(),
     )
     return rebalance, decision.homeless

@@ -470,15 +470,10 @@ class Observer:
     def look(self, group: str, scope: PartitionScope, times_ms: Collection[int], now: datetime) -> Observed:
         """The group and the partitions in scope; raises `RefusedError` for a live group, `UsageError` for names that
         do not exist, and `TryLaterError` for an open transaction or an answer that did not come."""
-        reported = self._groups.describe([group])[group]
+        description = self._checked(group, scope.with_group, (scope.topic,) if scope.deletes else ())
         answers = self._groups.committed(group)
-        if scope.with_group:
-            description = check_removable(group, reported)
-        elif scope.deletes:
-            description = check_left(group, reported, (scope.topic,))
+        if scope.deletes and not scope.with_group:
             answers = {key: answer for key, answer in answers.items() if key.topic == scope.topic}
-        else:
-            description = check_quiet(group, reported)
         commits = settled(group, answers)
         if scope.with_group:
             if description.state is GroupState.DEAD and not commits:
@@ -499,15 +494,17 @@ class Observer:
 
         With `deletes` their commits are only deleted, and the group may be live.
         """
-        reported = self._groups.describe([group])[group]
-        if deletes:
-            description = check_left(group, reported, {key.topic for key in keys})
-            commits = settled(group, self._groups.committed(group, keys))
-        else:
-            description = check_quiet(group, reported)
-            commits = settled(group, self._groups.committed(group))
+        description = self._checked(group, False, {key.topic for key in keys} if deletes else ())
+        commits = settled(group, self._groups.committed(group, keys) if deletes else self._groups.committed(group))
         there = self._log.places(sorted({key.topic for key in keys}))
         return self._observed(group, sorted(k for k in keys if k.topic in there), commits, (), now, description)
+
+    def _checked(self, group: str, with_group: bool, left_topics: Collection[str]) -> GroupDescription:
+        """The group, which may be deleted as a whole, must have left these topics, or has no members."""
+        reported = self._groups.describe([group])[group]
+        if with_group:
+            return check_removable(group, reported)
+        return check_left(group, reported, left_topics) if left_topics else check_quiet(group, reported)
 
     def record_times(self, offsets: Mapping[TopicPartition, Collection[int]]) -> dict[TopicPartition, dict[int, int]]:
         """The times in ms of the records at these offsets; what is not there, or has no exact time, is left out."""
