@@ -3,9 +3,9 @@
 Only the entries named change; comments, order, quotes and line ends stay.
 
 That a fix is safe is proven: every subject of the run must be configured as before by the edited files, since an edit
-may reach several of them. A value counts as dead if Kafka does not read it: a coarser form beside a finer one, retention
-of a topic that is only compacted, a key that the version no longer has. Beside those only the keys that a finding names
-may differ, at the subject that it names. If no file tells the version, nothing is dead because of it.
+may reach several of them. A value counts as dead if Kafka does not read it: a coarser form beside a finer one,
+retention of a topic that is only compacted, a key that the version no longer has. Beside those only the keys that a
+finding names may differ, at the subject that it names. If no file tells the version, nothing is dead because of it.
 """
 
 import json
