@@ -160,7 +160,7 @@ def test_show_tells_ours_from_those_of_others(desk: AutothrottleDesk) -> None:
     ran = desk.run("show")
     assert f"set by the pacer: broker 1 {LEADER_RATE}=100000" in ran.stdout
     assert f"set by others, not changed: broker 2 {LEADER_RATE}=777" in ran.stdout
-    assert "law fixed, 1 moves" in ran.stdout
+    assert "law fixed, 1 move" in ran.stdout
     found = desk.run("show", "-o", "json").json
     assert {t["set_by"] for t in found["throttles"] if t["name"] == "2"} == {"others"}
     assert desk.cluster.calls

@@ -188,7 +188,8 @@ def _log_notes(c: MonitorCondition) -> list[str]:
         found.append(f"{number} open transaction{'s hold' if number != 1 else ' holds'} back {commits}{named}")
     if c.missing_topics_count:
         some = ", ".join(c.missing_topics[:3])
-        found.append(f"commits for {counted(c.missing_topics_count, 'topic')} that do not exist or are hidden: {some}")
+        one, many = "topic that does not exist or is hidden", "topics that do not exist or are hidden"
+        found.append(f"commits for {counted(c.missing_topics_count, one, many)}: {some}")
     if c.owned_problem:
         found.append(f"partitions that members own without a commit are not all known: {c.owned_problem}")
     if c.end_errors:

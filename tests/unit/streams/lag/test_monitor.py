@@ -253,7 +253,7 @@ def test_a_topic_that_is_gone_is_named_and_has_no_figures(rig: Rig) -> None:
     rig.run(2)
     assert rig.row("g").lag == -1
     assert rig.monitor.condition().missing_topics == ("orders",)
-    assert "topics that do not exist or are hidden: orders" in rig.monitor.condition().notes[0]
+    assert "commits for 1 topic that does not exist or is hidden: orders" in rig.monitor.condition().notes[0]
 
 
 def test_a_group_that_died_before_the_monitor_began_is_stopped_not_well(rig: Rig) -> None:
