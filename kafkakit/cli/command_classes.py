@@ -18,7 +18,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from kafkakit import __version__
 from kafkakit.cli.completion import GRAMMAR, complete_profile_names
-from kafkakit.cli.context import CliContext, cli_context
+from kafkakit.cli.context import CliContext, cli_context, sources_of
 from kafkakit.cli.output import ColorChoice, OutputFormat, write_out
 from kafkakit.config.keys import parse_overrides
 from kafkakit.config.read.settings import key_rows
@@ -111,6 +111,7 @@ class CliCommand(TyperCommand):
         """Run the command under its time limit."""
         cli = ctx.find_object(CliContext)
         parse_overrides(cli.given.overrides)
+        cli.sources = sources_of(ctx)
         if cli.timeout_s is not None:
             cli.start_deadline(cli.timeout_s)
         return super().invoke(ctx)

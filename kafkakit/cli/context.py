@@ -6,7 +6,8 @@ The options that stood on a command line are also words of a line to paste.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -17,9 +18,9 @@ from kafkakit.cli.output import ColorChoice, Output, OutputFormat
 from kafkakit.config.keys import Rank
 from kafkakit.config.read.environment import Folders, Terminal, find_folders, read_environment
 from kafkakit.config.read.settings import Given, Settings, load_settings
-from kafkakit.core.errors import UsageError
+from kafkakit.core.errors import KafkakitError, UsageError
 from kafkakit.core.quantities import parse_duration
-from kafkakit.core.text import quote
+from kafkakit.core.text import called_by, option_word, quote
 
 
 class CliContext:
@@ -36,6 +37,8 @@ class CliContext:
         """The cluster that the command looked at, for the first lines of its text; empty where it does not answer."""
         self._zookeeper: tuple[str, str] | None = None
         self.start_deadline: Callable[[float], None] = _no_deadline
+        self.sources: Mapping[str, Mapping[str, str]] = {}
+        """What printed commands need to read what this one reads, see `sources_of`."""
 
     def take(self, name: str, value: Any, source: str) -> None:
         """Record a shared option; the command line beats the environment, later beats earlier, `-X` adds up."""
@@ -159,6 +162,19 @@ class CliContext:
             words += ["--command-config", str(given.command_config)]
         return shlex.join(words)
 
+    def called(self, text: str) -> str:
+        """The text with its commands for the same cluster, reading the same file and the same sizes."""
+        return called_by(text, self.program, self.sources)
+
+    def called_in_error(self, text: str) -> str:
+        """The same for the hint of an error, which may come before the settings were needed, or from them."""
+        given = self.given
+        named = (given.profile, given.flags, given.overrides, given.config, given.command_config)
+        if "kafkakit " in text and any(named):
+            with suppress(KafkakitError):
+                return self.called(text)
+        return called_by(text, self.program if "settings" in self.__dict__ else "kafkakit", self.sources)
+
     def wants_key_list(self) -> bool:
         """True for `-X list`."""
         return "list" in self._value("override", ())
@@ -192,6 +208,31 @@ def cli_context(ctx: typer.Context) -> CliContext:
 
 def _no_deadline(seconds: float) -> None:
     """Where no one can stop the command, there is no deadline."""
+
+
+_SOURCES = ("snapshot", "sizes_from", "sizes_file", "metrics_age", "zk_addr", "zk_metrics_prefix", "zk_tags_prefix")
+
+
+def sources_of(ctx: typer.Context) -> dict[str, dict[str, str]]:
+    """The options that stood on the command line and say what is read (a snapshot file, sizes, tags), as typed.
+
+    By command of the same group (`topicmappr drain`), those that it has.
+    """
+    given: dict[str, str] = {}
+    for param in ctx.command.params:
+        source = ctx.get_parameter_source(str(param.name))
+        if param.name in _SOURCES and source is not None and source.name == "COMMANDLINE":
+            value = ctx.params[str(param.name)]
+            given[param.opts[0]] = option_word(param.opts[0], str(getattr(value, "value", value)))
+    group = ctx.parent
+    if not given or group is None or group.parent is None:
+        return {}
+    words = " ".join(group.command_path.split()[1:])
+    found: dict[str, dict[str, str]] = {}
+    for name, command in getattr(group.command, "commands", {}).items():
+        known = {flag for param in command.params for flag in param.opts}
+        found[f"{words} {name}"] = {flag: typed for flag, typed in given.items() if flag in known}
+    return found
 
 
 _NOT_REPEATED = ("yes", "dry_run", "replan")

@@ -36,7 +36,6 @@ from kafkakit.core.errors import (
     StopRequested,
     TerminationRequested,
 )
-from kafkakit.core.text import called_by
 
 PROGRAM = "kafkakit"
 ROOT_HELP = """Plan, carry out and verify changes of a Kafka cluster.
@@ -406,8 +405,8 @@ def _report_failure(
         output = cli.output_without_options(_named_format(arguments))
     if not cli.command_path:
         output = cli.output_without_options(_named_format(arguments))
-    if error is not None and hint and "settings" in cli.__dict__:
-        hint = called_by(hint, cli.program)
+    if error is not None and hint:
+        hint = cli.called_in_error(hint)
     facts: dict[str, object] = {"message": message, "hint": hint, "exit_code": int(code)}
     if error is not None and error.reason:
         facts["reason"] = error.reason

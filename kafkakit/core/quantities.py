@@ -7,6 +7,7 @@ written. A moment is milliseconds since the epoch, in UTC.
 import re
 from datetime import datetime
 from fractions import Fraction
+from math import floor
 
 from kafkakit.core.errors import UsageError
 
@@ -27,6 +28,11 @@ def parse_percent(text: str, flag: str, *, most: int = 100) -> Fraction:
 def format_percent(part: Fraction | float) -> str:
     """Print a part of one with three digits: `5%`, `12.5%`."""
     return f"{float(part) * 100:.3g}%" if abs(float(part)) < 10 else f"{float(part) * 100:.0f}%"
+
+
+def percent_word(part: Fraction) -> str:
+    """A part of one as an option takes it, with up to six decimals and not rounded as for people: `12.345%`."""
+    return f"{floor(part * 10**8) / 10**6:.6f}".rstrip("0").rstrip(".") + "%"
 
 
 # No small b: 20Mb means megabits to many, and a throttle must not be eight times what was meant.

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from datetime import datetime
 from enum import Enum
+from functools import partial
+from types import MappingProxyType
 from typing import cast
 
 EMPTY_CELL = "-"
@@ -209,9 +211,24 @@ _OF_A_CLUSTER = re.compile(
 )
 
 
-def called_by(text: str, program: str) -> str:
-    """The text with each command of a cluster that it names called by the program: by its profile or address."""
-    return _OF_A_CLUSTER.sub(lambda _: f"{program} ", text)
+def called_by(text: str, program: str, sources: Mapping[str, Mapping[str, str]] = MappingProxyType({})) -> str:
+    """The text with each command of a cluster that it names called by the program: by its profile or address.
+
+    `sources` are by command (`topicmappr drain`) the options that say what it is to read, by flag and as typed. A
+    command that the text names gets those that it does not have there, so that it reads what was read here.
+    """
+    called = _OF_A_CLUSTER.sub(lambda _: f"{program} ", text)
+    if not sources:
+        return called
+    verbs = "|".join(re.escape(verb) for verb in sorted(sources, key=len, reverse=True))
+    named = re.compile(rf"(?<![\w/.-])(?:{re.escape(program)}|kafkakit) ({verbs})(?![\w-])")
+    return named.sub(partial(_with_source, sources=sources), called)
+
+
+def _with_source(found: re.Match[str], sources: Mapping[str, Mapping[str, str]]) -> str:
+    rest = re.split(r"[\n`]|kafkakit ", found.string[found.end() :], maxsplit=1)[0]
+    lacking = (typed for flag, typed in sources[found[1]].items() if not re.search(rf" {re.escape(flag)}[ =]", rest))
+    return " ".join([found[0], *lacking])
 
 
 _SHOWN = 8

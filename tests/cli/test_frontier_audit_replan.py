@@ -70,7 +70,7 @@ def test_a_frontier_marks_what_is_impossible_and_names_the_next_command(home: Ho
     assert (ran.code, ran.stderr) == (0, "computing a plan for each goal\n") or ran.code == 0
     assert "BAND" in ran.stdout
     assert "impossible" not in ran.stdout.split("tightest")[0] or "impossible:" in ran.stdout
-    assert ran.stdout.splitlines()[-1].startswith("kafkakit topicmappr rebalance --brokers -2 --topics '.*'")
+    assert ran.stdout.splitlines()[-1].startswith("kafkakit topicmappr rebalance --snapshot s.json --brokers -2")
     page = (home.work / "f.html").read_text()
     assert "<svg" in page
     assert "<script" not in page

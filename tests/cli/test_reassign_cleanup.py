@@ -1,5 +1,8 @@
 """`reassign cleanup` as an operator runs it; `kafkakit reassign simulate` over a snapshot file."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +21,7 @@ from tests.clusters.plans import MADE_AT, make_plan
 from tests.fakes.admin import FakeClock, FakeCluster
 from tests.invariants.journal import verify_effects, verify_journal
 from tests.rigs.command_line import Home, Ran
+from tests.rigs.printed_repairs import commands_in
 
 MB = 1_000_000
 
@@ -639,3 +643,111 @@ def test_a_plan_is_also_taken_as_an_argument_of_cleanup(desk: Desk) -> None:
     done = desk.run("cleanup", str(desk.path), "--yes")
     assert done.code == 0, done.stderr
     assert desk.cluster.brokers[3].configs == {}
+
+
+@dataclass(frozen=True)
+class Printed:
+    """A command that does not go through, or leaves something: what it prints, which of it is followed, what then is.
+
+    `follow` is the verb of the printed command that is carried out; `again` says that the first one then goes through.
+    """
+
+    name: str
+    before: Callable[[Desk], object]
+    words: tuple[str, ...]
+    follow: str
+    again: bool = True
+    gone: Callable[[Desk], bool] = lambda desk: True
+
+
+def _no_rates(desk: Desk) -> None:
+    """Without what other tools set."""
+    desk.cluster.brokers[1].configs.clear()
+    desk.cluster.topics["t"].configs.clear()
+
+
+def _other_move(desk: Desk, topic: str, partition: int, target: tuple[int, ...], *, dead: bool) -> None:
+    _no_rates(desk)
+    desk.cluster.add_broker(4, "d")
+    desk.cluster.add_topic("u", {0: (1, 2)}, size_bytes=MB)
+    desk.cluster.reassign({TopicPartition(topic, partition): target})
+    if dead:
+        desk.cluster.kill(4)
+    desk.cluster.calls.clear()
+
+
+def _cut(desk: Desk) -> None:
+    _no_rates(desk)
+    desk.press_in_flight()
+    assert desk.run("apply", str(desk.path), "--yes", "--throttle", "5MB").code == 130
+
+
+def _cut_beside_a_plan(desk: Desk) -> None:
+    """The run of a plan was cut, and another plan is to be carried out."""
+    desk.cluster.add_topic("u", {0: (1, 2)}, size_bytes=MB)
+    desk.path.with_name("q.json").write_bytes(encode_plan(make_plan(desk.cluster, {("u", 0): (2, 3)})))
+    _cut(desk)
+
+
+def _ended_but_for_throttles(desk: Desk) -> None:
+    _cut(desk)
+    desk.cluster.advance(60)
+
+
+def _still(desk: Desk) -> bool:
+    return not desk.cluster.reassignments() and not any(desk.configs().values())
+
+
+APPLY = ("apply", "PLAN", "--yes", "--throttle", "5MB")
+PRINTED = [
+    Printed("apply beside rates of another tool", lambda desk: None, APPLY, "cleanup", gone=_still),
+    *(
+        Printed(f"apply beside a move of {topic}-{partition}, {dead=}",
+                partial(_other_move, topic=topic, partition=partition, target=target, dead=dead), APPLY, "abort")
+        for topic, partition, target, dead in (
+            ("t", 0, (1, 4), False), ("t", 0, (1, 4), True), ("t", 1, (2, 4), True), ("u", 0, (1, 4), True)
+        )
+    ),
+    Printed("apply of a second plan, resumed", _cut_beside_a_plan, ("apply", "PLAN2", "--yes"), "resume"),
+    Printed("apply of a second plan, rolled back", _cut_beside_a_plan, ("apply", "PLAN2", "--yes"), "rollback"),
+    Printed("abort without a run", lambda d: _other_move(d, "t", 1, (2, 4), dead=True), ("abort", "--yes"), "abort",
+            again=False, gone=lambda d: not d.cluster.reassignments()),
+    Printed("abort of a foreign move, shown", lambda d: _other_move(d, "t", 1, (2, 4), dead=True),
+            ("abort", "--partition", "t-1", "--dry-run"), "abort", gone=lambda d: not d.cluster.reassignments()),
+    Printed("cleanup, shown", _ended_but_for_throttles, ("cleanup",), "cleanup", gone=_still),
+    Printed("cleanup of what others set", lambda desk: None, ("cleanup", "--yes"), "cleanup", gone=_still),
+    Printed("cleanup of what others set, shown", lambda desk: None, ("cleanup", "--all"), "cleanup", gone=_still),
+    Printed("pause without a run", _no_rates, ("pause", "PLAN"), "apply", again=False, gone=_still),
+    Printed("resume without a run", _no_rates, ("resume", "PLAN", "--yes"), "apply", again=False, gone=_still),
+    Printed("status of a run that was stopped, resumed", _cut, ("status",), "resume", gone=_still),
+    Printed("close of a run in flight, aborted", _cut, ("close", "PLAN"), "abort", again=False, gone=_still),
+    Printed("close of a run in flight, rolled back", _cut, ("close", "PLAN"), "rollback", again=False,
+            gone=_still),
+    Printed("continue of a run that was stopped", _cut, ("continue", "PLAN"), "resume", again=False, gone=_still),
+]  # fmt: skip
+
+
+def _lines(ran: Ran) -> list[list[str]]:
+    return [words for text in (ran.stderr, ran.stdout) for words in commands_in(text)]
+
+
+@pytest.mark.parametrize("case", PRINTED, ids=lambda case: case.name.replace(" ", "-"))
+def test_what_a_command_prints_is_carried_out(desk: Desk, case: Printed) -> None:
+    def run(*words: str) -> Ran:
+        files = {"PLAN": str(desk.path), "PLAN2": str(desk.path.with_name("q.json"))}
+        return desk.home.run("--profile", "p", "reassign", *(files.get(word, word) for word in words))
+
+    case.before(desk)
+    first = run(*case.words)
+    printed = [words for words in _lines(first) if words[2:4] == ["reassign", case.follow]]
+    assert printed, f"{first.code}: {first.stdout}{first.stderr}"
+    words = printed[0]
+    assert words[:2] == ["--profile", "p"]
+    mutes = case.follow in ("apply", "abort", "cleanup", "resume", "rollback", "close") and "--yes" not in words
+    done = desk.home.run(*words, *(["--yes"] if mutes else []))
+    assert done.code == 0, f"{words}: {done.stdout}{done.stderr}"
+    assert case.gone(desk), desk.configs()
+    if case.again:
+        ran = run(*case.words)
+        assert ran.code == 0, f"{words}: {ran.stdout}{ran.stderr}"
+        assert words not in _lines(ran), "it is printed no more"

@@ -11,6 +11,8 @@ from kafkakit.core.plan_rules import read_plan
 from kafkakit.wiring import read_input
 from tests.cli.test_reassign import Desk, stop_at_once
 from tests.rigs.command_line import Ran
+from tests.rigs.printed_commands import functions_reached
+from tests.rigs.printed_repairs import command_in, hint_of
 
 MB = 1_000_000
 MapRow = tuple[str, int, tuple[int, ...]]
@@ -185,3 +187,16 @@ def test_log_dirs_that_do_not_exist_or_fit_are_refused(desk: MapDesk, dirs: list
     ran = desk.run("apply", "--yes")
     assert (ran.code, desk.cluster.calls) == (2, [])
     assert "log-dir" in ran.stderr.splitlines()[-2]
+
+
+def test_the_audit_that_a_refused_map_names_shows_its_entries(desk: MapDesk) -> None:
+    desk.map(("t", 0, (3, 9)), ("t", 1, (2, 1)))
+    with functions_reached() as reached:
+        ran = desk.run("apply", "--yes")
+    assert "topicmappr/decide/audit.py:_correct" in reached
+    words = command_in(hint_of(ran))
+    assert words == ["--profile", "p", "topicmappr", "audit", str(desk.path)]
+    judged = desk.home.run(*words, "-o", "json")
+    assert [(f["rule"], f["subjects"]) for f in judged.json["findings"] if f["severity"] == "error"] == [
+        ("unknown-broker", ["t-0"])
+    ]

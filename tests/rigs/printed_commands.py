@@ -7,10 +7,13 @@ parsed that are made while tests run.
 import ast
 import re
 import shlex
+import sys
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import typer
@@ -70,9 +73,13 @@ def require_parsed(command: ShellCommand) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Maker:
-    """A place in the source that makes a command: the words and the options that it names there."""
+    """A place in the source that makes a command: the words and the options that it names there.
+
+    `function` is the module and the innermost function: `topicmappr/decide/place.py:set_replication`.
+    """
 
     place: str
+    function: str
     verb: str | None
     options: tuple[str, ...]
 
@@ -91,16 +98,25 @@ def makers(root: Path = SOURCES) -> Iterator[Maker]:
             for alias in node.names
             if alias.name in ("shell_command", "ShellCommand")
         }
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in imported:
-                yield _maker(f"{path.relative_to(root)}:{node.lineno}", node)
+        for function, node in _calls(tree, ""):
+            if isinstance(node.func, ast.Name) and node.func.id in imported:
+                where = path.relative_to(root)
+                yield _maker(f"{where}:{node.lineno}", f"{where}:{function}", node)
 
 
-def _maker(place: str, call: ast.Call) -> Maker:
+def _calls(node: ast.AST, function: str) -> Iterator[tuple[str, ast.Call]]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.Call):
+            yield function, child
+        inside = child.name if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef)) else function
+        yield from _calls(child, inside)
+
+
+def _maker(place: str, function: str, call: ast.Call) -> Maker:
     first = call.args[0] if call.args else None
     verb = first.value if isinstance(first, ast.Constant) and isinstance(first.value, str) else None
     named = (k.arg for k in call.keywords if k.arg not in (None, "program", "typed", "arguments", "options"))
-    return Maker(place, verb, tuple(f"--{name.rstrip('_').replace('_', '-')}" for name in named if name))
+    return Maker(place, function, verb, tuple(f"--{name.rstrip('_').replace('_', '-')}" for name in named if name))
 
 
 def options_of(verb: str) -> frozenset[str] | None:
@@ -125,6 +141,29 @@ def parse_when_made() -> None:
         require_parsed(made)
 
     type.__setattr__(ShellCommand, "__post_init__", checked)
+
+
+@contextmanager
+def functions_reached() -> Iterator[set[str]]:
+    """The functions that make commands in this block, named as makers are."""
+    check, found = ShellCommand.__post_init__, set[str]()
+
+    def noted(made: ShellCommand) -> None:
+        check(made)
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None:
+            path, name = Path(frame.f_code.co_filename), frame.f_code.co_name
+            if path.is_relative_to(SOURCES) and name != "shell_command":
+                names = [each for each in frame.f_code.co_qualname.split(".") if not each.startswith("<")]
+                found.add(f"{path.relative_to(SOURCES)}:{names[-1]}")
+                return
+            frame = frame.f_back
+
+    type.__setattr__(ShellCommand, "__post_init__", noted)
+    try:
+        yield found
+    finally:
+        type.__setattr__(ShellCommand, "__post_init__", check)
 
 
 @dataclass(frozen=True, slots=True)

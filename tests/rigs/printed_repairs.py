@@ -31,7 +31,7 @@ def save(home: Home, cluster: ClusterSnapshot | Facts) -> Facts:
 
 def commands_in(hint: str) -> list[list[str]]:
     """The command lines of kafkakit in a hint, as a shell reads them: each ends with its line or at a backquote."""
-    found = re.findall(r"(?:^|(?<=[ `(]))kafkakit [^\n`]*", hint)
+    found = re.findall(r"(?:^|(?<=[ `(\n]))kafkakit [^\n`]*", hint)
     return [shlex.split(line)[1:] for line in found]
 
 
@@ -39,6 +39,29 @@ def command_in(hint: str) -> list[str]:
     """The words of the only command of a hint, without the program's name."""
     (words,) = commands_in(hint)
     return words
+
+
+def hint_of(ran: Ran) -> str:
+    """The hint below an error; its commands may be on lines of their own."""
+    assert "hint: " in ran.stderr, f"{ran.code}: {ran.stderr}{ran.stdout}"
+    return ran.stderr.split("hint: ", 1)[1].strip()
+
+
+def with_options(words: Sequence[str], given: Sequence[str]) -> list[str]:
+    """The words of a command with options of one value in place of those that it had."""
+    changed = list(words)
+    for flag, value in zip(given[::2], given[1::2], strict=True):
+        if flag in changed:
+            changed[changed.index(flag) + 1] = value
+        else:
+            changed += [flag, value]
+    return changed
+
+
+def map_of(plan: Mapping[str, Any]) -> Facts:
+    """The reassignment map of a plan, in Kafka's format."""
+    rows = [{"topic": m["topic"], "partition": m["partition"], "replicas": m["after"]} for m in plan["moves"]]
+    return {"version": 1, "partitions": rows}
 
 
 @dataclass(frozen=True)

@@ -188,8 +188,12 @@ def require_applicable(
         )
     drifted = assessment.having(MoveState.DRIFTED)
     if assessment.differences and (drifted or not allow_drift):
-        again = f"plan the rest anew:\n{replan}" if replan else "make a new plan"
+        again, lines = ("plan the rest anew", [replan]) if replan else ("make a new plan", [])
         hint = again if drifted else f"continue with --allow-drift, or {again}"
+        if dead := dead_targets(live, live.running.keys() - {s.move.key for s in assessment.statuses}):
+            hint = f"{hint}; {waits_in_vain(dead)}: cancel that first"
+            lines = [abort_command(program, dead), *lines]
+        hint = "\n".join((f"{hint}:" if lines else hint, *lines))
         raise RefusedError(f"the cluster changed since the plan: {listed(assessment.differences)}", hint=hint)
     lost = sorted({b for s in assessment.statuses for b in _still_adding(s) if not live.is_alive(b)})
     if lost:

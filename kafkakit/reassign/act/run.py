@@ -585,11 +585,12 @@ def take_map(
     reporter: Reporter,
     *,
     allow_findings: bool,
+    program: str = "kafkakit",
 ) -> MapPlan:
     """The plan of a map for the live cluster, or that of its unfinished run, so that applying it again resumes.
 
-    Prints the audit, without plans to compare with. Raises `InputError` for a file that is no map and what
-    `plan_of_map` does. Cost: one snapshot of the cluster with sizes.
+    Prints the audit, without plans to compare with; its commands are called by `program`. Raises `InputError` for a
+    file that is no map and what `plan_of_map` does. Cost: one snapshot of the cluster with sizes.
     """
     reading = read_map(data, source)
     snapshot = observe(session, None)
@@ -597,11 +598,12 @@ def take_map(
     for plan, state in _unfinished_of(digest, KnownRuns(state_dir, snapshot.cluster_id).read()):
         reporter.say(f"a run of this map is unfinished, its plan is {state.plan_path}")
         return MapPlan(plan=plan, path=state.plan_path)
-    audit = audit_map(snapshot, reading, AuditRequest(compared=False))
+    audit = audit_map(snapshot, reading, AuditRequest(compared=False, program=program))
     for line in audit_text(audit, source).rstrip("\n").splitlines():
         reporter.say(line)
     words = {"command": "reassign apply", "map": source, MAP_DIGEST: digest}
-    plan = plan_of_map(snapshot, reading, audit, words, allow_findings=allow_findings)
+    named = "" if source == "stdin" else source
+    plan = plan_of_map(snapshot, reading, audit, words, allow_findings=allow_findings, map_file=named)
     path = plan_path(state_dir, plan.cluster_id, identity_of(plan))
 
     def announce(commands: Commands) -> None:

@@ -80,7 +80,15 @@ def apply(
         _run_named(ctx, "apply", name_plan(sound_plan(data, source), plan_file), options)
         return
     with open_session(cli, read_only=True) as session:
-        kept = take_map(data, source, session, cli.settings.state_dir, cli.output, allow_findings=allow_findings)
+        kept = take_map(
+            data,
+            source,
+            session,
+            cli.settings.state_dir,
+            cli.output,
+            allow_findings=allow_findings,
+            program=cli.program,
+        )
     _run_named(ctx, "apply", name_plan(kept.plan, kept.path), options, kept)
 
 

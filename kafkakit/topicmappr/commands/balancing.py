@@ -11,7 +11,7 @@ import typer
 
 from kafkakit.cli.command_classes import cli_context
 from kafkakit.cli.completion import BROKER_CHOICE
-from kafkakit.cli.option_groups import RECORDED, option, recorded_as, recorded_words, with_option_groups
+from kafkakit.cli.option_groups import RECORDED, given_options, option, recorded_as, recorded_words, with_option_groups
 from kafkakit.core.columns import without_collector
 from kafkakit.core.quantities import parse_percent, parse_size
 from kafkakit.core.selection import parse_broker_list
@@ -230,6 +230,7 @@ class BalanceOptions:
             pinned=shared.patterns_of(self.pins.pin),
             optimize_leadership=self.pins.optimize_leadership,
             constraints=self.tags.constraints,
+            constraint_options=given_options(self.tags),
             words=recorded_words(command, self.brokers, self.topics, goal, budget, *kafka_kit, *rest, self.tags),
         )
         return rules.limits.on(request)

@@ -3,7 +3,7 @@
 They plan nothing; their options are here as well.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -24,9 +24,10 @@ from kafkakit.topicmappr.decide.requests import Metric
 from kafkakit.wiring import read_input, write_file
 
 if TYPE_CHECKING:
+    from kafkakit.cli.context import CliContext
+    from kafkakit.core.findings import Finding
     from kafkakit.topicmappr.decide.check_rules import CheckRequest
     from kafkakit.topicmappr.decide.requests import AuditRequest, FrontierRequest
-    from kafkakit.topicmappr.decide.scope import TagConstraints
 
 
 MapArgument = Annotated[str, typer.Argument(metavar="MAP", help="Reassignment map as Kafka's JSON; - for stdin.")]
@@ -106,7 +107,8 @@ def check(ctx: typer.Context, rules: CheckOptions, tags: ConstraintOptions, clus
     request = rules.request(cli.program, cluster.snapshot, tags)
     # An unsound list is a finding here.
     seen, request = observed_storage(ctx, cluster, request, tags, sound_lists=False)
-    return finish(cli, check_report(check_cluster(seen.snapshot, request, seen.facts), rules.fail_on))
+    found = check_cluster(seen.snapshot, request, seen.facts)
+    return finish(cli, check_report(replace(found, findings=_with_sources(cli, found.findings)), rules.fail_on))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,8 +126,8 @@ class AuditOptions:
     free_range: str = option("", metavar="SIZE", help="The range of free bytes to compare with.")
     fail_on: FailFrom = FailOn.ERROR
 
-    def request(self, constraints: "TagConstraints") -> "AuditRequest":
-        """Read the options."""
+    def request(self, tags: ConstraintOptions, program: str, map_file: str) -> "AuditRequest":
+        """Read the options; `program` and `map_file` go into the commands that hints name."""
         from kafkakit.topicmappr.decide.requests import AuditRequest
 
         return AuditRequest(
@@ -133,7 +135,10 @@ class AuditOptions:
             topics=parse_patterns(self.topics),
             min_rack_ids=self.min_rack_ids,
             spread=self.spread,
-            constraints=constraints,
+            constraints=tags.constraints,
+            constraint_options=given_options(tags),
+            program=program,
+            map_file="" if map_file == "-" else map_file,
             max_disk_use=parse_percent(self.max_disk_use, "--max-disk-use"),
             band=parse_percent(self.band, "--band", most=1000) if self.band else None,
             free_range_bytes=parse_size(self.free_range, "--free-range") if self.free_range else None,
@@ -166,12 +171,14 @@ def audit(
     from kafkakit.topicmappr.decide.audit_map import read_map
     from kafkakit.topicmappr.report.judgement import audit_report
 
-    cli, request = cli_context(ctx), judged.request(tags.constraints)
+    cli = cli_context(ctx)
+    request = judged.request(tags, cli.program, map_file)
     source = "stdin" if map_file == "-" else map_file
     reading = read_map(read_input(map_file, MAP_LIMIT_BYTES), source)
     seen, request = observed_storage(ctx, cluster, request, tags, sound_lists=False)
     with showing_phases(cli.output, "judging the map") as watch:
         found = audit_map(seen.snapshot, reading, request, seen.facts, watch)
+    found = replace(found, findings=_with_sources(cli, found.findings))
     return finish(cli, audit_report(found, source, judged.fail_on))
 
 
@@ -238,7 +245,8 @@ def frontier(
     seen, request = observed_storage(ctx, cluster, request, tags)
     with showing_phases(cli.output, "computing a plan for each goal") as watch:
         found = decide_frontier(seen.snapshot, request, seen.facts, watch)
-    following = rebalance_command(found, rebalance_words(scope, cluster.snapshot, rules, tags), cli.program)
+    following = rebalance_command(found, rebalance_options(scope, rules, tags), cli.program)
+    following = cli.called(following) if following else None
     if report is not None:
         write_file(report, frontier_page(found, following))
     return finish(cli, frontier_report(found, following, plain=cli.output.plain_stdout))
@@ -270,15 +278,22 @@ def frontier_request(
         head_room_bytes=parse_size(rules.head_room, "--head-room"),
         pinned=pinned,
         constraints=tags.constraints,
-        words={},
+        constraint_options=given_options(tags),
+        words=recorded_words("topicmappr rebalance", scope),
     )
     bands, ranges = parse_bands(goals.bands), parse_ranges(goals.free_ranges)
     return FrontierRequest(base=rules.limits.on(base), metric=chosen, bands=bands, free_ranges=ranges)
 
 
-def rebalance_words(
-    scope: FrontierScope, snapshot: Path | None, rules: FrontierRules, tags: shared.ConstraintOptions
-) -> dict[str, str]:
-    """The rebalance with the same selection and rules, as recorded words."""
-    file = {"snapshot": str(snapshot)} if snapshot else {}
-    return recorded_words("topicmappr rebalance", scope) | file | recorded_words("topicmappr rebalance", rules, tags)
+def rebalance_options(
+    scope: FrontierScope, rules: FrontierRules, tags: shared.ConstraintOptions
+) -> tuple[tuple[str, str | None], ...]:
+    """The options of a rebalance with the same selection and rules; it wants brokers and topics named."""
+    named = [("--brokers", scope.brokers), ("--topics", scope.topics)]
+    left_out = [("--topics-exclude", scope.topics_exclude)] if scope.topics_exclude else []
+    return (*named, *left_out, *given_options(rules), *given_options(tags))
+
+
+def _with_sources(cli: "CliContext", findings: "tuple[Finding, ...]") -> "tuple[Finding, ...]":
+    """The findings with commands that read the same file and sizes as this command."""
+    return tuple(replace(f, hint=cli.called(f.hint)) for f in findings)

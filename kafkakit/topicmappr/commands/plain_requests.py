@@ -12,7 +12,7 @@ import typer
 from kafkakit.cli.command_classes import cli_context
 from kafkakit.cli.common_options import TagSource
 from kafkakit.cli.completion import BROKER_CHOICE, TOPIC_CHOICE
-from kafkakit.cli.option_groups import RECORDED, option, recorded_as, recorded_words, with_option_groups
+from kafkakit.cli.option_groups import RECORDED, given_options, option, recorded_as, recorded_words, with_option_groups
 from kafkakit.core.columns import without_collector
 from kafkakit.core.quantities import parse_size
 from kafkakit.core.selection import BrokerList, parse_broker_list, parse_patterns
@@ -40,7 +40,6 @@ from kafkakit.topicmappr.decide.requests import Budget
 
 if TYPE_CHECKING:
     from kafkakit.topicmappr.decide.place import PlaceRequest
-    from kafkakit.topicmappr.decide.scope import TagConstraints
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,6 +128,7 @@ def drain(
         pinned=limits.pinned,
         budget=limits.budget,
         constraints=tags.constraints,
+        constraint_options=given_options(tags),
         words=recorded_words(command, leaving, topics, racks, output, placing, limits, tags),
     )
     if placing.placement is PlaceBy.STORAGE or limits.max_moved_bytes or leaving.log_dir:
@@ -415,7 +415,7 @@ class NewTopicOptions:
     )
     min_rack_ids: shared.MinRackIds = 0
 
-    def request(self, constraints: "TagConstraints") -> "PlaceRequest":
+    def request(self, tags: ConstraintOptions) -> "PlaceRequest":
         """What is asked for; `UsageError` for options that cannot be read."""
         from kafkakit.topicmappr.decide.place import PlaceRequest
 
@@ -428,7 +428,8 @@ class NewTopicOptions:
             brokers=shared.brokers_given(self.brokers),
             exclude_receivers=shared.brokers_given(self.exclude_receivers, "--exclude-receivers"),
             min_rack_ids=self.min_rack_ids,
-            constraints=constraints,
+            constraints=tags.constraints,
+            constraint_options=given_options(tags),
         )
 
 
@@ -454,7 +455,7 @@ def place(
     from kafkakit.topicmappr.report.requests import place_report
     from kafkakit.wiring import write_files
 
-    cli, request, destination = cli_context(ctx), new.request(tags.constraints), MapDestination(out_path=out_path)
+    cli, request, destination = cli_context(ctx), new.request(tags), MapDestination(out_path=out_path)
     destination.check()
     state, request = observed(ctx, snapshot, request, tags)
     with cli.output.progress("placing"), answered_at_once(None):

@@ -4,7 +4,7 @@
 make, are here as well. `explain` says what a saved plan says, `replan` what of it still serves.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -257,6 +257,7 @@ def replan(
     seen, _ = observed_storage(ctx, cluster, None)
     with cli.output.progress("planning"), answered_at_once(None):
         found = decide_replan(decoded, seen.snapshot, seen.facts, slack=widened)
+    found = replace(found, plan=replace(found.plan, notes=tuple(map(cli.called, found.plan.notes))))
     saved = save_plan(found.plan, output, cli.program, write_files, cli.settings.profile, changed=found.differs)
     source, file = ("stdin", None) if old_plan == "-" else (old_plan, old_plan)
     return finish(cli, replan_report(found, source, saved, apply_command(cli.program, found.plan, file)))

@@ -13,9 +13,9 @@ from kafkakit.core.findings import Finding, Severity, in_order
 from kafkakit.core.model import ClusterSnapshot
 from kafkakit.core.placement_statistics import placement_stats
 from kafkakit.core.plan import DirMove, PlacementStats, Plan, Proof, ProofKind, StorageFacts, certificate
-from kafkakit.core.quantities import counted, format_bytes, format_percent
+from kafkakit.core.quantities import counted, format_bytes, format_percent, percent_word
 from kafkakit.core.selection import TopicSelection
-from kafkakit.core.text import some
+from kafkakit.core.text import shell_command, some
 from kafkakit.placement.by_size.layout import Disks, LoadsNow, bytes_now, counts_now, held_by
 from kafkakit.placement.by_size.lp_relaxation import PPM, BalanceGoal, BalanceProblem, RangeGoal, Window
 from kafkakit.placement.by_size.proof import argument_of
@@ -29,6 +29,7 @@ from kafkakit.topicmappr.decide.audit_map import (
     AUDIT_RULES,
     AuditCase,
     AuditedPartition,
+    AuditHints,
     Issue,
     MapReading,
     case_of,
@@ -160,9 +161,21 @@ def audit_map(
         banded=request.band is not None,
         by_bytes=by_bytes,
         by_count=by_count,
-        findings=in_order(findings_of(issues)),
+        findings=in_order(findings_of(issues, AuditHints(request, case, _goal(request, by_bytes)))),
         notes=tuple(notes),
     )
+
+
+def _goal(request: AuditRequest, by_bytes: Yardstick | None) -> tuple[tuple[str, str | None], ...]:
+    """The balance that was wanted, else the one that the map reaches, as options of a rebalance."""
+    if request.band is not None:
+        return (("--band", percent_word(request.band)),)
+    if request.free_range_bytes is not None:
+        return (("--free-range", f"{request.free_range_bytes}B"),)
+    if by_bytes is None:
+        return ()
+    reached = ("--free-range", f"{by_bytes.reached}B")
+    return (reached,) if by_bytes.best is not None else (reached, ("--best-effort", None))
 
 
 def _sizes(snapshot: ClusterSnapshot, case: AuditCase, facts: StorageFacts | None) -> tuple[Sizes | None, list[str]]:
@@ -437,14 +450,21 @@ def digest_of(reading: MapReading) -> str:
 
 
 def plan_of_map(
-    snapshot: ClusterSnapshot, reading: MapReading, audit: Audit, words: Mapping[str, str], *, allow_findings: bool
+    snapshot: ClusterSnapshot,
+    reading: MapReading,
+    audit: Audit,
+    words: Mapping[str, str],
+    *,
+    allow_findings: bool,
+    map_file: str = "",
 ) -> Plan:
     """The plan that brings every partition of the map to its list there; its scope are these partitions.
 
     Raises `RefusedError` for findings that cannot be carried out, and without `allow_findings` for those that should
-    not be; `TryLaterError` while a partition of the map is being reassigned. O(partitions).
+    not be; `TryLaterError` while a partition of the map is being reassigned. `map_file` is named in
+    hints where there is one. O(partitions).
     """
-    _refuse(audit, allow_findings=allow_findings)
+    _refuse(audit, map_file, allow_findings=allow_findings)
     case = case_of(snapshot, reading, AuditRequest())
     rows = sorted((row for row in case.rows if row.entry is not None), key=lambda row: row.key)
     refuse_endless(snapshot, [row.key for row in rows if row.moving])
@@ -475,12 +495,17 @@ def plan_of_map(
     return assemble(snapshot, words, scope, decision)
 
 
-def _refuse(audit: Audit, *, allow_findings: bool) -> None:
+def _correct(map_file: str) -> str:
+    made = str(shell_command("topicmappr audit", map_file)) if map_file else ""
+    return f"correct the map; its audit names every entry{made and f': {made}'}"
+
+
+def _refuse(audit: Audit, map_file: str, *, allow_findings: bool) -> None:
     broken = dict.fromkeys(f.rule for f in audit.findings)
     if impossible := [rule for rule in broken if rule in IMPOSSIBLE]:
         raise RefusedError(
             f"the map cannot be carried out, its audit found: {', '.join(impossible)}",
-            hint="correct the map; `kafkakit topicmappr audit` names every entry",
+            hint=_correct(map_file),
         )
     arguable = [rule for rule in broken if rule in ARGUABLE]
     if arguable and not allow_findings:

@@ -7,7 +7,7 @@ means, what happens, and what helps.
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -17,8 +17,9 @@ from kafkakit.core.findings import Finding, Rule, Severity, shown
 from kafkakit.core.model import Broker, ClusterSnapshot, Partition, Topic, TopicPartition
 from kafkakit.core.placement_statistics import BrokerStorage
 from kafkakit.core.plan_rules import MAX_INT32, topic_problem
-from kafkakit.core.quantities import agreeing, counted, format_bytes
+from kafkakit.core.quantities import agreeing, counted, format_bytes, percent_word
 from kafkakit.core.selection import select_topics
+from kafkakit.core.text import OptionValue, ShellCommand, shell_command, some
 from kafkakit.placement.broker_disks import DirStorage
 from kafkakit.placement.group_rule import GroupRule
 from kafkakit.topicmappr.decide.requests import AuditRequest
@@ -227,31 +228,31 @@ RULES = (
          "setting says; earlier versions refuse writes with acks=all", _OUT),
     Rule("rack-rule-broken", _E, "break the rack rule, and did not before",
          "one rack that fails takes more copies with it than it must",
-         "plan with kafkakit topicmappr rebalance, or repair with kafkakit topicmappr fix-racks"),
+         "plan these topics instead"),
     Rule("constraint-broken", _E, "get a copy that a constraint by tags forbids",
          "the copy is on a broker that its topic may not use, or shares power, room or kind with another copy",
-         "plan with the same constraints: kafkakit topicmappr rebalance"),
+         "plan these topics with the constraints instead"),
     Rule("disk-full", _E, "", "the disk runs full and its log dir goes offline, with every copy in it",
-         "make the map in parts, or choose other brokers: kafkakit topicmappr rebalance --max-disk-use"),
+         "make the map in parts, or choose other brokers"),
     Rule("disk-over-limit", _E, "", "little free space is left for new records",
-         "choose other brokers: kafkakit topicmappr rebalance --max-disk-use"),
+         "choose other brokers"),
     Rule("log-dirs", _E, "name log dirs that do not fit the list", _WHOLE, "give one path, or any, for each broker"),
     Rule("unknown-log-dir", _W, "name a log dir that the broker does not have, or that takes nothing",
-         "the copy goes to another dir, or waits", "take the path from kafkakit snapshot"),
+         "the copy goes to another dir, or waits", "name a log dir of the broker that takes copies, or any"),
     Rule("loses-in-sync", _W, "lose every copy that is in sync today",
          "nothing is lost while new copies are made, but no proven copy is left to go back to", "keep one old copy"),
     Rule("fewer-replicas", _W, "get fewer replicas", "fewer brokers may fail before data is lost",
-         "kafkakit topicmappr set-replication changes the factor on purpose"),
+         "list as many brokers as now"),
     Rule("being-moved", _W, "are being reassigned now",
          "Kafka drops the running move for this one; what was copied may be thrown away",
-         "wait: kafkakit reassign status --watch"),
+         "wait until the move is done"),
     Rule("disk-peak", _W, "", "while both copies are there, the disk is fuller than the limit",
-         "make the map in parts: kafkakit reassign apply sends batches"),
-    Rule("goal-missed", _W, "", "the map does not reach the requested balance", "kafkakit topicmappr rebalance"),
+         "make the map in parts"),
+    Rule("goal-missed", _W, "", "the map does not reach the requested balance", "plan these topics instead"),
     Rule("rack-rule-stays", _N, "broke the rack rule before and still do", "as before: a rack holds too many copies",
-         "kafkakit topicmappr fix-racks"),
+         "move the replicas that are too many on a rack"),
     Rule("dead-broker-stays", _N, "keep a copy on a broker that is not alive", "that copy stays out of sync",
-         "start the broker, or move its copies with kafkakit topicmappr repair"),
+         "replace that copy"),
     Rule("more-replicas", _N, "get more replicas", "every listed broker gets a full copy",
          "leave the new brokers out if this is not meant"),
     Rule("leader-moves", _N, "get another preferred leader",
@@ -261,7 +262,83 @@ RULES = (
 AUDIT_RULES = {rule.name: rule for rule in RULES}
 
 
-def findings_of(issues: Iterable[Issue]) -> list[Finding]:
+@dataclass(frozen=True, slots=True)
+class AuditHints:
+    """What helps against a finding, with its command: for this run's rules, brokers and map.
+
+    `goal` are the options of the balance that the map is held against.
+    """
+
+    request: AuditRequest
+    case: AuditCase
+    goal: tuple[tuple[str, str | None], ...] = ()
+
+    def of(self, rule: str, where: str) -> str:
+        """The way to repair a rule in a place: what to do, then the command if there is one."""
+        words = AUDIT_RULES[rule].repair
+        made = self._command(rule, where.removeprefix("topic "))
+        return f"{words}: {made}" if made else words
+
+    def _command(self, rule: str, topic: str) -> ShellCommand | str | None:
+        program = self.request.program
+        if rule in ("rack-rule-broken", "constraint-broken", "disk-full", "disk-over-limit", "goal-missed"):
+            return self._plan(rule)
+        if rule == "disk-peak" and self.request.map_file:
+            return shell_command("reassign apply", self.request.map_file, program=program)
+        if rule == "being-moved":
+            return shell_command("reassign status", program=program, watch=True)
+        rows = [row for row in self.case.rows if row.topic.name == topic]
+        if rule == "rack-rule-stays":
+            return self._planning("topicmappr fix-racks", topic)
+        if rule == "dead-broker-stays":
+            dead = sorted({b for row in rows for b in row.after if row.entry and b not in self.case.live})
+            return self._planning("topicmappr repair", topic, brokers=",".join(map(str, dead)))
+        if rule == "fewer-replicas" and len(counts := {len(row.after) for row in rows}) == 1:
+            racks = self.request.min_rack_ids or None
+            made = shell_command(
+                "topicmappr set-replication", str(*counts), program=program, topics=topic, min_rack_ids=racks
+            )
+            return f"to change the factor on purpose: {self._constrained(made)}"
+        return None
+
+    def _plan(self, rule: str) -> ShellCommand | None:
+        """A plan of the topics of the map onto the same brokers: a balance, or a rebuild if some are to be left.
+
+        None are left to repair the rack rule if the others have fewer racks, unless brokers were given.
+        """
+        if not self.case.even:
+            return None
+        topics = ",".join(self.request.topics) or ",".join(sorted({row.topic.name for row in self.case.rows}))
+        holding = {b for row in self.case.rows for b in row.before}
+        targets, wider = set(self.case.even), {*self.case.even, *holding.intersection(self.case.live)}
+        if rule == "rack-rule-broken" and self.request.brokers is None and self._racks(wider) > self._racks(targets):
+            targets = wider
+        brokers = ",".join(map(str, sorted(targets)))
+        if holding <= targets:
+            disk = percent_word(self.request.max_disk_use)
+            made = self._planning("topicmappr rebalance", topics, brokers=brokers, max_disk_use=disk)
+            return replace(made, options=(*made.options, *self.goal))
+        racks = self.request.min_rack_ids or None
+        return self._constrained(
+            shell_command(
+                "topicmappr rebuild", program=self.request.program, topics=topics, brokers=brokers, min_rack_ids=racks,
+                placement="storage" if self.goal else "",
+            )
+        )  # fmt: skip
+
+    def _racks(self, brokers: Iterable[int]) -> int:
+        return len({self.case.racks.get(b) for b in brokers} - {None})
+
+    def _planning(self, verb: str, topics: str, **options: OptionValue) -> ShellCommand:
+        r = self.request
+        racks: dict[str, OptionValue] = {"min_rack_ids": r.min_rack_ids or None, "spread": r.spread}
+        return self._constrained(shell_command(verb, program=r.program, topics=topics, **options, **racks))
+
+    def _constrained(self, made: ShellCommand) -> ShellCommand:
+        return replace(made, options=(*made.options, *self.request.constraint_options))
+
+
+def findings_of(issues: Iterable[Issue], hints: AuditHints) -> list[Finding]:
     """One finding for each rule and place; all findings of a rule together carry up to 10,000 names."""
     groups: dict[tuple[str, str], list[Issue]] = {}
     for issue in issues:
@@ -276,7 +353,7 @@ def findings_of(issues: Iterable[Issue]) -> list[Finding]:
         noun = "entry" if name == "unreadable" else "partition"
         entries = counted(len(group), noun, "entries" if noun == "entry" else None)
         words = f"{entries} {agreeing(len(group), rule.about)}: {first}"
-        found.append(rule.finding(where, words if rule.about else first, None, len(group), subjects))
+        found.append(rule.finding(where, words if rule.about else first, hints.of(name, where), len(group), subjects))
     return found
 
 
@@ -332,8 +409,10 @@ def _dir_issues(row: AuditedPartition, case: AuditCase) -> Iterator[Issue]:
         return
     for broker, path in zip(entry.replicas, entry.dirs, strict=True):
         known = case.live[broker].log_dirs if broker in case.live else ()
-        if path != "any" and known and not any(d.path == path and not d.cordoned and not d.error for d in known):
-            yield _issue("unknown-log-dir", row)
+        fit = [d.path for d in known if not d.cordoned and not d.error]
+        if path != "any" and known and path not in fit:
+            takes = f"has {some(fit)}" if fit else "takes no copies"
+            yield Issue("unknown-log-dir", f"topic {row.topic.name}", row.name, f" ({path}: broker {broker} {takes})")
             return
 
 

@@ -7,7 +7,7 @@ from math import floor
 
 from kafkakit.core.errors import UsageError
 from kafkakit.core.findings import Finding, Rule, Severity
-from kafkakit.core.quantities import format_percent
+from kafkakit.core.quantities import percent_word
 from kafkakit.core.selection import BrokerList
 from kafkakit.core.text import OptionValue, ShellCommand, shell_command, some
 from kafkakit.topicmappr.decide.scope import NO_CONSTRAINTS, TagConstraints
@@ -133,15 +133,15 @@ class Hints:
                 "topicmappr rebalance",
                 (ALL,),
                 brokers=self._brokers(),
-                band=format_percent(self.request.band),
-                max_disk_use=format_percent(max_disk_use) if max_disk_use is not None else None,
+                band=percent_word(self.request.band),
+                max_disk_use=percent_word(max_disk_use) if max_disk_use is not None else None,
                 min_rack_ids=self.request.min_rack_ids or None,
             )
         )
 
     def level_dirs(self, broker: int, band: Fraction | None = None) -> ShellCommand:
         """Bring the log dirs of a broker into their band, or into a narrower one."""
-        shown = format_percent(self.request.band if band is None else band)
+        shown = percent_word(self.request.band if band is None else band)
         return self._planning("topicmappr rebalance-dirs", (ALL,), brokers=broker, band=shown)
 
     def leaders(self, *topics: str) -> ShellCommand:

@@ -15,7 +15,7 @@ from kafkakit.core.model import ClusterSnapshot, TopicPartition
 from kafkakit.core.plan import Certificate, PlacementRules, Proof, ProofKind, StorageFacts, certificate
 from kafkakit.core.quantities import counted
 from kafkakit.core.selection import BrokerList
-from kafkakit.core.text import some
+from kafkakit.core.text import ShellCommand, shell_command, some
 from kafkakit.placement.by_size.layout import Disks
 from kafkakit.placement.group_rooms import Grouping
 from kafkakit.placement.group_rule import NONE_CLOSED, ClosedBrokers, GroupRule, racks_to_spread, refuse_both_rules
@@ -150,7 +150,7 @@ class DrainRequest:
     Brokers in `exclude_receivers` take none. `spread` is the even spread over racks, in place of `min_rack_ids`.
     `placement` says what comes out even among those receivers: counts of replicas, or free bytes. `pinned` are topics
     or topic/partition that stay as they are, `budget` what one run may copy. `words` are the flags as given, for the
-    plan's record. Raises `UsageError` for contradictions.
+    plan's record; `constraint_options` go into the commands that hints name. Raises `UsageError` for contradictions.
     """
 
     leaving: BrokerList
@@ -164,7 +164,21 @@ class DrainRequest:
     pinned: tuple[str, ...] = ()
     budget: Budget = NO_BUDGET
     constraints: TagConstraints = NO_CONSTRAINTS
+    constraint_options: tuple[tuple[str, str | None], ...] = ()
     words: Mapping[str, str]
+
+    def repair(self, broker: int) -> ShellCommand:
+        """The command that replaces what is offline on a broker, of the same topics under the same rules."""
+        topics, excluded = self.words.get("topics", ""), self.words.get("topics-exclude", "")
+        made = shell_command(
+            "topicmappr repair",
+            brokers=broker,
+            topics=topics,
+            topics_exclude=excluded,
+            min_rack_ids=self.min_rack_ids or None,
+            spread=self.spread,
+        )
+        return replace(made, options=(*made.options, *self.constraint_options))
 
     def __post_init__(self) -> None:
         for flag, listed in (("--brokers", self.leaving), ("--to", self.receiving)):

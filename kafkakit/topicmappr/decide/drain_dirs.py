@@ -11,7 +11,7 @@ from kafkakit.core.errors import UsageError
 from kafkakit.core.model import ClusterSnapshot, TopicPartition
 from kafkakit.core.plan import DirMove, Proof, ProofKind, StorageFacts, certificate
 from kafkakit.core.quantities import counted
-from kafkakit.core.text import shell_command, some
+from kafkakit.core.text import some
 from kafkakit.placement.by_size.exact import LARGEST
 from kafkakit.placement.group_rooms import Grouping
 from kafkakit.placement.group_rule import ClosedBrokers, GroupRule, racks_to_spread
@@ -57,7 +57,7 @@ def decide_drain_dirs(
     """
     named = tuple(sorted(request.leaving.ids))
     scope = scope_of(snapshot, TopicScope(topics=request.topics, topics_exclude=request.topics_exclude))
-    copies = _copies(snapshot, scope, named, _known_dirs(snapshot, named, log_dirs))
+    copies = _copies(snapshot, scope, named, _known_dirs(snapshot, request, named, log_dirs))
     keys = [scope.partitions[i].key for _, i, _ in copies]
     sizes = storage_of(snapshot, facts, brokers=named, partitions=keys)
     pinned = frozenset(pinned_indices(scope.partitions, request.pinned, ()))
@@ -75,7 +75,9 @@ def decide_drain_dirs(
     )
 
 
-def _known_dirs(snapshot: ClusterSnapshot, named: Sequence[int], log_dirs: Sequence[str]) -> frozenset[str]:
+def _known_dirs(
+    snapshot: ClusterSnapshot, request: DrainRequest, named: Sequence[int], log_dirs: Sequence[str]
+) -> frozenset[str]:
     """The dirs; `UsageError` for what is not there, or has failed."""
     brokers = snapshot.broker_by_id()
     for b in named:
@@ -91,7 +93,7 @@ def _known_dirs(snapshot: ClusterSnapshot, named: Sequence[int], log_dirs: Seque
             if own[path].error is not None:
                 raise UsageError(
                     f"{FLAG}: log dir {path} of broker {b} is offline, nothing can be moved out of it",
-                    hint=f"replace what was in it: {shell_command('topicmappr repair', brokers=b)}",
+                    hint=f"replace what was in it: {request.repair(b)}",
                 )
     return frozenset(log_dirs)
 

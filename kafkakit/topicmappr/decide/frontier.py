@@ -10,14 +10,20 @@ from fractions import Fraction
 from kafkakit.core.errors import UsageError
 from kafkakit.core.model import ClusterSnapshot
 from kafkakit.core.plan import StorageFacts
-from kafkakit.core.text import shell_command
 from kafkakit.placement.by_size.attempt import Attempt
 from kafkakit.placement.by_size.lp_relaxation import PPM, BalanceProblem
 from kafkakit.placement.by_size.tightening import at_deviation, tightest_relaxed, why_not
 from kafkakit.placement.problem import BrokerChange
 from kafkakit.placement.watch import UNWATCHED, Watch
 from kafkakit.topicmappr.decide.rebalance_goal import BalanceInputs, balance_inputs, refuse_impossible
-from kafkakit.topicmappr.decide.requests import DEFAULT_BANDS, FrontierRequest, Metric, RebalanceRequest, goal_of
+from kafkakit.topicmappr.decide.requests import (
+    DEFAULT_BANDS,
+    FrontierRequest,
+    Metric,
+    RebalanceRequest,
+    brokers_hint,
+    goal_of,
+)
 
 MOST_REPLICAS = 300_000
 REPORT_POINTS = 8
@@ -110,25 +116,18 @@ def decide_frontier(
 
 def _inputs(snapshot: ClusterSnapshot, request: RebalanceRequest, facts: StorageFacts | None) -> BalanceInputs:
     """A frontier states what bytes cost; sets that break the rack rule may stay as they are."""
-    return balance_inputs(snapshot, replace(request, max_rack_violations=None), facts, _check_brokers)
+    request = replace(request, max_rack_violations=None)
+    return balance_inputs(snapshot, request, facts, lambda change: _check_brokers(change, request))
 
 
-def _check_brokers(change: BrokerChange) -> None:
+def _check_brokers(change: BrokerChange, request: RebalanceRequest) -> None:
     wrong = sorted({*change.missing, *change.old_missing, *change.replace})
     if wrong:
         raise UsageError(
             f"a frontier needs live brokers that all keep these topics, unlike broker(s) "
             f"{', '.join(map(str, wrong[:8]))}",
-            hint=_without(change, wrong),
+            hint=brokers_hint(request, change, may_leave=False),
         )
-
-
-def _without(change: BrokerChange, wrong: Collection[int]) -> str:
-    """What to give in place: the live brokers that may hold these topics, and a drain of the dead ones that do."""
-    live = ",".join(str(b) for b in change.targets if b not in wrong)
-    dead = ",".join(map(str, sorted(change.old_missing)))
-    first = f"empty the dead ones first: {shell_command('topicmappr drain', brokers=dead)}" if dead else ""
-    return first or f"give those that are left: --brokers {live}"
 
 
 def _deviations(request: FrontierRequest, today: int) -> list[int]:

@@ -9,7 +9,7 @@ from kafkakit.core.model import ClusterSnapshot, Partition, PartitionAssignment,
 from kafkakit.core.plan_rules import topic_problem
 from kafkakit.core.quantities import counted
 from kafkakit.core.selection import BrokerList, select_topics
-from kafkakit.core.text import some
+from kafkakit.core.text import ShellCommand, shell_command, some
 from kafkakit.placement.group_rooms import Grouping
 from kafkakit.placement.group_rule import ClosedBrokers, GroupRule
 from kafkakit.placement.log_dirs_balance import HomelessCopy
@@ -32,6 +32,7 @@ class PlaceRequest:
     get none of it.
 
     `partition_bytes` is the expected size of one partition: then the cluster is levelled by bytes, not by counts.
+    `constraint_options` go into the commands that hints name.
     """
 
     topic: str
@@ -42,7 +43,14 @@ class PlaceRequest:
     brokers: BrokerList | None = None
     exclude_receivers: BrokerList | None = None
     constraints: TagConstraints = NO_CONSTRAINTS
+    constraint_options: tuple[tuple[str, str | None], ...] = ()
     min_rack_ids: int = 0
+
+    def set_replication(self) -> ShellCommand:
+        """The command that gives the partitions that the topic has as many replicas as the new ones are to get."""
+        racks = self.min_rack_ids or None
+        made = shell_command("topicmappr set-replication", str(self.replication), topics=self.topic, min_rack_ids=racks)
+        return replace(made, options=(*made.options, *self.constraint_options))
 
     def __post_init__(self) -> None:
         problem = topic_problem(self.topic)
@@ -260,7 +268,7 @@ def _present(snapshot: ClusterSnapshot, request: PlaceRequest) -> tuple[tuple[in
         raise UsageError(
             f"--replication: topic {topic.name} has {counted(factor, 'replica')} a partition, and Kafka gives new "
             "partitions as many",
-            hint=f"leave --replication out, and change it with: topicmappr set-replication {request.replication}",
+            hint=f"leave --replication out, or change it first: {request.set_replication()}",
         )
     return rows
 

@@ -37,7 +37,7 @@ from kafkakit.topicmappr.decide.rebalance_goal import (
     with_recomputed_counts,
 )
 from kafkakit.topicmappr.decide.rebalance_soft_goals import FreeChoices
-from kafkakit.topicmappr.decide.requests import RebalanceRequest
+from kafkakit.topicmappr.decide.requests import RebalanceRequest, brokers_hint
 from kafkakit.topicmappr.decide.scope import Scope
 from kafkakit.topicmappr.decide.storage import RANGE_INCREASED, FreeChange, Sizes
 
@@ -256,11 +256,7 @@ def _check_brokers(change: BrokerChange, request: RebalanceRequest) -> None:
     if wrong:
         raise UsageError(
             f"reassignment only allows broker additions; not so for broker(s) {', '.join(map(str, wrong))}",
-            hint=(
-                f"listed and not live: {', '.join(map(str, change.missing))}; start them, or leave them out"
-                if set(wrong) <= set(change.missing)
-                else "list every live broker that holds these topics (-1); use topicmappr drain to empty one"
-            ),
+            hint=brokers_hint(request, change, may_leave=True),
         )
     if not change.targets:
         raise UsageError("no broker holds these topics", hint="name brokers in --brokers, or all of them with -2")
@@ -363,7 +359,7 @@ def _impossible(
             f"no plan for {aim.words} leaves {broken} (exhaustive search)"
             if found.proven
             else f"no plan was found that leaves {broken}; it is not proven impossible",
-            hint="topicmappr fix-racks shows which partitions cannot be repaired, and why",
+            hint=f"see which partitions cannot be repaired, and why: {request.command('topicmappr fix-racks')}",
         )
     if found.proven:
         return InfeasibleError(

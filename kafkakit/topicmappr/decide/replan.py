@@ -26,7 +26,7 @@ from kafkakit.core.plan import (
     identity_of,
 )
 from kafkakit.core.selection import TopicSelection
-from kafkakit.core.text import some
+from kafkakit.core.text import abort_command, some
 from kafkakit.placement.by_size.attempt import Attempt
 from kafkakit.placement.by_size.layout import Disks, LoadsNow, bytes_now, counts_now
 from kafkakit.placement.by_size.lp_relaxation import (
@@ -240,9 +240,8 @@ def _assembled(
     if late:
         notes.append(f"{late} running move(s) end on brokers that are to be left; replan again when they are done")
     if any(row.hangs for row in situation.rows):
-        notes.append(
-            "cancel the moves that cannot end before this plan is applied (kafka-reassign-partitions --cancel)"
-        )
+        made = abort_command("kafkakit", [row.key for row in situation.rows if row.hangs])
+        notes.append(f"cancel the moves that cannot end before this plan is applied: {made}")
     certificate = solved.certificate
     decision = Decision(
         replicas=[solved.lists[i] for i, _ in ours],

@@ -8,7 +8,7 @@ all. What is left is not a failure: when the request is made again, it continues
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from fractions import Fraction
 from math import isfinite
@@ -19,8 +19,9 @@ from kafkakit.core.model import ClusterSnapshot, PartitionMap, TopicPartition
 from kafkakit.core.plan import StorageFacts
 from kafkakit.core.quantities import counted, format_bytes, parse_percent, parse_size
 from kafkakit.core.selection import MAX_BROKER_ID, BrokerList
+from kafkakit.core.text import OptionValue, ShellCommand, shell_command, some
 from kafkakit.placement.group_rule import refuse_both_rules
-from kafkakit.placement.problem import Minimize, OptimizeFor, PlaceBy
+from kafkakit.placement.problem import BrokerChange, Minimize, OptimizeFor, PlaceBy
 from kafkakit.topicmappr.decide.scope import NO_CONSTRAINTS, TagConstraints, TopicScope
 from kafkakit.topicmappr.decide.storage import storage_of
 
@@ -66,7 +67,7 @@ class RebalanceRequest:
     `max_rack_violations` sets may break the rack rule in the end (None: those that do may stay so). `scale` demands
     new brokers. Brokers in `exclude_receivers` get no copies, those in `exclude_givers` lose none. `max_replicas` and
     `max_leaders` are what a broker may end with of all topics, `max_topic_leaders` what it may lead of one topic.
-    `words` are the flags as given, for the plan's record.
+    `words` are the flags as given, for the plan's record; `constraint_options` go into the commands that hints name.
     """
 
     brokers: BrokerList
@@ -95,6 +96,7 @@ class RebalanceRequest:
     max_leaders: int | None = None
     max_topic_leaders: int | None = None
     constraints: TagConstraints = NO_CONSTRAINTS
+    constraint_options: tuple[tuple[str, str | None], ...] = ()
     words: Mapping[str, str]
 
     def __post_init__(self) -> None:
@@ -121,6 +123,25 @@ class RebalanceRequest:
                 raise UsageError(f"{flag}: {value} is not a number of at least 0")
         if self.partition_limit < 1:
             raise UsageError(f"--partition-limit: {self.partition_limit} is less than 1")
+
+    def drain(self, brokers: Iterable[int], to: Iterable[int] = ()) -> ShellCommand:
+        """The command that moves these topics off brokers, under the rules of the request."""
+        return self.command("topicmappr drain", brokers=_listed(brokers), to=_listed(to))
+
+    def command(self, verb: str, **options: OptionValue) -> ShellCommand:
+        """A command for these topics under the rack rule and the constraints of the request."""
+        topics = self.words.get("topics") or ",".join(self.topics)
+        excluded = self.words.get("topics-exclude") or ",".join(self.topics_exclude)
+        made = shell_command(
+            verb,
+            program="kafkakit",
+            topics=topics,
+            topics_exclude=excluded,
+            **options,
+            min_rack_ids=self.min_rack_ids or None,
+            spread=self.spread,
+        )
+        return replace(made, options=(*made.options, *self.constraint_options))
 
     @property
     def smallest_bytes(self) -> int:
@@ -223,6 +244,26 @@ class RebuildRequest:
         return Minimize.BYTES if self.by_storage else self.minimize
 
 
+def _listed(brokers: Iterable[int]) -> str:
+    return ",".join(map(str, sorted(brokers)))
+
+
+def brokers_hint(request: RebalanceRequest, change: BrokerChange, *, may_leave: bool) -> str:
+    """What to do where brokers that hold the topics are dead or not listed, or listed ones are dead.
+
+    `may_leave`: a broker that is not listed may be meant to lose what it holds.
+    """
+    if dead := {*change.old_missing, *change.previous_missing}:
+        return f"empty the dead ones first, and list only live ones: {request.drain(dead)}"
+    live = _listed({*change.targets, *change.replace})
+    if not change.replace:
+        return f"start them, or leave them out: --brokers {live}" if live else "start them, or list others"
+    hint = f"list every live broker that holds these topics: --brokers {live}"
+    if not may_leave or not change.targets:
+        return hint
+    return f"{hint}; or empty the others first: {request.drain(change.replace, change.targets)}"
+
+
 DEFAULT_BANDS = tuple(Fraction(n, 100) for n in (20, 15, 10, 7, 5, 3, 2, 1))
 MAX_POINTS = 50
 T = TypeVar("T")
@@ -301,7 +342,8 @@ class AuditRequest:
     what another plan might move instead (empty: the topics of the map). `spread` is the even spread over racks, in
     place of `min_rack_ids`. `band` or `free_range_bytes` is the balance that was wanted; without them a map
     is held against the range of free bytes that it reaches. Without `compared` no other plan is made to hold the map
-    against.
+    against. `program` is how kafkakit is called, `map_file` the file of the map (empty: none that can be named), and
+    `constraint_options` are as given: they go into the commands that hints name.
     """
 
     brokers: BrokerList | None = None
@@ -313,6 +355,9 @@ class AuditRequest:
     band: Fraction | None = None
     free_range_bytes: int | None = None
     compared: bool = True
+    program: str = "kafkakit"
+    map_file: str = ""
+    constraint_options: tuple[tuple[str, str | None], ...] = ()
 
     def __post_init__(self) -> None:
         if not 0 <= self.min_rack_ids <= MAX_REPLICATION:
@@ -494,8 +539,6 @@ def left_data(left: LeftForLater) -> dict[str, object]:
 
 def pinned_note(keys: Sequence[TopicPartition], what: str) -> tuple[str, ...]:
     """A note on pinned partitions that the request would have changed; `what` is what becomes of them."""
-    from kafkakit.core.text import some
-
     if not keys:
         return ()
     return (f"{counted(len(keys), 'pinned partition')} {what}: {some(keys)}",)

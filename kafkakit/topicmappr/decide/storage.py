@@ -19,6 +19,7 @@ from kafkakit.core.placement_statistics import BrokerStorage
 from kafkakit.core.plan import StorageFacts
 from kafkakit.core.quantities import format_bytes
 from kafkakit.core.storage_reading import StorageReading
+from kafkakit.core.text import shell_command
 from kafkakit.placement.broker_disks import DirStorage, broker_disks
 from kafkakit.placement.problem import PlacementProblem, PlannedPartition
 
@@ -61,7 +62,8 @@ def refuse_old(taken_at: datetime, *, now: datetime, max_age_minutes: int) -> No
     if age > max_age_minutes * 60:
         raise TryLaterError(
             f"Metrics metadata is older than allowed: {_as_go_prints(age)} (allowed: {max_age_minutes} minutes)",
-            hint="collect sizes again (metricsfetcher, or kafkakit snapshot), or allow more with --metrics-age",
+            hint="collect sizes again with metricsfetcher, allow more with --metrics-age, or take a new snapshot: "
+            f"{shell_command('snapshot', output_file='snapshot.json')}",
         )
 
 
@@ -152,7 +154,7 @@ def _refuse_unknown_sizes(snapshot: ClusterSnapshot, facts: StorageFacts, unknow
     if not snapshot.sizes_taken:
         raise UsageError(
             f"the snapshot was taken without sizes, and {_named(unknown)} need one",
-            hint="take one with sizes: kafkakit snapshot --output-file FILE",
+            hint=f"take one with sizes: {shell_command('snapshot', output_file='snapshot.json')}",
         )
     silent = _silent(snapshot)
     raise TryLaterError(
@@ -180,7 +182,7 @@ def _refuse_unknown_disks(
     if not snapshot.sizes_taken:
         raise UsageError(
             f"the snapshot was taken without sizes, so nothing is known of the disks of broker {_named(_ids(lacking))}",
-            hint="take one with sizes: kafkakit snapshot --output-file FILE",
+            hint=f"take one with sizes: {shell_command('snapshot', output_file='snapshot.json')}",
         )
     # kafka-kit's words; here only for brokers that the request touches.
     raise TryLaterError(

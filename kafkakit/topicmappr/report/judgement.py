@@ -5,11 +5,11 @@ terminals, rows and data; its page is self-contained: the plot with bound and pl
 impossible.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from kafkakit.core.findings import COLUMNS, FailOn, exit_code_of, finding_rows, findings_data, findings_text
 from kafkakit.core.quantities import counted, format_bytes
-from kafkakit.core.text import printable, quote, some, text_table
+from kafkakit.core.text import ShellCommand, printable, some, text_table
 from kafkakit.placement.by_size.lp_relaxation import PPM
 from kafkakit.report import (
     INDENT,
@@ -272,9 +272,6 @@ def explanation_data(found: Explanation) -> dict[str, object]:
     }
 
 
-_SWITCHES = frozenset({"locality-scoped", "spread"})
-
-
 def shown(metric: Metric, deviation: int) -> str:
     """A deviation in the flag's words: `5%`, or bytes."""
     if metric is Metric.BAND:
@@ -282,11 +279,11 @@ def shown(metric: Metric, deviation: int) -> str:
     return format_bytes(deviation)
 
 
-def flag_value(metric: Metric, deviation: int) -> str:
+def goal_option(metric: Metric, deviation: int) -> tuple[str, str]:
     """A deviation as an exact option of `topicmappr rebalance`."""
     if metric is Metric.BAND:
-        return f"--band {shown(metric, deviation)}"
-    return f"--free-range {deviation}B"
+        return "--band", shown(metric, deviation)
+    return "--free-range", f"{deviation}B"
 
 
 def frontier_report(frontier: Frontier, next_command: str | None, *, plain: bool) -> Report:
@@ -395,21 +392,13 @@ def best_point(frontier: Frontier) -> Point | None:
     return next((p for p in reversed(frontier.points) if p.cost), None)
 
 
-def rebalance_command(frontier: Frontier, words: Mapping[str, str], program: str) -> str | None:
-    """The rebalance for the tightest point, with the same selection and rules.
-
-    `words` are the recorded words of the command, `program` is how kafkakit is called.
-    """
+def rebalance_command(frontier: Frontier, options: tuple[tuple[str, str | None], ...], program: str) -> str | None:
+    """The rebalance for the tightest point; `options` are those of the same selection and rules."""
     point = best_point(frontier)
     if point is None:
         return None
-    flags = [
-        f"--{name}" if name in _SWITCHES else f"--{name} {quote(value)}"
-        for name, value in words.items()
-        if name != "command"
-    ]
-    goal = flag_value(frontier.metric, point.max_deviation)
-    return " ".join([program, words["command"], *flags, goal, "--plan plan.json"])
+    goal = goal_option(frontier.metric, point.max_deviation)
+    return str(ShellCommand("topicmappr rebalance", (), (*options, goal, ("--plan", "plan.json")), program))
 
 
 def _code(p: Point) -> str:

@@ -101,3 +101,30 @@ def test_commands_of_a_cluster_are_called_by_its_program() -> None:
         "see kafkakit -P doctor, or `kafkakit -P reassign list`; kafkakit profile list, /kafkakit topicmappr"
     )
     assert called_by("kafkakit --profile a doctor", "kafkakit --profile b") == "kafkakit --profile a doctor"
+
+
+SOURCES = {
+    "topicmappr drain": {"--snapshot": "--snapshot 's 1.json'", "--sizes-file": "--sizes-file f"},
+    "topicmappr fix-racks": {"--snapshot": "--snapshot 's 1.json'"},
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        (
+            "first: kafkakit topicmappr drain --brokers 4",
+            "first: kafkakit -P topicmappr drain --snapshot 's 1.json' --sizes-file f --brokers 4",
+        ),
+        (
+            "kafkakit topicmappr drain --snapshot o.json\nkafkakit topicmappr fix-racks",
+            "kafkakit -P topicmappr drain --sizes-file f --snapshot o.json\n"
+            "kafkakit -P topicmappr fix-racks --snapshot 's 1.json'",
+        ),
+        ("`kafkakit -P topicmappr fix-racks`", "`kafkakit -P topicmappr fix-racks --snapshot 's 1.json'`"),
+        ("kafkakit topicmappr drain-all; topicmappr drain", "kafkakit -P topicmappr drain-all; topicmappr drain"),
+        ("kafkakit reassign apply p.json", "kafkakit -P reassign apply p.json"),
+    ],
+)
+def test_a_command_reads_the_same_file_and_sizes(text: str, shown: str) -> None:
+    assert called_by(text, "kafkakit -P", SOURCES) == shown
