@@ -187,6 +187,21 @@ class Named:
         return tuple(re.findall(r"--[a-z][a-z-]*", found[0])) if found else ()
 
 
+_WORD = r"(?:'[^']*'|-?[A-Z0-9][\w,.:|%-]*|live|\{\})"
+_TYPED = re.compile(rf"(?: (?:--[a-z][a-z-]*(?:[ =]{_WORD})?|{_WORD}))*")
+
+
+def lacking(each: Named) -> str:
+    """What the line that a text names lacks: an argument, an option that it must have, the command of a group.
+
+    Words in capitals stand for a value there.
+    """
+    found = _TYPED.match(each.rest)
+    typed = shlex.split(found[0]) if found else []
+    refusal = refusal_of((*each.verb.split(), *(word.rstrip(",.") for word in typed)))
+    return refusal if re.search("Missing|is missing|requires an argument", refusal) else ""
+
+
 def named_commands(root: Path = SOURCES) -> Iterator[Named]:
     """The commands in texts that are not docstrings."""
     known = set(_all_verbs(_root().loaded(), ()))

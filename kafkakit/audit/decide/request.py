@@ -30,6 +30,7 @@ from kafkakit.core.query import (
 )
 from kafkakit.core.query_text import keys_of, parse_query
 from kafkakit.core.selection import parse_broker_list, parse_patterns, query_of, select_topics
+from kafkakit.core.text import shell_command
 
 ALL = "all"
 JOBS: Mapping[str, str] = {
@@ -79,6 +80,10 @@ class AuditRequest:
     scope: ScopeRequest = EVERYTHING
 
 
+def _collect(store: str) -> str:
+    return str(shell_command("fleet collect", profiles="NAME", to=store))
+
+
 def snapshot_date(request: AuditRequest, known: Collection[str], today: str) -> str:
     """The day that is looked at; `known` are the dates of which the store has manifests.
 
@@ -91,12 +96,13 @@ def snapshot_date(request: AuditRequest, known: Collection[str], today: str) -> 
             raise UsageError(f"--date {request.date!r:.40} is not a date", hint="write it as 2026-11-20") from None
         if wanted not in known and not request.segments:
             newest = f"the newest is {max(known)}" if known else "it has none"
-            raise UsageError(f"{request.input} has no snapshot of {wanted}; {newest}", hint="kafkakit fleet collect")
+            raise UsageError(
+                f"{request.input} has no snapshot of {wanted}; {newest}",
+                hint=f"collect it on its day: {_collect(request.input)}",
+            )
         return wanted
     if not known and not request.segments:
-        raise UsageError(
-            f"{request.input} has no snapshot", hint="collect some: kafkakit fleet collect --profiles NAME,... --to DIR"
-        )
+        raise UsageError(f"{request.input} has no snapshot", hint=f"collect one: {_collect(request.input)}")
     return max(known, default=today)
 
 
@@ -249,7 +255,8 @@ def _matching(
         shown = ", ".join(without[:10]) + (", ..." if len(without) > 10 else "")
         raise UsageError(
             f"{', '.join(tags)} can only be tags, and the snapshots of {shown} have none on record",
-            hint="collect them with kafkakit fleet collect --tags --again, or choose others with --clusters",
+            hint="collect them again with tags, or choose others with --clusters: "
+            "kafkakit fleet collect --tags --again --profiles NAME --to DIR",
         )
     found = {cluster: names_matching(node, table_of(snapshot)) for cluster, snapshot in snapshots.items()}
     if not any(found.values()):

@@ -173,7 +173,7 @@ def _repairs(findings: Iterable[AuditFinding]) -> list[str]:
             hints.setdefault(f.rule, {})[f.hint] = None
     lines = [f"{rule}: {printable(hint)}" for rule, found in hints.items() for hint in list(found)[:SHOWN_SUBJECTS]]
     number = sum(1 for f in findings if f.repair)
-    return [*lines, f"{counted(number, 'finding')} can be fixed automatically: see kafkakit audit fixes"] * bool(
+    return [*lines, f"{counted(number, 'finding')} can be fixed automatically: see kafkakit audit fixes RUN"] * bool(
         lines or number
     )
 

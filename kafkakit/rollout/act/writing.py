@@ -403,7 +403,8 @@ SUFFIX = ".journal"
 HINT = "kafkakit config history lists them"
 PROGRAM = "kafkakit"
 LOST_HINT = (
-    "what it set is not known any more: look for it with `kafkakit config diff`, then move the file out of its folder"
+    "what it set is not known any more: look for it with `kafkakit config diff FILE live`, then move the file out of "
+    "its folder"
 )
 
 

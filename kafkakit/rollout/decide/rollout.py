@@ -30,7 +30,7 @@ from kafkakit.rollout.decide.plan import ConfigPlan, shown
 from kafkakit.rollout.decide.settings import ClusterConfigs, SettingChange, is_same, where_of
 
 HEADER = {"kind": "config-rollout", "schema": 1}
-DAMAGED_HINT = "values that a rollout set are still there: compare the plan with `kafkakit config diff`"
+DAMAGED_HINT = "values that a rollout set are still there: compare them with `kafkakit config diff FILE live`"
 
 
 class RolloutWord(StrEnum):

@@ -38,7 +38,8 @@ BROKER_LOSS = Rule(
     Severity.WARNING,
     "Every partition keeps min.insync.replicas when any one broker is lost.",
     "Producers with acks=all get errors for the partitions that do not.",
-    "`kafkakit topicmappr set-replication` for topics with too few replicas; wait for replicas that are catching up",
+    "`kafkakit topicmappr set-replication N --topics NAMES` for topics with too few replicas; wait for replicas that "
+    "are catching up",
     code="KKW001",
 )
 RACK_LOSS = Rule(
@@ -170,7 +171,8 @@ LEADS_MOST = Rule(
     Severity.WARNING,
     "No broker leads partitions with far more traffic than the other brokers.",
     "It is the first to be overloaded, and its loss hits most producers.",
-    "spread the leaders with `kafkakit topicmappr leaders`, or the partitions with `kafkakit topicmappr rebalance`",
+    "spread the leaders with `kafkakit topicmappr leaders`, or the partitions with "
+    "`kafkakit topicmappr rebalance --topics NAMES --brokers -2`",
     code="KKH003",
 )
 SERVES_MOST = Rule(

@@ -49,7 +49,7 @@ ANOMALY = Rule(
     Severity.WARNING,
     "a group is as far behind as it is at this hour of other days, and as in the hours before",
     risk="Something changed: a slow release, a blocked partition, more data.",
-    repair="compare with deployments and with the topic's traffic; see kafkakit streams lag",
+    repair="compare with deployments and with the topic's traffic; see kafkakit streams lag once",
     code="KKJ002",
 )
 SILENT = Rule(
@@ -57,7 +57,7 @@ SILENT = Rule(
     Severity.ERROR,
     "a group that reads a topic commits while data comes in",
     risk="It stopped, hangs on a record, or commits nowhere; it reads again what it has not committed.",
-    repair="look at its members: kafkakit streams lag, and the logs of the application",
+    repair="look at its members: kafkakit streams lag once, and the logs of the application",
     code="KKJ003",
 )
 EXPIRING = Rule(

@@ -47,7 +47,9 @@ LEAST_RECORD_BYTES = 7
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 _E, _W, _N = Severity.ERROR, Severity.WARNING, Severity.NOTE
-_RESTORE = "kafkakit reassign: move the replica to another broker and back, so that it is copied from a sound one"
+_RESTORE = (
+    "move the replica to another broker and back with kafkakit reassign apply, so that it is copied from a sound one"
+)
 
 
 def _rule(number: int, name: str, severity: Severity, about: str, risk: str, repair: str) -> Rule:

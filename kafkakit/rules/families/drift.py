@@ -10,6 +10,7 @@ from enum import StrEnum
 
 from kafkakit.core.findings import Severity, shown
 from kafkakit.core.quantities import counted, format_bytes, format_span
+from kafkakit.core.text import shell_command
 from kafkakit.rules.cluster_facts import LEAST_DAYS, days_until
 from kafkakit.rules.config_defs import MINORS, minor_or_none
 from kafkakit.rules.effective import InputMissing, Source, TopicConfig, to_int
@@ -176,10 +177,11 @@ def _shape_drift(topic: LintTopic) -> Iterator[Violation]:
     replicas = sorted({len(p.replicas) for p in facts})
     if topic.replication_factor is not None and replicas and replicas != [topic.replication_factor]:
         live = " and ".join(map(str, replicas))
+        planned = shell_command("topicmappr set-replication", str(topic.replication_factor), topics=topic.name)
         yield Violation(
             message=f"{counted(topic.replication_factor, 'replica')} in the file, {live} in the cluster; "
             f"{_applying(DriftKind.UNSUPPORTED, 'replicas are moved by a reassignment')}",
-            hint="plan it with `kafkakit topicmappr set-replication`",
+            hint=f"plan it with `{planned}`",
             subject="replication factor",
         )
 
@@ -517,7 +519,8 @@ def days_to_full(broker: LintBroker, cluster: LintCluster, limits: Limits) -> Vi
             message=f"{log_dir.path} {when}: {format_bytes(seen[-1])} of {format_bytes(total)} are used",
             severity=severity,
             subject=log_dir.path,
-            hint="add brokers or disks, shorten retention, or move replicas with `kafkakit topicmappr rebalance`",
+            hint="add brokers or disks, shorten retention, or move replicas with "
+            "`kafkakit topicmappr rebalance --topics '.*' --brokers -2 --band 10%`",
         )
     if not checked:
         raise InputMissing("a week of the sizes of log dirs")

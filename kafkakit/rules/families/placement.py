@@ -5,6 +5,7 @@ Use is idle topics and consumers, slow recovery, reads across racks, and replica
 
 from kafkakit.core.findings import shown
 from kafkakit.core.quantities import counted, format_bytes, format_rate, format_span
+from kafkakit.core.text import shell_command
 from kafkakit.rules.cluster_facts import (
     all_partitions,
     bytes_by_broker,
@@ -133,7 +134,7 @@ def rack_violation(topic: LintTopic, cluster: LintCluster, limits: Limits) -> Vi
             message=f"{counted(len(found), 'partition')} of {len(partitions)} "
             f"{'has' if len(found) == 1 else 'have'} two replicas in one rack, though there are {number} racks: "
             f"{shown([p.partition for p in found])} (partition {first.partition}: {names})",
-            hint="plan the moves with `kafkakit topicmappr fix-racks`",
+            hint=f"plan the moves with `{shell_command('topicmappr fix-racks', topics=topic.name)}`",
         )
 
 
@@ -300,7 +301,7 @@ def storage_skew(cluster: LintCluster, limits: Limits) -> Violations:
             message=f"broker {broker.id} stores {format_bytes(most)}, {most / mean:.2f} times the mean of "
             f"{format_bytes(int(mean))}",
             place=broker.place,
-            hint="plan the moves with `kafkakit topicmappr rebalance`",
+            hint="plan the moves with `kafkakit topicmappr rebalance --topics '.*' --brokers -2 --band 10%`",
         )
 
 

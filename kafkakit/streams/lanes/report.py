@@ -10,7 +10,7 @@ from dataclasses import asdict
 
 from kafkakit.core.errors import ExitCode, OperationFailedError
 from kafkakit.core.quantities import counted
-from kafkakit.core.text import printable, text_table
+from kafkakit.core.text import printable, shell_command, text_table
 from kafkakit.report import Report, attributes, section, text_of
 from kafkakit.streams.lanes.decide import CopyOutcome, DeadLetter, LaneShare, PurgeOutcome, PurgePlan, ReplayOutcome
 from kafkakit.streams.model.commit import utc_text
@@ -266,7 +266,7 @@ def copy_report(stream: str, outcome: CopyOutcome) -> Report:
     if outcome.lost or outcome.failed:
         failure = OperationFailedError(
             f"{counted(len(outcome.lost), 'rejected record')} lost, {len(outcome.failed):,} not copied",
-            hint="kafkakit streams dlq purge removes references that are given up",
+            hint=f"to remove references that are given up: {shell_command('streams dlq purge', stream)}",
         )
     return Report(
         command="streams dlq copy",

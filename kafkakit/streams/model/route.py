@@ -219,7 +219,9 @@ def check_stream(name: str) -> str:
 def refuse_reserved(name: str) -> None:
     """Raise `UsageError` for the name of a shadow, which a rehearsal makes and removes."""
     if name.startswith(SHADOW):
-        raise UsageError(f"names that begin with {SHADOW} are for rehearsals: kafkakit streams failover rehearse")
+        raise UsageError(
+            f"names that begin with {SHADOW} are for rehearsals: kafkakit streams failover rehearse STREAM --to CLUSTER"
+        )
 
 
 def check_lane(name: str) -> str:

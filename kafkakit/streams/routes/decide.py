@@ -20,6 +20,7 @@ from kafkakit.core.lease import VALUE_LIMIT_BYTES
 from kafkakit.core.model import ClusterSnapshot, Partition, Topic, TopicPartition
 from kafkakit.core.quantities import counted, parse_duration, parse_rate
 from kafkakit.core.selection import BrokerList
+from kafkakit.core.text import shell_command
 from kafkakit.placement.problem import rackless_note
 from kafkakit.streams.model.route import Lane, Route, Segment, partitions_of, problem_of, topic_name
 from kafkakit.topicmappr.api import NO_CONSTRAINTS, PlaceRequest, TagConstraints, answered, decide_place
@@ -151,7 +152,8 @@ def plan_topics(
             if problem:
                 raise RefusedError(
                     f"topic {name} exists already, and {problem}",
-                    hint="delete it, or make it a part of the stream with kafkakit streams link",
+                    hint="delete it, or make it a part of the stream: "
+                    f"{shell_command('streams link', stream, lane=shape.lane, topic=name)}",
                 )
             planned.append(wanted)
             continue

@@ -29,7 +29,9 @@ def list_report(found: Mapping[str, Route | str]) -> Report:
     return Report(
         command="streams list",
         data={"streams": records(LIST_COLUMNS, rows)},
-        text=text_table(LIST_COLUMNS, rows) if rows else "there are no streams; kafkakit streams create makes one",
+        text=text_table(LIST_COLUMNS, rows)
+        if rows
+        else "there are no streams; to make one: kafkakit streams create NAME",
         columns=LIST_COLUMNS,
         rows=rows,
         code=ExitCode.FAILED if any(isinstance(route, str) for route in found.values()) else ExitCode.DONE,

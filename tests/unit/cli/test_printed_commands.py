@@ -5,7 +5,7 @@ import shlex
 import pytest
 
 from kafkakit.core.text import ShellCommand, called_by, shell_command
-from tests.rigs.printed_commands import makers, named_commands, options_of, refusal_of_line
+from tests.rigs.printed_commands import lacking, makers, named_commands, options_of, refusal_of_line
 
 
 def test_every_place_names_a_command_and_its_own_options() -> None:
@@ -33,6 +33,16 @@ def test_a_text_names_commands_and_options_that_exist() -> None:
     for each in named_commands():
         known = options_of(each.verb)
         assert known is None or set(each.options) <= known, f"{each.place}: {each.verb}{each.rest}"
+
+
+# Names of groups in a sentence, and a title.
+GROUPS_IN_PROSE = ("doctor/decide.py", "registry/decide/v2_calls.py")
+
+
+def test_a_text_shows_a_place_for_each_value_that_its_command_needs() -> None:
+    found = [each for each in named_commands() if not each.place.startswith((*NO_LINES, *GROUPS_IN_PROSE))]
+    told = {f"{each.place}: {each.verb}{each.rest[:40]}": lacking(each) for each in found if each.verb}
+    assert {line: lack for line, lack in told.items() if lack} == {}
 
 
 @pytest.mark.parametrize(

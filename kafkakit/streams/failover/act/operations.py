@@ -17,6 +17,7 @@ from kafkakit.core.lease import DEFAULT_TTL_S
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.quantities import epoch_ms, format_span
 from kafkakit.core.rpc import Event
+from kafkakit.core.text import shell_command
 from kafkakit.execution.act.leases import HeldClock, RenewableLease
 from kafkakit.ports.acting import Clock, Reporter
 from kafkakit.ports.data import ClusterClients
@@ -259,11 +260,13 @@ class Planner:
         if journal.state is None:
             raise RefusedError(
                 f"operation {route.operation.id} of stream {route.stream} has no journal",
-                hint="the control store lost it; kafkakit streams history shows what the operation changed",
+                hint="the control store lost it; what the operation changed: "
+                f"{shell_command('streams history', route.stream)}",
             )
         if journal.state.is_aborting:
             raise RefusedError(
-                f"operation {route.operation.id} is being aborted", hint="kafkakit streams failover abort continues"
+                f"operation {route.operation.id} is being aborted",
+                hint=f"to continue that: {shell_command('streams failover abort', route.stream)}",
             )
         return OperationRun(self._parts, journal)
 
@@ -281,7 +284,9 @@ class Planner:
         if differences:
             error = RefusedError(
                 f"operation {run.record.operation.id} is open, and it is not this one",
-                hint="kafkakit streams failover resume continues it, abort ends it before producers have moved",
+                hint="continue it, or end it before producers have moved:\n"
+                f"{shell_command('streams failover resume', route.stream)}\n"
+                f"{shell_command('streams failover abort', route.stream)}",
             )
             error.lines = differences
             raise error
@@ -473,7 +478,7 @@ def newest_certificate(journals: OperationJournals, operation: str = "") -> tupl
                 raise RefusedError(f"the certificate of operation {name} is not the one that its journal names")
             return found, data
     words = f"operation {operation} has no certificate" if operation else "no operation of the stream has a certificate"
-    raise RefusedError(words, hint="kafkakit streams failover certify")
+    raise RefusedError(words, hint="kafkakit streams failover certify STREAM")
 
 
 def hash_in_journal(journals: OperationJournals, operation: str) -> str | None:
@@ -569,7 +574,8 @@ def reclaim(parts: RunParts, open_cluster: OpenCluster, operation: str, *, grace
 
 def _require_retired(record: OperationRecord, route: Route) -> None:
     if record.operation.old_segments(route):
-        raise RefusedError(f"operation {record.operation.id} is not retired", hint="kafkakit streams failover retire")
+        hint = str(shell_command("streams failover retire", route.stream))
+        raise RefusedError(f"operation {record.operation.id} is not retired", hint=hint)
 
 
 def _to_abort(parts: RunParts, stream: str) -> Journal:

@@ -29,6 +29,7 @@ from kafkakit.core.journal_lines import line_data
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.quantities import epoch_ms
 from kafkakit.core.rpc import Event
+from kafkakit.core.text import shell_command
 from kafkakit.execution.act.journal_files import AuditLog, LineJournal, SharedStoreLines, StoreLines
 from kafkakit.execution.act.leases import ClusterAccess, GuardedAdmin
 from kafkakit.ports.acting import Clock, Reporter
@@ -312,7 +313,8 @@ class OperationJournals:
         """The newest certificate of an operation, with its bytes; `RefusedError` without one."""
         data = StoreLines(self._store, certificate_root(self._stream, name)).read()
         if not data:
-            raise RefusedError(f"operation {name} has no certificate", hint="kafkakit streams failover certify")
+            hint = str(shell_command("streams failover certify", self._stream))
+            raise RefusedError(f"operation {name} has no certificate", hint=hint)
         return decode_certificate(data, f"certificate of operation {name}"), data
 
 

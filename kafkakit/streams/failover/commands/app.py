@@ -16,6 +16,7 @@ from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.cli.run_options import Approval, Consent
 from kafkakit.cli.session import finish
 from kafkakit.cli.stream_operations import NO_EVENTS, EventOptions, MoveLimits
+from kafkakit.core.text import shell_command
 from kafkakit.streams.failover.commands.options import (
     FailoverOptions,
     LaneNames,
@@ -261,7 +262,8 @@ def rehearse(
 
     cli, wait_s = cli_context(ctx), parse_duration_or_zero(wait, "--wait")
     if consent.dry_run:
-        raise RefusedError("a rehearsal has no dry run", hint="kafkakit streams failover plan writes nothing")
+        planned = shell_command("streams failover plan", stream, to=options.to)
+        raise RefusedError("a rehearsal has no dry run", hint=f"this writes nothing: {planned}")
     with open_failover(cli, shadow_of(stream), "streams failover rehearse", audited_as=stream) as session:
         route = RouteStore(session.home.control).existing(stream).route
         cli.load_settings(options.to)
@@ -306,7 +308,7 @@ def status(ctx: typer.Context, stream: StreamName, options: LiveOptions) -> int:
     with open_failover(cli, stream) as session:
         if options.watch:
             watcher = OperationWatcher(stream, session.parts(), session.cluster, session.lease_words)
-            return finish(cli, live_report(watch_operation(cli, session.home.clock, watcher, options)))
+            return finish(cli, live_report(watch_operation(cli, session.home.clock, stream, watcher, options)))
         route = session.route
         record = newest(session.parts().journals, route)
         lease = session.lease_words()
@@ -412,7 +414,8 @@ def carry_on(
         lease, parts, route = session.lease_words(), session.parts(), session.route
         begun = session.planner(parts).open_run(route)
         if begun is None:
-            raise RefusedError(f"stream {stream} has no open operation", hint="kafkakit streams failover history")
+            hint = f"its operations: {shell_command('streams failover history', stream)}"
+            raise RefusedError(f"stream {stream} has no open operation", hint=hint)
         shown = partial(status_report, stream, begun.record, standing(begun.record.operation, route), lease)
         if not (consent.dry_run or consent.yes):
             cli.output.say(shown().text.rstrip("\n"))

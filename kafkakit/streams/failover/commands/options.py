@@ -14,6 +14,7 @@ from kafkakit.cli.completion import complete_profile_names
 from kafkakit.cli.option_groups import option
 from kafkakit.cli.session import ProfileSessions
 from kafkakit.cli.stream_operations import NO_EVENTS, EventOptions, MoveLimits, operation_ports
+from kafkakit.core.text import shell_command
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -278,7 +279,9 @@ class LiveOptions:
             raise UsageError("--metrics and --count require --watch")
 
 
-def watch_operation(cli: CliContext, clock: Clock, watcher: OperationWatcher, options: LiveOptions) -> LiveView:
+def watch_operation(
+    cli: CliContext, clock: Clock, stream: str, watcher: OperationWatcher, options: LiveOptions
+) -> LiveView:
     """Show an operation until none is open; returns the last look."""
     from kafkakit.execution.act.retrier import Retrier
     from kafkakit.execution.act.status_loop import READ_TIMEOUT_S, watch_until_idle
@@ -306,6 +309,6 @@ def watch_operation(cli: CliContext, clock: Clock, watcher: OperationWatcher, op
             after_look=after_look,
             show=show,
             stopped="the operation is not touched",
-            hint="look again: kafkakit streams failover status --watch",
+            hint=f"look again: {shell_command('streams failover status', stream, watch=True)}",
             count=options.count,
         )

@@ -18,6 +18,7 @@ from kafkakit.core.journal_lines import Grammar, RecordKind, read_data
 from kafkakit.core.journal_lines import Line as JournalLine
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.quantities import epoch_ms
+from kafkakit.core.text import shell_command
 from kafkakit.streams.model.route import Lane, Route, Segment, SegmentState, check_stream, lane_client_id
 
 DEFAULT_QUIET_S = 120.0
@@ -207,7 +208,7 @@ class Operation:
 
 
 HEADER = {"kind": "stream-failover", "schema": 1}
-DAMAGED_HINT = "the journal was changed; the route shows where the operation stands: kafkakit streams show"
+DAMAGED_HINT = "the journal was changed; the route shows where the operation stands: kafkakit streams show STREAM"
 
 
 class Word(StrEnum):
@@ -409,7 +410,8 @@ def standing(operation: Operation, route: Route) -> Step | None:
             return Step.STRANDED if is_stranded else Step.ROUTED
     raise UsageError(
         f"the route of stream {route.stream} is in no state of operation {operation.id}",
-        hint="kafkakit streams history names the change; nothing is done until the route is put right",
+        hint="nothing is done until the route is put right; its changes: "
+        f"{shell_command('streams history', route.stream)}",
     )
 
 

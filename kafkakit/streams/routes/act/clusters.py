@@ -324,7 +324,7 @@ def refuse_read(route: Route, observer: ClusterObserver) -> None:
     _refuse(
         f"stream {route.stream} is read",
         reading_groups(route, observer.look(route)),
-        "stop the groups and delete their commits (kafkakit streams commits delete), or pass --force",
+        "stop the groups and delete their commits (kafkakit streams commits delete GROUP), or pass --force",
     )
 
 

@@ -5,6 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from kafkakit.core.errors import ConflictError, InputError, TryLaterError, UsageError
+from kafkakit.core.text import shell_command
 from kafkakit.ports.stores import ControlStore
 from kafkakit.streams.model.route import (
     Route,
@@ -98,7 +99,8 @@ class RouteStore:
 
         def made(found: VersionedRoute | None) -> RouteChange:
             if found is not None:
-                raise UsageError(f"stream {route.stream} exists already", hint="kafkakit streams show prints it")
+                shown = shell_command("streams show", route.stream)
+                raise UsageError(f"stream {route.stream} exists already", hint=f"to print it: {shown}")
             return change
 
         written = self._write(route.stream, made)

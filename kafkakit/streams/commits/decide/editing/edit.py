@@ -251,7 +251,7 @@ def _state(edit: PartitionEdit) -> list[object]:
 
 
 HEADER = {"kind": "commit-edit", "schema": 1}
-DAMAGED_HINT = "the journal was changed; compare the commits by hand: kafkakit streams commits show"
+DAMAGED_HINT = "the journal was changed; compare the commits by hand: kafkakit streams commits show GROUP"
 
 
 class What(StrEnum):
