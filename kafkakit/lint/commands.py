@@ -355,6 +355,8 @@ def linted_report(
         say=cli.output.say,
     )
     done = run_lint(task, ports)
+    if inputs.live:
+        done = done.with_hints(cli.called)
     report = lint_report(done, "diff" if fixing.diff else form, __version__)
     write_outputs(written.also_texts(done, report, __version__, inputs.target_version), write_file)
     return report

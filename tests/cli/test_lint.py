@@ -5,7 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from kafkakit import wiring
+from tests.fakes.admin import FakeClock, FakeCluster
 from tests.rigs.command_line import Home, Ran
+from tests.rigs.printed_repairs import commands_in
 
 BAD = """kafkakit: cluster
 topics:
@@ -294,3 +297,52 @@ def test_a_fix_keeps_the_encoding_of_a_file(home: Home) -> None:
     path.write_bytes("# caf\xe9\nnode.id=1\nlog.retention.ms=5\nlog.retention.hours=1\n".encode("iso-8859-1"))
     assert lint(home, "--fix", "--select", "KKV008", "server.properties").code == 0
     assert path.read_bytes() == "# caf\xe9\nnode.id=1\nlog.retention.ms=5\n".encode("iso-8859-1")
+
+
+@pytest.mark.parametrize(
+    ("verb", "racks", "lists", "size", "file"),
+    [
+        ("fix-racks", "aabb", {0: (1, 2), 1: (3, 1)}, 1_000, ""),
+        ("leaders", "aabb", {n: (1, 2 + n % 3) for n in range(9)}, 1_000, ""),
+        ("rebalance", "abcd", dict.fromkeys(range(9), (1,)), 1_000_000, ""),
+        ("set-replication", "abcd", {0: (1, 3), 1: (3, 1)}, 1_000, "3"),
+    ],
+)
+def test_the_command_of_a_live_finding_is_carried_out(
+    home: Home,
+    monkeypatch: pytest.MonkeyPatch,
+    verb: str,
+    racks: str,
+    lists: dict[int, tuple[int, ...]],
+    size: int,
+    file: str,
+) -> None:
+    cluster, clock = FakeCluster(dict(enumerate(racks, 1)), line_rate=1e9), FakeClock()
+    cluster.add_topic("t", lists, size_bytes=size)
+    cluster.add_topic("u.v", {0: (2, 3)}, size_bytes=size)
+    clock.on_sleep.append(cluster.advance)
+    monkeypatch.setattr(wiring, "open_admin", lambda *_, **__: cluster)
+    monkeypatch.setattr(wiring, "system_clock", lambda: clock)
+    home.write_config("bootstrap_server: fake:1\n", "profiles.d/p.yaml")
+    drift = []
+    if file:
+        text = f"kafkakit: cluster\ncluster: x\ntopics: [{{name: t, partitions: 2, replication_factor: {file}}}]\n"
+        drift = ["--against", str(write(home, "c.yaml", text))]
+
+    def lines() -> list[list[str]]:
+        ran = home.run(
+            "--profile", "p", "lint", "--live", "--rules", "strict", "-o", "json", "--fail-on", "never", *drift
+        )
+        assert ran.code == 0, ran.stderr
+        hints = [f["hint"] for f in ran.json["findings"] if f["hint"] and f" {verb}" in f["hint"]]
+        return [words for hint in hints for words in commands_in(hint)]
+
+    before = cluster.snapshot(now=clock.now())
+    words = lines()[0]
+    assert words[:4] == ["--profile", "p", "topicmappr", verb]
+    done = home.run(*words, "--plan", "p.json")
+    assert done.code == 0, done.stderr
+    assert home.run("--profile", "p", "reassign", "apply", "p.json", "--yes").code == 0
+    assert words not in lines()
+    if verb != "rebalance":
+        assert cluster.snapshot(now=clock.now()).topics[1] == before.topics[1]

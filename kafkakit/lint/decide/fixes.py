@@ -10,7 +10,7 @@ finding names may differ, at the subject that it names. If no file tells the ver
 
 import json
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from itertools import zip_longest
@@ -75,6 +75,15 @@ class LintDone:
 
     run: FixedRun
     fail_on: FailOn
+
+    def with_hints(self, called: Callable[[str], str]) -> "LintDone":
+        """The same findings, the commands in their hints called as `called` says."""
+        linted = self.run.linted
+        checked = tuple(
+            replace(c, finding=replace(c.finding, hint=called(c.finding.hint))) for c in linted.result.checked
+        )
+        result = replace(linted.result, checked=checked)
+        return replace(self, run=replace(self.run, linted=replace(linted, result=result)))
 
 
 def fix_all(

@@ -42,7 +42,10 @@ THROTTLE_RATES = (
     "replica.alter.log.dirs.io.max.bytes.per.second",
 )
 THROTTLED_REPLICAS = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
-MEAN_ADVICE = "add brokers, or move replicas with `kafkakit topicmappr rebalance --topics '.*' --brokers -2 --band 10%`"
+MEAN_ADVICE = (
+    "add brokers, or move replicas with "
+    "`kafkakit topicmappr rebalance --topics '.*' --brokers -2 --band 10% --best-effort`"
+)
 
 
 @cluster_rule("KKB504", WARNING, CORE, Needs.LIVE)

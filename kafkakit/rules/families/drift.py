@@ -520,7 +520,7 @@ def days_to_full(broker: LintBroker, cluster: LintCluster, limits: Limits) -> Vi
             severity=severity,
             subject=log_dir.path,
             hint="add brokers or disks, shorten retention, or move replicas with "
-            "`kafkakit topicmappr rebalance --topics '.*' --brokers -2 --band 10%`",
+            "`kafkakit topicmappr rebalance --topics '.*' --brokers -2 --band 10% --best-effort`",
         )
     if not checked:
         raise InputMissing("a week of the sizes of log dirs")

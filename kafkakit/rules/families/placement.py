@@ -301,7 +301,8 @@ def storage_skew(cluster: LintCluster, limits: Limits) -> Violations:
             message=f"broker {broker.id} stores {format_bytes(most)}, {most / mean:.2f} times the mean of "
             f"{format_bytes(int(mean))}",
             place=broker.place,
-            hint="plan the moves with `kafkakit topicmappr rebalance --topics '.*' --brokers -2 --band 10%`",
+            hint="plan the moves with "
+            "`kafkakit topicmappr rebalance --topics '.*' --brokers -2 --band 10% --best-effort`",
         )
 
 
