@@ -649,7 +649,8 @@ def test_a_plan_is_also_taken_as_an_argument_of_cleanup(desk: Desk) -> None:
 class Printed:
     """A command that does not go through, or leaves something: what it prints, which of it is followed, what then is.
 
-    `follow` is the verb of the printed command that is carried out; `again` says that the first one then goes through.
+    `follow` is the verb of the printed command that is carried out, which `has` these words; `again` says that the
+    first one then goes through.
     """
 
     name: str
@@ -657,6 +658,7 @@ class Printed:
     words: tuple[str, ...]
     follow: str
     again: bool = True
+    has: tuple[str, ...] = ()
     gone: Callable[[Desk], bool] = lambda desk: True
 
 
@@ -694,6 +696,32 @@ def _ended_but_for_throttles(desk: Desk) -> None:
     desk.cluster.advance(60)
 
 
+def _without_journal(desk: Desk) -> None:
+    _ended_but_for_throttles(desk)
+    desk.journal().unlink()
+
+
+def _drain_cut(desk: Desk) -> None:
+    _no_rates(desk)
+    desk.cluster.add_topic("u", {0: (1, 2)}, size_bytes=20 * MB)
+    desk.press_in_flight()
+    assert desk.home.run("--profile", "p", "broker", "drain", "1", "--yes").code == 130
+
+
+def _drain_cut_then_deleted(desk: Desk) -> None:
+    _drain_cut(desk)
+    desk.cluster.delete_topic("u")
+
+
+def _drained(desk: Desk) -> None:
+    _no_rates(desk)
+    assert desk.home.run("--profile", "p", "broker", "drain", "1", "--yes").code == 0
+
+
+def _empty(desk: Desk) -> bool:
+    return not any(1 in row for row in desk.lists())
+
+
 def _still(desk: Desk) -> bool:
     return not desk.cluster.reassignments() and not any(desk.configs().values())
 
@@ -717,6 +745,11 @@ PRINTED = [
     Printed("cleanup, shown", _ended_but_for_throttles, ("cleanup",), "cleanup", gone=_still),
     Printed("cleanup of what others set", lambda desk: None, ("cleanup", "--yes"), "cleanup", gone=_still),
     Printed("cleanup of what others set, shown", lambda desk: None, ("cleanup", "--all"), "cleanup", gone=_still),
+    Printed("cleanup of a plan without a journal", _without_journal, ("cleanup", "PLAN"), "cleanup", gone=_still),
+    Printed("drain of a broker after a topic was deleted", _drain_cut_then_deleted, ("broker", "drain", "1", "--yes"),
+            "broker drain", has=("--replan",), gone=_empty),
+    Printed("drain of a broker, taken back", _drained, ("broker", "drain", "1", "--yes"), "broker rejoin", again=False,
+            has=("--restore",), gone=lambda d: all(1 in row for row in d.lists())),
     Printed("pause without a run", _no_rates, ("pause", "PLAN"), "apply", again=False, gone=_still),
     Printed("resume without a run", _no_rates, ("resume", "PLAN", "--yes"), "apply", again=False, gone=_still),
     Printed("status of a run that was stopped, resumed", _cut, ("status",), "resume", gone=_still),
@@ -735,15 +768,17 @@ def _lines(ran: Ran) -> list[list[str]]:
 def test_what_a_command_prints_is_carried_out(desk: Desk, case: Printed) -> None:
     def run(*words: str) -> Ran:
         files = {"PLAN": str(desk.path), "PLAN2": str(desk.path.with_name("q.json"))}
-        return desk.home.run("--profile", "p", "reassign", *(files.get(word, word) for word in words))
+        group = () if words[0] == "broker" else ("reassign",)
+        return desk.home.run("--profile", "p", *group, *(files.get(word, word) for word in words))
 
     case.before(desk)
     first = run(*case.words)
-    printed = [words for words in _lines(first) if words[2:4] == ["reassign", case.follow]]
+    group, verb = case.follow.split() if " " in case.follow else ("reassign", case.follow)
+    printed = [words for words in _lines(first) if words[2:4] == [group, verb] and set(case.has) <= set(words)]
     assert printed, f"{first.code}: {first.stdout}{first.stderr}"
     words = printed[0]
     assert words[:2] == ["--profile", "p"]
-    mutes = case.follow in ("apply", "abort", "cleanup", "resume", "rollback", "close") and "--yes" not in words
+    mutes = verb in ("apply", "abort", "cleanup", "resume", "rollback", "close") and "--yes" not in words
     done = desk.home.run(*words, *(["--yes"] if mutes else []))
     assert done.code == 0, f"{words}: {done.stdout}{done.stderr}"
     assert case.gone(desk), desk.configs()
