@@ -167,7 +167,7 @@ class CliContext:
         return called_by(text, self.program, self.sources)
 
     def called_in_error(self, text: str) -> str:
-        """The same for the hint of an error, which may come before the settings were needed, or from them."""
+        """The hint of an error with its commands called so; it may come before the settings were read, or from them."""
         given = self.given
         named = (given.profile, given.flags, given.overrides, given.config, given.command_config)
         if "kafkakit " in text and any(named):

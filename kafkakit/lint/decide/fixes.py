@@ -77,7 +77,7 @@ class LintDone:
     fail_on: FailOn
 
     def with_hints(self, called: Callable[[str], str]) -> "LintDone":
-        """The same findings, the commands in their hints called as `called` says."""
+        """These findings, with the commands in their hints called as `called` says."""
         linted = self.run.linted
         checked = tuple(
             replace(c, finding=replace(c.finding, hint=called(c.finding.hint))) for c in linted.result.checked
