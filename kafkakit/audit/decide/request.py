@@ -98,11 +98,11 @@ def snapshot_date(request: AuditRequest, known: Collection[str], today: str) -> 
             newest = f"the newest is {max(known)}" if known else "it has none"
             raise UsageError(
                 f"{request.input} has no snapshot of {wanted}; {newest}",
-                hint=f"collect it on its day: {_collect(request.input)}",
+                hint=f"choose another --date, or collect the clusters of today: {_collect(request.input)}",
             )
         return wanted
     if not known and not request.segments:
-        raise UsageError(f"{request.input} has no snapshot", hint=f"collect one: {_collect(request.input)}")
+        raise UsageError(f"{request.input} has no snapshot", hint=f"collect some: {_collect(request.input)}")
     return max(known, default=today)
 
 

@@ -174,8 +174,7 @@ def _goal(request: AuditRequest, by_bytes: Yardstick | None) -> tuple[tuple[str,
         return (("--free-range", f"{request.free_range_bytes}B"),)
     if by_bytes is None:
         return ()
-    reached = ("--free-range", f"{by_bytes.reached}B")
-    return (reached,) if by_bytes.best is not None else (reached, ("--best-effort", None))
+    return (("--free-range", f"{by_bytes.reached}B"),)
 
 
 def _sizes(snapshot: ClusterSnapshot, case: AuditCase, facts: StorageFacts | None) -> tuple[Sizes | None, list[str]]:

@@ -317,7 +317,9 @@ class AuditHints:
         if holding <= targets:
             disk = percent_word(self.request.max_disk_use)
             made = self._planning("topicmappr rebalance", topics, brokers=brokers, max_disk_use=disk)
-            return replace(made, options=(*made.options, *self.goal))
+            # What breaks a rule may have reached what no sound plan reaches.
+            near = (("--best-effort", None),) if self.goal and rule != "goal-missed" else ()
+            return replace(made, options=(*made.options, *self.goal, *near))
         racks = self.request.min_rack_ids or None
         return self._constrained(
             shell_command(
