@@ -205,4 +205,4 @@ def test_a_hint_of_an_error_names_the_same_cluster(home: Home, clusters: Cluster
     ):
         ran = home.run("topicmappr", "rebalance", "--snapshot", "s.json", "--topics", "t", "--brokers", "-2", *words)
         assert ran.code != 0
-        assert f"{called} snapshot --output-file FILE" in ran.stderr
+        assert f"hint: take one with sizes: {called} snapshot --output-file snapshot.json" in ran.stderr
