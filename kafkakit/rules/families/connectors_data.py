@@ -39,16 +39,16 @@ DROPPING = ("skip", "warn", "ignore")
 FAILURE_MODES = ("event.processing.failure.handling.mode", "event.converting.failure.handling.mode")
 CREATED = "topic.creation.default."
 SLOT_NAME = re.compile("[a-z0-9_]{1,63}")
-NO_CAPTURE = ("jdbc.", "mongodb.MongoDbSinkConnector")
-"""Debezium's sinks, behind the common part of their class."""
 WITH_HISTORY = ("mysql", "mariadb", "oracle", "sqlserver", "db2")
+CAPTURING = (*WITH_HISTORY, "postgresql", "mongodb.MongoDbConnector")
+"""Debezium's sources whose checks are known, behind the common part of their class."""
 SNAPSHOT_MODES = frozenset(
     ("always", "initial", "initial_only", "no_data", "never", "when_needed", "recovery", "schema_only",
      "schema_only_recovery", "configuration_based", "custom", "exported")
 )  # fmt: skip
 """Of all of Debezium's databases and versions."""
 RENAMED = {
-    "database.server.name": "topic.prefix", "database.history": "schema.history.internal",
+    "database.server.name": "topic.prefix", "mongodb.name": "topic.prefix", "database.history": "schema.history.internal",
     "database.history.kafka.topic": "schema.history.internal.kafka.topic",
     "database.history.kafka.bootstrap.servers": "schema.history.internal.kafka.bootstrap.servers",
     "database.whitelist": "database.include.list", "database.blacklist": "database.exclude.list",
@@ -405,7 +405,7 @@ def refused_connector(connector: LintConnector, limits: Limits) -> Violations:
         {"name": "shop", "config": {"connector.class": "io.debezium.connector.postgresql.PostgresConnector",
           "topic.prefix": "shop", "slot.name": "my_slot"}}
     """
-    if not connectors.is_debezium(connector) or _class(connector).startswith(NO_CAPTURE):
+    if not connectors.is_debezium(connector) or not _class(connector).startswith(CAPTURING):
         return
     old = [key for key in RENAMED if connector.text(key) is not None and connector.text(RENAMED[key]) is None]
     for key in old:
@@ -415,7 +415,7 @@ def refused_connector(connector: LintConnector, limits: Limits) -> Violations:
             expected=RENAMED[key],
             edits=(Edit(key, rename=RENAMED[key]),),
         )
-    if connector.text("topic.prefix") is None and "database.server.name" not in old:
+    if connector.text("topic.prefix") is None and not {"database.server.name", "mongodb.name"} & set(old):
         yield Violation("topic.prefix is not set: the connector is refused", "topic.prefix")
     slot = connector.text("slot.name")
     if slot is not None and _is_literal(slot) and connectors.is_postgres(connector) and not SLOT_NAME.fullmatch(slot):

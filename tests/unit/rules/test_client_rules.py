@@ -342,6 +342,8 @@ PREFIX = {"topic_prefix": "p"}
         (connector(**PREFIX), []),
         (connector(cls="io.debezium.connector.jdbc.JdbcSinkConnector", topics="t"), []),
         (connector(cls="org.example.Source"), []),
+        (connector(cls="io.debezium.connector.spanner.SpannerConnector"), []),
+        (connector(cls="io.debezium.connector.mongodb.MongoDbConnector", mongodb_name="m"), ["mongodb.name"]),
         (connector(database_server_name="b", table_whitelist="x"), ["database.server.name", "table.whitelist"]),
         (connector(**PREFIX, database_server_name="b"), []),
         (connector(**PREFIX, slot_name="My-Slot"), ["slot.name"]),

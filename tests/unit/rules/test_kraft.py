@@ -145,6 +145,9 @@ log.dirs=/data
 """
 
 
+NO_ROLES = "process.roles is not set: the node does not start"
+
+
 def changed(before: str, after: str) -> dict[str, str]:
     assert before in SOUND
     return {"server.properties": SOUND.replace(before, after)}
@@ -158,6 +161,9 @@ def changed(before: str, after: str) -> dict[str, str]:
         ("KKQ859", changed("node.id=4\n", "broker.id=4\n"), []),
         ("KKQ859", changed("process.roles=broker\n", ""), ["process.roles is not set: the node does not start"]),
         ("KKQ859", {"x.yaml": "brokers: [{id: 1, config: {log.dirs: /data}}]"}, []),
+        ("KKQ859", {"broker-common.properties": "log.dirs=/data\nnum.network.threads=3\n"}, []),
+        ("KKQ859", {"server.properties.j2": "node.id={{ id }}\nlog.dirs=/data\n{{ more }}\n"}, []),
+        ("KKQ859", {"server.properties": "node.id=1\nlog.dirs=/data\nssl.key.password=${file:/s:p}\n"}, [NO_ROLES]),
         ("KKQ854", changed("PEERS:SSL,", "PEERS:TLS,"), ["TLS is not a security protocol: the node does not start"]),
         (
             "KKQ854",

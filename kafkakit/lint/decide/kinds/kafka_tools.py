@@ -30,7 +30,7 @@ from kafkakit.lint.decide.kinds.kind import (
 )
 from kafkakit.lint.decide.membership import node_identity
 from kafkakit.lint.decide.pieces import AssignmentPiece, BrokerPiece, ClusterPiece, Pieces, TopicPiece
-from kafkakit.rules.effective import Declared, Source, to_int
+from kafkakit.rules.effective import Configs, Declared, Source, to_int
 from kafkakit.rules.subjects import LintAgent, LintConnector
 from kafkakit.rules.values import holds_placeholder
 
@@ -101,9 +101,19 @@ def _read_server(document: Document, root: Mapping) -> Pieces:
         static=static,
         log_dirs=dirs_of(static),
         count=0,
-        is_whole=True,
+        is_whole=_is_whole(document, static),
     )
     return Pieces(brokers=(broker,), problems=tuple(reader.problems))
+
+
+_IDENTITY = ("process.roles", "node.id", "broker.id", "zookeeper.connect")
+_STATEMENTS = ("{{", "{%", "<%")
+
+
+def _is_whole(document: Document, static: Configs) -> bool:
+    """True for a file that says which node it is of, and into which no template puts further settings."""
+    is_template = any(mark in document.text for mark in _STATEMENTS) or any("$" in key for key in static)
+    return not is_template and any(key in static for key in _IDENTITY)
 
 
 SERVER_KIND = Kind(
