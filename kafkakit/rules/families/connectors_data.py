@@ -48,7 +48,8 @@ SNAPSHOT_MODES = frozenset(
 )  # fmt: skip
 """Of all of Debezium's databases and versions."""
 RENAMED = {
-    "database.server.name": "topic.prefix", "mongodb.name": "topic.prefix", "database.history": "schema.history.internal",
+    "database.server.name": "topic.prefix", "mongodb.name": "topic.prefix",
+    "database.history": "schema.history.internal",
     "database.history.kafka.topic": "schema.history.internal.kafka.topic",
     "database.history.kafka.bootstrap.servers": "schema.history.internal.kafka.bootstrap.servers",
     "database.whitelist": "database.include.list", "database.blacklist": "database.exclude.list",
