@@ -164,7 +164,7 @@ def sandbox_cluster(home: Home, machine: Machine) -> Iterator[StartCluster]:
 def slow_brokers_answer() -> Iterator[None]:
     """Brokers that pause on a busy machine are waited for: one that owes an answer for 3 s counts as silent else."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(log_fetch_connection, "PATIENCE_S", 60.0)
+        patched.setattr(log_fetch_connection, "SILENT_AFTER_S", 60.0)
         yield
 
 

@@ -239,14 +239,14 @@ class TestKraft(GroupsContract, LogContract):
             late = {key: 0 for key in keys[:2] if not found[key].answered}
             found = {**found, **fetched(rig, late)}
             assert [bool(found[key].records) for key in keys] == [True, True, False]
-            monkeypatch.setattr(log_fetch_connection, "PATIENCE_S", 3.0)
+            monkeypatch.setattr(log_fetch_connection, "SILENT_AFTER_S", 3.0)
             eventually(rig, lambda: has_spans(rig, keys) == [True, True, False])
             # Now it is known to be silent: nothing is asked of it, and the answer says so.
             again = rig.log.fetch(dict.fromkeys(keys, 1), max_bytes=1 << 20, wait_ms=200)
             assert error_name(again[keys[2]].error) == "KafkaTimeoutError"
         finally:
             os.kill(victim.process.pid, signal.SIGCONT)
-        monkeypatch.setattr(log_fetch_connection, "PATIENCE_S", 60.0)
+        monkeypatch.setattr(log_fetch_connection, "SILENT_AFTER_S", 60.0)
         eventually(rig, lambda: all(has_spans(rig, keys)))
         eventually(rig, lambda: bool(fetched(rig, {keys[2]: 0})[keys[2]].records))
 
