@@ -55,7 +55,7 @@ def test_a_throttled_move_is_told_in_bytes_rate_and_time_and_a_dead_destination_
         assert run["left_bytes"] == pytest.approx(left, rel=0.01)
         assert run["eta_seconds"] == pytest.approx(left / status["bytes_per_s"], rel=0.01)
         assert 0.3 < run["eta_seconds"] / run["promised_eta_seconds"] < 3
-        assert (run["working"], run["doing"]) == (True, "copies")
+        assert (run["working"], run["doing"]) == (True, "copying")
         assert status["lease"]["held"]
         assert status["broker_rates"][str(C)] == {"follower.replication.throttled.rate": "2000000"}
         assert status["partitions"]["under_replicated"] == status["partitions"]["offline"] == 0
