@@ -16,13 +16,12 @@ from kafkakit.lint.decide.kinds.kafka_tools import are_node_keys
 from kafkakit.lint.decide.kinds.kind import (
     Kind,
     Reader,
-    accepted_by,
     dirs_of,
-    joined,
     node_id_of,
     of_each,
     owner_in,
     roles_of,
+    with_accepted,
     without_secret,
 )
 from kafkakit.lint.decide.membership import NodeIdentity, node_identity
@@ -381,8 +380,7 @@ def _read_resource(document: Document, root: Mapping) -> Pieces:
 
 def _read_kubernetes(document: Document, roots: tuple[Node, ...]) -> Pieces:
     resources = list(_resources(roots))
-    accepted = Pieces(accepted=accepted_by(document, resources))
-    return joined([*(_read_resource(document, root) for root in resources), accepted])
+    return with_accepted(document, resources, (_read_resource(document, root) for root in resources))
 
 
 KUBERNETES_KIND = Kind(

@@ -61,7 +61,12 @@ IGNORE_PREFIX = "ignore.kafkakit/"
 """Annotations `ignore.kafkakit/CODE: reason` accept the findings of a resource of Kubernetes."""
 
 
-def accepted_by(document: Document, resources: Sequence_[Mapping]) -> tuple[ResourceAcceptance, ...]:
+def with_accepted(document: Document, resources: Sequence_[Mapping], parts: Iterable[Pieces]) -> Pieces:
+    """The pieces of a file's resources as one, with what the annotations of the resources accept."""
+    return joined([*parts, Pieces(accepted=_accepted_by(document, resources))])
+
+
+def _accepted_by(document: Document, resources: Sequence_[Mapping]) -> tuple[ResourceAcceptance, ...]:
     """What the annotations of resources accept, each from where the resource begins to where the next one does."""
     found = []
     starts = sorted({node.start for node in (*document.roots, *resources)})
@@ -71,7 +76,8 @@ def accepted_by(document: Document, resources: Sequence_[Mapping]) -> tuple[Reso
         texts = Reader(document).plain_texts(annotations)
         ignored = {key.removeprefix(IGNORE_PREFIX): why for key, why in texts.items() if key.startswith(IGNORE_PREFIX)}
         if ignored:
-            end = next((document.place(start) for start in starts if start > resource.start), None)
+            after = bisect_right(starts, resource.start)
+            end = document.place(starts[after]) if after < len(starts) else None
             place = document.place(resource.start)
             found.append(ResourceAcceptance(ignored=ignored, place=place, end=end and (end.line, end.column)))
     return tuple(found)

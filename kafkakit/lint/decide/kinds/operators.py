@@ -17,10 +17,10 @@ from kafkakit.lint.decide.kinds.containers import image_rules, version_of
 from kafkakit.lint.decide.kinds.kind import (
     Kind,
     Reader,
-    accepted_by,
     environment_of,
     joined,
     owner_in,
+    with_accepted,
     without_secret,
 )
 from kafkakit.lint.decide.pieces import BrokerPiece, ClusterPiece, FileProblem, Pieces, TopicPiece
@@ -219,12 +219,19 @@ def _read_topic(reader: Reader, root: Mapping, spec: Mapping) -> Pieces:
     return Pieces(topics=(topic,))
 
 
+def _from_fields(reader: Reader, spec: Mapping, key_of: dict[str, str]) -> dict[str, Declared]:
+    """The settings that have a field of their own in `spec`, by key; `key_of` names the key of each field."""
+    return {
+        key: Declared(text, Source.STATIC, reader.place(spec.entries[field].key))
+        for field, key in key_of.items()
+        if (text := reader.text(spec, field)) is not None
+    }
+
+
 def _read_connect(reader: Reader, root: Mapping, spec: Mapping) -> Pieces:
     found = _settings(reader, spec, "spec.config", _OF_WORKERS, _KEPT_OF_WORKERS)
-    for short, key in {**_SHORT_FORMS, "bootstrapServers": "bootstrap.servers"}.items():
-        text = reader.text(spec, short)
-        if text is not None:
-            found.setdefault(key, Declared(text, Source.STATIC, reader.place(spec.entries[short].key)))
+    for key, declared in _from_fields(reader, spec, {**_SHORT_FORMS, "bootstrapServers": "bootstrap.servers"}).items():
+        found.setdefault(key, declared)
     worker = LintConnector(
         name=_name(root) or "without name",
         config=found,
@@ -237,10 +244,7 @@ def _read_connect(reader: Reader, root: Mapping, spec: Mapping) -> Pieces:
 
 def _read_connector(reader: Reader, root: Mapping, spec: Mapping) -> Pieces:
     found = dict(reader.configs(reader.mapping(spec, "config"), Source.STATIC))
-    for short, key in (("class", "connector.class"), ("tasksMax", "tasks.max")):
-        text = reader.text(spec, short)
-        if text is not None:
-            found[key] = Declared(text, Source.STATIC, reader.place(spec.entries[short].key))
+    found |= _from_fields(reader, spec, {"class": "connector.class", "tasksMax": "tasks.max"})
     connector = LintConnector(
         name=_name(root) or "without name",
         config=found,
@@ -399,8 +403,7 @@ def _read_one(document: Document, root: Mapping) -> Pieces:
 
 def _read(document: Document, roots: tuple[Node, ...]) -> Pieces:
     resources = list(_resources(roots))
-    accepted = Pieces(accepted=accepted_by(document, resources))
-    return joined([*(_read_one(document, root) for root in resources), accepted])
+    return with_accepted(document, resources, (_read_one(document, root) for root in resources))
 
 
 STRIMZI_KIND = Kind(
@@ -513,10 +516,7 @@ def _confluent_nodes(reader: Reader, root: Mapping, spec: Mapping, roles: tuple[
 
 def _confluent_connector(reader: Reader, root: Mapping, spec: Mapping) -> Pieces:
     found = dict(reader.configs(reader.mapping(spec, "configs"), Source.STATIC))
-    for short, key in (("class", "connector.class"), ("taskMax", "tasks.max")):
-        text = reader.text(spec, short)
-        if text is not None:
-            found[key] = Declared(text, Source.STATIC, reader.place(spec.entries[short].key))
+    found |= _from_fields(reader, spec, {"class": "connector.class", "taskMax": "tasks.max"})
     name = reader.text(spec, "name") or _metadata(root).text("name") or "without name"
     connector = LintConnector(name=name, config=found, place=reader.place(spec), owner=_owner(root))
     return Pieces(connectors=(connector,))
@@ -556,8 +556,8 @@ def _reader(fields: TopicFields, kinds: frozenset[str]) -> Callable[[Document, t
         # The items of a list of topics are topics, those of a list of kubectl what they say.
         resources = [root for root in _listed(roots) if _group_of(root) in ("", fields.group)]
         told = [(root, root.text("kind") or "KafkaTopic") for root in resources]
-        parts = [_read_resource(document, root, kind, fields) for root, kind in told if kind in kinds]
-        return joined([*parts, Pieces(accepted=accepted_by(document, resources))])
+        parts = (_read_resource(document, root, kind, fields) for root, kind in told if kind in kinds)
+        return with_accepted(document, resources, parts)
 
     return read
 
