@@ -313,23 +313,24 @@ def test_rates_stay_and_then_fall_while_prometheus_is_away_and_rise_when_it_is_b
     prometheus.wait_for('rate(kafka_server_brokertopicmetrics_bytesin_total{broker_id="1001"}[5s]) < 1e4', 1)
     slow(admin, "blind", C)
     begin(admin, "blind", (C, B))
-    options = (*slo("600kB", "--prometheus-url", prometheus.url), "--hold", "25s", "--interval", "2s")
+    # At the most that is free the copy takes longer than all that is waited for.
+    options = (*slo("300kB", "--prometheus-url", prometheus.url), "--hold", "25s", "--interval", "2s")
     lines: list[str] = []
     with pacing(brokers, "run", *options, "--listen", "none") as process:
         assert process.stderr is not None
         Thread(target=lambda found=process.stderr: lines.extend(found), daemon=True).start()
         until(lambda: rate_of(admin, "blind", A))
         hasten(admin, "blind", C)
-        until(lambda: rate_of(admin, "blind", A) > 200 * KB)
+        until(lambda: rate_of(admin, "blind", A) > 150 * KB)
         prometheus.kill()
         try:
             until(lambda: any("no usable metrics, 2 look(s) in a row" in line for line in lines))
             until(lambda: any(f"Prometheus {prometheus.url} gives no answer" in line for line in lines))
             assert rate_of(admin, "blind", A) > 100 * KB
-            # Some thirty looks, each of which asks several times.
-            waiting.becomes("the least rate", lambda: rate_of(admin, "blind", A) == 100 * KB, wait_s=600)
+            # Some ten looks, each of which asks several times.
+            waiting.becomes("the least rate", lambda: rate_of(admin, "blind", A) == 100 * KB, wait_s=400)
         finally:
             prometheus.start()
-        until(lambda: rate_of(admin, "blind", A) > 200 * KB)
+        until(lambda: rate_of(admin, "blind", A) > 150 * KB)
         admin.cancel([TopicPartition("blind", 0)])
         becomes(lambda: throttles(admin, "blind"), before)
