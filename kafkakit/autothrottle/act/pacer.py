@@ -196,7 +196,8 @@ class Pacer:
                 self._notes.warn(f"the override for {name} is removed, as the moves have ended")
         if not tick.requested_from:
             self._ports.overrides.settle()
-        notes = tuple(dict.fromkeys((*self._notes.lines, *decision.warnings)))
+        # A line shows the first ones only: what the rates follow from goes before what others have set.
+        notes = tuple(dict.fromkeys((*decision.warnings, *self._notes.lines)))
         saved = read_saved(self._ports.store, self._cluster_id)
         tick = replace(tick, notes=notes, news=tuple(n for n in notes if saved is None or n not in saved.notes))
         self._save(tick)
