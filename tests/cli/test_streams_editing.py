@@ -1,8 +1,11 @@
 """`streams commits reset|skip|unack|reject|replay|translate|undo|finish` as an operator runs them, over fakes."""
 
+import base64
+import inspect
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -12,10 +15,16 @@ from kafkakit import wiring
 from kafkakit.cli.context import CliContext
 from kafkakit.core.cluster_facts import CommittedOffset, GroupType, ItemError
 from kafkakit.core.model import TopicPartition
-from kafkakit.streams.model.commit import CommitState, OffsetRanges
+from kafkakit.streams.commits.decide import hazards
+from kafkakit.streams.commits.report import groups
+from kafkakit.streams.model.commit import CommitIdentity, CommitState, OffsetRanges
+from kafkakit.streams.model.dialects import parallel_consumer
+from kafkakit.streams.model.dialects.parallel_consumer import write_parallel_consumer
 from kafkakit.streams.model.dialects.registry import read_metadata
-from tests.cli.test_streams_commits import NOW, ORDERS, Desk, pill
+from kafkakit.streams.model.kkm1.encode import encode_commit
+from tests.cli.test_streams_commits import CLUSTER, NOW, ORDERS, TOPIC_ID, Desk, pill
 from tests.invariants.edit_journal import verify_edit_journal
+from tests.rigs.printed_repairs import command_in, commands_in
 
 GROUP = "pay"
 P0 = ("--topic", "orders", "--partition", "0")
@@ -318,13 +327,15 @@ def test_an_interrupted_edit_has_to_be_settled_first(desk: Desk, monkeypatch: py
         cut_off.setattr(desk.groups, "commit", go_away)
         cut = desk.run("skip", GROUP, *P0, "--offsets", "60", "--apply", "--yes")
     assert cut.code == 130
-    assert "finish it: kafkakit --profile p streams commits finish" in cut.stderr
+    lines = commands_in(cut.stderr)
+    assert [words[:5] for words in lines] == [["--profile", "p", "streams", "commits", v] for v in ("finish", "undo")]
     refused = desk.run("skip", GROUP, *P0, "--offsets", "60", "--apply", "--yes")
     assert refused.code == 2
     assert "was interrupted" in refused.stderr
     warned = desk.run("skip", GROUP, *P0, "--offsets", "60", "--dry-run")
     assert warned.code == 0
-    assert "was interrupted; finish it: " in warned.stderr
+    assert "was interrupted; finish it, or undo it:\n" in warned.stderr
+    assert commands_in(warned.stderr) == commands_in(refused.stderr) == lines
     (journal,) = journals(desk)
     story = desk.run("finish", journal.name, "--dry-run")
     assert "the commits may be old or new" in story.stdout
@@ -383,7 +394,7 @@ def test_undo_last_refuses_while_a_newer_edit_is_incomplete_or_cannot_be_read(
         ran = desk.run("undo", "last", *words, "--apply", "--yes")
         assert ran.code == 2
         assert f"error: a newer edit is incomplete: {third}\n" in ran.stderr
-        assert f"streams commits finish {third}; or undo it: " in ran.stderr
+        assert [words[4:] for words in commands_in(ran.stderr)] == [["finish", str(third)], ["undo", str(third)]]
     third.write_bytes(third.read_bytes().replace(b'"seq":1', b'"seq":7'))
     damaged = desk.run("undo", "last", "--group", GROUP, "--apply", "--yes")
     assert damaged.code == 2
@@ -753,3 +764,120 @@ def test_the_printed_command_is_read_whatever_the_name_of_the_group(desk: Desk, 
         assert words[at:] == ["--", group]
         done = desk.run(*words[words.index("delete") : at], "--yes", *words[at:])
     assert (done.code, desk.groups.deleted) == (0, [group])
+
+
+def newer(text: str) -> str:
+    """A payload as a later version of its format would write it."""
+    packed = base64.urlsafe_b64decode(text[2:] + "=" * (-len(text[2:]) % 4))
+    return text[:2] + base64.urlsafe_b64encode(bytes([packed[0] + 16]) + packed[1:]).decode().rstrip("=")
+
+
+def held_text(desk: Desk) -> str:
+    held = stored(desk)[ORDERS]
+    assert isinstance(held, CommittedOffset)
+    return held.metadata
+
+
+def coarse(desk: Desk) -> None:
+    holes = CommitState(base=60, done=OffsetRanges(tuple((n, n + 1) for n in range(61, 190, 2))))
+    identity = CommitIdentity(cluster_id=CLUSTER, topic_id=TOPIC_ID, partition=0, group=GROUP)
+    desk.groups.seed(GROUP, ORDERS, 60, encode_commit(holes, identity, limit_chars=36).text)
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """A hazard: what brings it, the command that it is to name, and what a person writes into that."""
+
+    arrange: Callable[[Desk], None]
+    words: str
+    given: str = ""
+    stays: bool = False
+
+
+def gone_from(desk: Desk) -> None:
+    desk.seed(CommitState(base=150))
+    desk.log.delete_topic("orders")
+
+
+def trimmed(desk: Desk) -> None:
+    desk.seed(CommitState(base=150))
+    desk.log.trim(ORDERS, 190)
+
+
+def moved_by_hand(desk: Desk) -> None:
+    desk.seed(pill())
+    desk.groups.seed(GROUP, ORDERS, 61, held_text(desk))
+
+
+def of_a_newer_version(desk: Desk) -> None:
+    desk.seed(pill())
+    desk.groups.seed(GROUP, ORDERS, 60, newer(held_text(desk)))
+
+
+def with_a_nul(metadata: str, offset: int) -> Callable[[Desk], None]:
+    return lambda desk: desk.groups.seed(GROUP, ORDERS, offset, metadata + "\0")
+
+
+READABLE = write_parallel_consumer(CommitState(base=100, done=OffsetRanges.of([(101, 150)]))) or ""
+AT = "pay --topic orders --partition 0"
+WRONG = {
+    "committed-below-log-start": Wrong(trimmed, f"reset {AT} --to earliest"),
+    "committed-beyond-log-end": Wrong(lambda desk: desk.seed(CommitState(base=300)), f"reset {AT} --to earliest"),
+    "done-beyond-log-end": Wrong(
+        lambda desk: desk.seed(pill(60, 250)), f"unack {AT} --offsets 200-249 --allow-outside-log"
+    ),
+    "foreign-payload": Wrong(lambda desk: desk.seed(pill(), bound_to="other"), f"reset {AT} --to 60"),
+    "payload-of-another-offset": Wrong(moved_by_hand, f"reset {AT} --to 61"),
+    "newer-payload": Wrong(of_a_newer_version, f"reset {AT} --to 60 --adopt"),
+    "unreadable-payload": Wrong(lambda desk: desk.groups.seed(GROUP, ORDERS, 60, "~b!!!"), f"reset {AT} --to 60"),
+    "coarsened": Wrong(coarse, f"reject {AT} --offsets N", given="60-199"),
+    "limit-near": Wrong(lambda desk: desk.groups.seed(GROUP, ORDERS, 60, "x" * 4000), f"explain {AT}", stays=True),
+    "nul-terminated": Wrong(with_a_nul(READABLE, 100), f"translate {AT} --to pc"),
+    "shifted-map": Wrong(lambda desk: desk.groups.seed(GROUP, ORDERS, 195, "bAAK5gMA"), f"translate {AT} --to plain"),
+    "topic-gone": Wrong(gone_from, "delete pay --all"),
+    "burrow-misreads": Wrong(lambda desk: desk.groups.seed(GROUP, ORDERS, 60, "x" * 200), "lag once pay", stays=True),
+    "pending-too-long": Wrong(lambda desk: desk.seed(pill()), f"explain {AT}", stays=True),
+}
+# What no command of kafkakit ends: it passes, is for the cluster's own settings, or is looked at by a person.
+WITHOUT_A_COMMAND = {
+    "open-transaction", "time-in-the-future", "watermark-differs", "rejected-without-ledger", "replay-open",
+    "limits-differ", "no-commit", "no-leader", "group-unread",
+}  # fmt: skip
+
+
+def wrong_of(desk: Desk) -> dict[str, str]:
+    """The hints of what verify finds, by rule; nothing where the group is gone."""
+    ran = desk.run("verify", GROUP, "--max-age", "5m", "--fail-on", "never", "-o", "json")
+    if ran.code == 2:
+        return {}
+    assert ran.code == 0, ran.stderr
+    return {found["rule"]: found["hint"] for found in ran.json["findings"]}
+
+
+@pytest.mark.parametrize(
+    ("rule", "case"),
+    [*WRONG.items(), ("nul-terminated", Wrong(with_a_nul("AQAAAZlk8tg2", 100), f"translate {AT} --to plain"))],
+    ids=[*WRONG, "nul-of-kafka-streams"],
+)
+def test_the_printed_command_ends_what_verify_found(desk: Desk, rule: str, case: Wrong) -> None:
+    desk.groups.seed("other", TopicPartition("orders", 1), 0)
+    case.arrange(desk)
+    untouched = dict(stored(desk, "other"))
+    hint = wrong_of(desk)[rule]
+    words = command_in(hint)
+    verb = case.words if case.words.startswith("lag ") else f"commits {case.words}"
+    assert words == ["--profile", "p", "streams", *verb.split()]
+    if case.stays:
+        ran = desk.home.run(*words)
+        assert ran.code == 0, ran.stderr
+        return
+    ran = desk.home.run(*(case.given if word == "N" else word for word in words), "--yes")
+    assert ran.code == 0, ran.stderr
+    assert rule not in wrong_of(desk)
+    assert dict(stored(desk, "other")) == untouched
+
+
+def test_every_rule_of_verify_has_a_case() -> None:
+    sources = "".join(inspect.getsource(module) for module in (hazards, groups, parallel_consumer))
+    named = set(re.findall(r'(?:rule=|_finding\(\s*|Problem\.\w+: \()"([a-z-]+)"', sources))
+    assert named == set(WRONG) | WITHOUT_A_COMMAND

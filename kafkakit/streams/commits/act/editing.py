@@ -119,11 +119,11 @@ class EditedCluster:
         self._editor = Editor(groups, log, reporter, self.recovery_commands)
 
     def recovery_commands(self, journal: str) -> str:
-        """The commands that finish or undo an interrupted edit."""
-        finish, undo = (
-            shell_command(f"streams commits {verb}", journal, program=self._program) for verb in ("finish", "undo")
+        """The commands that finish or undo an interrupted edit, each on a line of its own."""
+        lines = (
+            str(shell_command(f"streams commits {verb}", journal, program=self._program)) for verb in ("finish", "undo")
         )
-        return f"finish it: {finish}; or undo it: {undo}"
+        return "\n".join(("finish it, or undo it:", *lines))
 
     def plan(self, group: str, scope: PartitionScope, request: EditRequest, words: tuple[str, ...]) -> EditPlan:
         """Plan an edit; `words` state how the request was understood."""

@@ -65,8 +65,8 @@ def _outside_log(facts: CommitFacts) -> Iterator[Hazard]:
             severity=Severity.ERROR,
             message=f"committed {facts.offset}, but the log ends at {span.end}: the topic was recreated or its log was "
             "truncated, and consumers will start where auto.offset.reset says",
-            hint="check whether the topic is the one that was consumed; then "
-            f"{facts.command('reset', '--to earliest')}, or --to latest",
+            hint="check whether the topic is the one that was consumed; then, from its first record (or --to latest): "
+            + facts.command("reset", "--to earliest"),
         )
 
 
@@ -100,7 +100,8 @@ def _gone(facts: CommitFacts) -> Iterator[Hazard]:
             rule="topic-gone",
             severity=Severity.NOTE,
             message="the topic does not exist any more; the commit stays until it expires",
-            hint="it does no harm; kafka-consumer-groups.sh --delete-offsets removes it",
+            hint="it does no harm; brokers delete it only with all commits of its group: "
+            + str(shell_command("streams commits delete", facts.group or "GROUP", program=facts.program, all=True)),
         )
 
 
@@ -162,8 +163,8 @@ def _coarsened(facts: CommitFacts) -> Iterator[Hazard]:
             rule="coarsened",
             severity=Severity.WARNING,
             message=f"the payload did not fit and was made coarser: {number} again after a restart",
-            hint=f"close holes ({facts.command('reject', '--offsets N')}), let the group use alphabet w, or raise "
-            "offset.metadata.max.bytes",
+            hint="let the group use alphabet w, raise offset.metadata.max.bytes, or close holes: "
+            + facts.command("reject", "--offsets N"),
         )
 
 
@@ -180,7 +181,7 @@ def _size(facts: CommitFacts) -> Iterator[Hazard]:
                 if over
                 else dialect_named(facts.reading.dialect).effect_of_size(facts)
             ),
-            hint=f"complete the oldest records ({facts.command('explain')}), or raise offset.metadata.max.bytes",
+            hint="raise offset.metadata.max.bytes, or complete the oldest records: " + facts.command("explain"),
         )
     if facts.stored_bytes >= BURROW_BYTES and _is_compact(facts.kafka_version):
         live = facts.kafka_version is not None
@@ -189,8 +190,8 @@ def _size(facts: CommitFacts) -> Iterator[Hazard]:
             severity=Severity.WARNING if live else Severity.NOTE,
             message=f"{facts.stored_bytes:,} bytes of metadata: on Kafka 4.1 and later Burrow reads a wrong time from "
             f"commits with {BURROW_BYTES} bytes or more, without an error",
-            hint="do not trust Burrow's status of this group; "
-            f"{shell_command('streams lag once', program=facts.program)} reads it right",
+            hint="do not trust Burrow's status of this group; what reads it right: "
+            + str(shell_command("streams lag once", *([facts.group] if facts.group else []), program=facts.program)),
         )
 
 

@@ -38,7 +38,7 @@ from kafkakit.streams.model.commit import (
     Watermark,
     ranges_text,
 )
-from kafkakit.streams.model.dialects.dialect import Dialect, EncodedMetadata, EncodeRequest
+from kafkakit.streams.model.dialects.dialect import NUL, Dialect, EncodedMetadata, EncodeRequest
 from kafkakit.streams.model.dialects.registry import DIALECTS, WITHOUT_METADATA, dialect_named
 
 
@@ -74,6 +74,11 @@ class SeenPartition:
     def state(self) -> CommitState | None:
         """What may be relied upon; None without a commit."""
         return None if self.reading is None else self.reading.state
+
+    @property
+    def has_nul(self) -> bool:
+        """The metadata ends with a NUL, which some clients add and some cannot read."""
+        return self.committed is not None and self.committed.metadata.endswith(NUL)
 
     @property
     def dialect(self) -> str:
@@ -124,7 +129,19 @@ def _finish(seen: SeenPartition, state: CommitState, verb: Skip | Reject) -> Wan
             f"base stays at {held.given_up}, below a rejected offset, since no ledger records it yet: "
             f"the record at {held.given_up} will be delivered again"
         )
-    return Wanted(state=state_of(held.done, state, marks), may_pass=acted, notes=tuple(notes))
+    after = state_of(held.done, state, marks)
+    return Wanted(
+        state=replace(after, forgotten=_still_forgotten(seen, state, after)), may_pass=acted, notes=tuple(notes)
+    )
+
+
+def _still_forgotten(seen: SeenPartition, before: CommitState, after: CommitState) -> int:
+    """How many acknowledgements may still be missing: at most one for each offset above base that looks pending."""
+    if not before.forgotten:
+        return 0
+    end = max(before.end, seen.span.end)
+    unsure = OffsetRanges.of([(before.base + 1, end)]).minus(before.done).minus(all_done(after))
+    return min(before.forgotten, unsure.count)
 
 
 def _unack(state: CommitState, offsets: OffsetRanges) -> Wanted:

@@ -119,7 +119,7 @@ def _edit(seen: SeenPartition, observed: Observed, request: EditRequest) -> Part
     verb = request.verb
     name = verb.to if isinstance(verb, Translate) else dialect_for(seen, observed, request.dialect)
     dialect = dialect_named(name)
-    is_broken = seen.reading is not None and seen.reading.problem is not None
+    is_broken = seen.reading is not None and (seen.reading.problem is not None or seen.has_nul)
     stays = aim.state == seen.state and name == seen.dialect
     if stays and not isinstance(verb, Reset) and not (is_broken and isinstance(verb, Translate)):
         return _unchanged(seen, aim)
