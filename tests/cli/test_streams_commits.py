@@ -55,11 +55,12 @@ class Desk:
         records = [Rec(None, b"v", delta_ms=1_000 * i) for i in range(200)]
         self.log.append(ORDERS, batch(0, records, base_ms=NOW_MS - 10 * MINUTE))
 
-    def open_admin(self, settings: Any, *, read_only: bool = False) -> ClusterAdmin:
-        del settings
+    def open_admin(self, settings: Any, *, read_only: bool = False, check_pin: bool = True) -> ClusterAdmin:
+        del settings, check_pin
         return ReadOnlyAdmin(self.cluster) if read_only else self.cluster
 
-    def open_read_only(self, settings: Any, *, read_only: bool = False) -> ClusterAdmin:
+    def open_read_only(self, settings: Any, *, read_only: bool = False, check_pin: bool = True) -> ClusterAdmin:
+        del check_pin
         assert read_only, "edits write commits and change nothing else"
         return self.open_admin(settings, read_only=True)
 

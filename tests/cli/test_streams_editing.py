@@ -8,10 +8,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
 from kafkakit import wiring
+from kafkakit.adapters.host import SystemClock
 from kafkakit.cli.context import CliContext
 from kafkakit.core.cluster_facts import CommittedOffset, GroupType, ItemError
 from kafkakit.core.model import TopicPartition
@@ -23,8 +25,9 @@ from kafkakit.streams.model.dialects.parallel_consumer import write_parallel_con
 from kafkakit.streams.model.dialects.registry import read_metadata
 from kafkakit.streams.model.kkm1.encode import encode_commit
 from tests.cli.test_streams_commits import CLUSTER, NOW, ORDERS, TOPIC_ID, Desk, pill
+from tests.clusters.streams_batches import batch, commit
 from tests.invariants.edit_journal import verify_edit_journal
-from tests.rigs.printed_repairs import command_in, commands_in
+from tests.rigs.printed_repairs import command_in, commands_in, hint_of
 
 GROUP = "pay"
 P0 = ("--topic", "orders", "--partition", "0")
@@ -340,13 +343,13 @@ def test_an_interrupted_edit_has_to_be_settled_first(desk: Desk, monkeypatch: py
     story = desk.run("finish", journal.name, "--dry-run")
     assert "the commits may be old or new" in story.stdout
     assert "finish" in story.stdout.splitlines()[-1]
-    done = desk.run("finish", journal.name, "--apply", "--yes")
+    done = desk.home.run(*lines[0], "--yes")
     assert done.code == 0, done.stderr
     assert state(desk).base == 160
     assert len(journals(desk)) == 1
     verify_edit_journal(journal.read_bytes())
     desk.clock.advance(1)
-    assert desk.run("undo", journal.name, "--apply", "--yes").code == 0
+    assert desk.home.run(*lines[1], "--yes").code == 0
     assert state(desk).base == 60
 
 
@@ -804,6 +807,12 @@ def trimmed(desk: Desk) -> None:
     desk.log.trim(ORDERS, 190)
 
 
+def large(desk: Desk) -> None:
+    desk.groups.seed(GROUP, ORDERS, 60, "x" * 200)
+    desk.log.add_topic("__consumer_offsets", 1)
+    desk.log.append(TopicPartition("__consumer_offsets", 0), batch(0, [commit(GROUP, "orders", 0, 60)]))
+
+
 def moved_by_hand(desk: Desk) -> None:
     desk.seed(pill())
     desk.groups.seed(GROUP, ORDERS, 61, held_text(desk))
@@ -835,7 +844,7 @@ WRONG = {
     "nul-terminated": Wrong(with_a_nul(READABLE, 100), f"translate {AT} --to pc"),
     "shifted-map": Wrong(lambda desk: desk.groups.seed(GROUP, ORDERS, 195, "bAAK5gMA"), f"translate {AT} --to plain"),
     "topic-gone": Wrong(gone_from, "delete pay --all"),
-    "burrow-misreads": Wrong(lambda desk: desk.groups.seed(GROUP, ORDERS, 60, "x" * 200), "lag once pay", stays=True),
+    "burrow-misreads": Wrong(large, "lag once pay", stays=True),
     "pending-too-long": Wrong(lambda desk: desk.seed(pill()), f"explain {AT}", stays=True),
 }
 # What no command of kafkakit ends: it passes, is for the cluster's own settings, or is looked at by a person.
@@ -868,8 +877,9 @@ def test_the_printed_command_ends_what_verify_found(desk: Desk, rule: str, case:
     verb = case.words if case.words.startswith("lag ") else f"commits {case.words}"
     assert words == ["--profile", "p", "streams", *verb.split()]
     if case.stays:
-        ran = desk.home.run(*words)
-        assert ran.code == 0, ran.stderr
+        with mock.patch("kafkakit.wiring.system_clock", SystemClock):
+            ran = desk.home.run(*words)
+        assert (ran.code, GROUP in ran.stdout) == (0, True), ran.stderr
         return
     ran = desk.home.run(*(case.given if word == "N" else word for word in words), "--yes")
     assert ran.code == 0, ran.stderr
@@ -881,3 +891,64 @@ def test_every_rule_of_verify_has_a_case() -> None:
     sources = "".join(inspect.getsource(module) for module in (hazards, groups, parallel_consumer))
     named = set(re.findall(r'(?:rule=|_finding\(\s*|Problem\.\w+: \()"([a-z-]+)"', sources))
     assert named == set(WRONG) | WITHOUT_A_COMMAND
+
+
+def outgrown(desk: Desk) -> None:
+    desk.seed(CommitState(base=60, done=OffsetRanges(tuple((n, n + 1) for n in range(61, 190, 3)))))
+    desk.cluster.static_settings["offset.metadata.max.bytes"] = "30"
+
+
+def edited_and_moved_on(desk: Desk) -> None:
+    desk.seed(pill())
+    assert desk.run("skip", GROUP, *P0, "--offsets", "60", "--yes").code == 0
+    desk.clock.advance(1)
+    desk.groups.seed(GROUP, ORDERS, 170)
+
+
+def edited_and_trimmed(desk: Desk) -> None:
+    desk.seed(pill())
+    assert desk.run("skip", GROUP, *P0, "--offsets", "60", "--yes").code == 0
+    desk.clock.advance(1)
+    desk.log.trim(ORDERS, 190)
+
+
+def of_two_partitions(desk: Desk) -> None:
+    desk.seed(pill())
+    desk.groups.seed(GROUP, TopicPartition("orders", 1), 0)
+
+
+@pytest.mark.parametrize(
+    ("arrange", "line", "way"),
+    [
+        (lambda desk: desk.seed(pill()), f"reset {AT} --to 9999", "--allow-outside-log"),
+        (of_a_newer_version, f"reset {AT} --to 60", "--adopt"),
+        (of_a_newer_version, f"translate {AT} --to plain", "--adopt"),
+        (outgrown, f"skip {AT} --offsets 62", "--allow-coarsening"),
+        (edited_and_moved_on, "undo last", "--even-if-changed"),
+        (edited_and_trimmed, "undo last", "--allow-outside-log"),
+        (of_two_partitions, "skip pay --offsets 60", "--topic NAME --partition N"),
+        (of_two_partitions, "explain pay", "--topic and --partition"),
+    ],
+)
+def test_the_option_that_a_refused_edit_names_lets_it_through(
+    desk: Desk, arrange: Callable[[Desk], None], line: str, way: str
+) -> None:
+    arrange(desk)
+    words = [*line.split(), *([] if line.startswith("explain") else ["--yes"])]
+    ran = desk.run(*words)
+    assert ran.code == 2, ran.stdout
+    assert way in hint_of(ran)
+    ran = desk.run(*words, *(P0 if "--partition" in way else way.split()))
+    assert ran.code == 0, ran.stderr
+
+
+def test_the_commands_of_a_refusal_are_carried_out(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    desk.seed(pill())
+    ran = desk.home.run(*command_in(hint_of(desk.run("show", "pai"))))
+    assert (ran.code, "pay" in ran.stdout) == (0, True)
+    ran = desk.home.run(*command_in(hint_of(desk.run("diff", "5:~bnonsense x", "5:"))))
+    assert (ran.code, "  not used      " in ran.stdout) == (0, True), ran.stdout
+    desk.groups.add_group("shared", kind=GroupType.SHARE)
+    monkeypatch.setattr(wiring, "open_admin", desk.open_admin)
+    ran = desk.home.run(*command_in(hint_of(desk.run("show", "shared"))))
+    assert (ran.code, "shared" in ran.stdout) == (0, True), ran.stderr

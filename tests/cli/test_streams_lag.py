@@ -23,6 +23,7 @@ from tests.fakes.admin import FakeClock, FakeCluster
 from tests.fakes.groups import FakeGroups
 from tests.fakes.log_reader import FakeLogReader
 from tests.rigs.command_line import Home, Ran
+from tests.rigs.printed_repairs import command_in, hint_of
 
 OFFSETS = "__consumer_offsets"
 NOW_MS = 1_795_000_000_000
@@ -193,7 +194,7 @@ def test_a_cluster_that_refuses_the_login_is_not_one_to_try_later(
     assert "login refused (PLAIN, user x)" in ran.stdout + ran.stderr
     if command[0] == "once":
         assert "the lag of a is not known: cannot connect: login refused" in ran.stderr
-        assert "doctor checks each step" in ran.stderr
+        assert command_in(hint_of(ran)) == ["--profile", "a", "doctor"]
 
 
 def test_a_cluster_that_is_away_does_not_hide_the_others(fleet: Fleet, home: Home) -> None:
@@ -203,7 +204,7 @@ def test_a_cluster_that_is_away_does_not_hide_the_others(fleet: Fleet, home: Hom
     assert ran.code == 75
     assert [line["cluster"] for line in ran.json["lines"]] == ["a"]
     assert "1 of 2 clusters are not known; b: cannot connect to the fake cluster" in ran.stderr
-    assert "hint: kafkakit --profile b doctor checks each step" in ran.stderr
+    assert command_in(hint_of(ran)) == ["--profile", "b", "doctor"]
     ran = home.run("streams", "lag", "once", "--clusters", "a,b", "--wait", "1s")
     assert "b: connecting: cannot connect to the fake cluster" in ran.stdout
 
@@ -332,6 +333,7 @@ def test_share_groups_are_shown_as_their_coordinators_know_them(share_groups: Fa
     ran = home.run("streams", "lag", "share-groups", "orders-classic")
     assert ran.code == 2
     assert "group orders-classic is not a share group, but a classic group" in ran.stderr
+    assert command_in(hint_of(ran))[2:] == ["streams", "lag", "once", "orders-classic"]
 
 
 def test_share_groups_whose_coordinator_is_away_are_named(share_groups: FakeGroups, home: Home) -> None:
@@ -561,3 +563,30 @@ def test_members_that_cannot_be_read_are_a_note(fleet: Fleet, home: Home) -> Non
     ran = run_with(groups, home, "once")
     assert ran.code == 0
     assert "a: partitions that members own without a commit are not all known: " in ran.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "called"),
+    [((), ("--profile", "a")), (("--clusters", "b"), ("--profile", "b")), (("--clusters", "b,a"), ("--profile", "b"))],
+)
+def test_the_command_that_checks_is_of_the_cluster_that_is_away(
+    fleet: Fleet, home: Home, words: tuple[str, ...], called: tuple[str, ...]
+) -> None:
+    """The defect: with one cluster in --clusters the printed command was for the current profile."""
+    fill(fleet.add("a"), "g", 4, 10)
+    fleet.add("b").unreachable = True
+    fleet.readers["a:9092"].unreachable = not words
+    ran = home.run("streams", "lag", "once", *words, "--wait", "1s")
+    assert ran.code == 75
+    line = command_in(hint_of(ran))
+    assert line == [*called, "doctor"]
+
+
+def test_a_group_of_another_kind_is_shown_by_the_printed_command(fleet: Fleet, home: Home) -> None:
+    fill(fleet.add("a"), "g", 4, 10)
+    groups = FakeGroups()
+    groups.add_group("g")
+    with mock.patch("kafkakit.wiring.open_admin", return_value=FakeCluster({1: "a"})):
+        refused = run_with(groups, home, "share-groups", "g")
+    ran = home.run(*command_in(hint_of(refused)))
+    assert (ran.code, [line.split()[:2] for line in ran.stdout.splitlines()[2:]]) == (0, [["g", "orders"]]), ran.stdout

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from kafkakit.cli.context import CliContext
     from kafkakit.config.read.settings import Settings
+    from kafkakit.core.errors import KafkakitError
     from kafkakit.report import Report
     from kafkakit.streams.lag.act.monitor import MonitorContext, MonitoredCluster, MonitorPace
     from kafkakit.streams.lag.decide.monitors import Look
@@ -55,6 +56,10 @@ class ClusterChoice:
     def monitored(self, cli: CliContext) -> tuple[MonitoredCluster, ...]:
         """The clusters with their names; nothing is connected yet. `UsageError` for one that cannot be connected to."""
         return tuple(_monitored(name, settings) for name, settings in self._settings(cli))
+
+    def failure(self, look: Look) -> KafkakitError | None:
+        """The error for clusters that are not known."""
+        return look.failure_of(are_profiles=self.clusters is not None)
 
     def topic_tags(self, cli: CliContext, source: TagSource) -> dict[str, Mapping[str, Mapping[str, str]]]:
         """The tags of topics, from the control store of each profile or the znodes of kafka-kit's registry."""
@@ -91,7 +96,7 @@ class ClusterChoice:
             return ((cli.settings.profile or cli.settings.bootstrap_servers or "cluster", cli.settings),)
         names = [name.strip() for name in self.clusters.split(",") if name.strip()]
         if not names:
-            raise UsageError("--clusters names no profile", hint="kafkakit profile list names them")
+            raise UsageError("--clusters names no profile", hint="their names: kafkakit profile list")
         if len(names) != len(set(names)):
             raise UsageError("--clusters names a profile twice")
         return tuple((name, cli.load_settings(name)) for name in names)
@@ -232,7 +237,7 @@ def once(
     view = request.of(look.tables)
     open_groups = {cluster.name: cluster.open_groups for cluster in clusters}
     readers = read_members(open_groups, groups_by_cluster(view)) if members else None
-    return finish(cli, view_report("streams lag once", look, view, look.failure, readers))
+    return finish(cli, view_report("streams lag once", look, view, which.failure(look), readers))
 
 
 @app.command("watch", cls=CliCommand, short_help="Watch the lag of groups.")

@@ -112,7 +112,7 @@ def no_such_group(group: str, known: Collection[str], program: str) -> UsageErro
     like = f"is it {names}?" if near else f"the cluster has {amount(len(known), 'group')};"
     return UsageError(
         f"group {shown_name(group)} does not exist",
-        hint=f"{like} {shell_command('streams commits limits', program=program)} lists all that commit",
+        hint=f"{like} all that commit: {shell_command('streams commits limits', program=program)}",
     )
 
 
@@ -129,7 +129,8 @@ def nothing_in_scope(look: GroupLook, scope: CommitScope) -> KafkakitError:
     if look.type is GroupType.SHARE:
         return OperationFailedError(
             f"group {shown_name(look.group)} is a share group: it commits no offsets",
-            hint="brokers keep its place, record by record; kafkakit streams lag share-groups shows it",
+            hint="brokers keep its place, record by record: "
+            + str(shell_command("streams lag share-groups", look.group)),
         )
     where = printable(scope.topic) or "any topic"
     if scope.partition is not None:

@@ -191,8 +191,13 @@ def _size(facts: CommitFacts) -> Iterator[Hazard]:
             message=f"{facts.stored_bytes:,} bytes of metadata: on Kafka 4.1 and later Burrow reads a wrong time from "
             f"commits with {BURROW_BYTES} bytes or more, without an error",
             hint="do not trust Burrow's status of this group; what reads it right: "
-            + str(shell_command("streams lag once", *([facts.group] if facts.group else []), program=facts.program)),
+            + str(shell_command("streams lag once", *_as_glob(facts.group), program=facts.program)),
         )
+
+
+def _as_glob(group: str | None) -> tuple[str, ...]:
+    """The group as an argument of the lag commands, which read globs; nothing for one that they cannot name."""
+    return () if not group or set(group) & set("*?[") else (group,)
 
 
 def _is_compact(version: str | None) -> bool:

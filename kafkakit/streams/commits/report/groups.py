@@ -478,7 +478,7 @@ def _unread(look: GroupLook) -> Iterator[Finding]:
             Severity.WARNING,
             group,
             unread[0] + (f", and {counted(len(unread) - 1, 'more fault')}" if len(unread) > 1 else ""),
-            hint or "it may pass: look again; kafkakit doctor checks the brokers",
+            hint or "it may pass: look again, or check the brokers with: kafkakit doctor",
             count=len(unread),
         )
 

@@ -258,15 +258,19 @@ class Look:
     @property
     def failure(self) -> TryLaterError | None:
         """The error for a command that needs all clusters, None where none is missing."""
+        return self.failure_of(are_profiles=False)
+
+    def failure_of(self, *, are_profiles: bool) -> TryLaterError | None:
+        """The error, with the command that checks the cluster; `are_profiles`: by its name, as several always are."""
         if not self.missing:
             return None
         name, reason = self.gravest_missing
-        if len(self.conditions) == 1:
-            message, check = f"the lag of {name} is not known: {reason}", shell_command("doctor")
-        else:
+        message = f"the lag of {name} is not known: {reason}"
+        if len(self.conditions) > 1:
             message = f"{len(self.missing)} of {len(self.conditions)} clusters are not known; {name}: {reason}"
-            check = shell_command("doctor", program=f"kafkakit --profile {quote(name)}")
-        hint = f"{check} checks each step"
+        is_profile = are_profiles or len(self.conditions) > 1
+        program = f"kafkakit --profile {quote(name)}" if is_profile else "kafkakit"
+        hint = f"check each step with: {shell_command('doctor', program=program)}"
         return ConnectRefusedError(message, hint=hint) if name in self._refused else TryLaterError(message, hint=hint)
 
     @property

@@ -19,7 +19,7 @@ from kafkakit.core.model import TopicPartition
 from kafkakit.core.query import ObjectTable, matching, tag_column, tag_keys, text_column
 from kafkakit.core.query_text import parse_query
 from kafkakit.core.selection import is_topic_name, matching_topics, query_of
-from kafkakit.core.text import shown_name, some
+from kafkakit.core.text import shell_command, shown_name, some
 from kafkakit.streams.lag.decide.measure.ends import NONE
 from kafkakit.streams.lag.decide.measure.table import SEVERITY, Forecast, LagStatus, LagTable, RetentionBasis, severity
 from kafkakit.streams.lag.decide.measure.time_lag import UNBOUNDED, FigureFlag, Figures, TimeLag
@@ -492,7 +492,7 @@ def require_share_groups(given: Sequence[str], types: Mapping[str, GroupType]) -
         if name not in types:
             raise _no_such("group", name, [name for name, kind in types.items() if kind is GroupType.SHARE])
         if types[name] is not GroupType.SHARE:
-            hint = "kafkakit streams lag once shows the lag of all other groups"
+            hint = f"the lag of other groups: {shell_command('streams lag once', name)}"
             raise UsageError(
                 f"group {shown_name(name)} is not a share group, but a {types[name].value} group", hint=hint
             )
