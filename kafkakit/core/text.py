@@ -207,7 +207,7 @@ def shell_command(verb: str, *arguments: str, program: str = "kafkakit", **optio
 
 _OF_A_CLUSTER = re.compile(
     r"(?<![\w/.-])kafkakit (?=(?:autothrottle|broker|config|doctor|metricsfetcher|reassign|registry|snapshot|streams"
-    r"|topicmappr)\b)"
+    r"|topicmappr|lint --live)\b)"
 )
 
 

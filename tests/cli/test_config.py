@@ -13,6 +13,7 @@ from kafkakit.ports.admin import ClusterAdmin
 from tests.fakes.admin import FakeClock, FakeCluster
 from tests.rigs.command_line import Home, Ran
 from tests.rigs.metrics_http import Reply, Request, serving, vector
+from tests.rigs.printed_repairs import command_in, commands_in, hint_of
 
 QUICK = ("--baseline", "20s", "--window", "10s", "--every", "5s")
 
@@ -277,3 +278,111 @@ def test_what_stops_or_waits_prints_commands_for_the_same_cluster(host: Host, mo
     assert (other.code, other.stderr.endswith(f"finish it, or take it back, first:{lines}")) == (2, True)
     assert host.run("abort", "--yes").code == 0
     assert host.cluster.topics["t"].configs == {}
+
+
+def carried_out(host: Host, words: list[str], *more: str) -> Ran:
+    """A printed command, as it stands."""
+    assert words[:2] == ["--profile", "p"], words
+    return host.home.run(*words, *more)
+
+
+def test_the_commands_of_a_plan_and_of_a_rollout_do_what_they_say(host: Host) -> None:
+    planned = host.plan("retention.ms=5", "--topic", "t")
+    words = command_in(planned.stdout[planned.stdout.index("carry it out with: ") :])
+    assert words[2:] == ["config", "apply", "plan.json"]
+    done = carried_out(host, words, "--yes", *QUICK)
+    assert (done.code, host.cluster.topics["t"].configs) == (0, {"retention.ms": "5"})
+    (back,) = commands_in(done.stdout)
+    (run,) = (run["run"] for run in host.run("history", "-o", "json").json["runs"])
+    assert back[2:] == ["config", "rollback", run]
+    aborted = host.run("abort", run, "--yes")
+    assert (aborted.code, commands_in(aborted.stderr)) == (2, [back]), "it is applied, so it is rolled back"
+    assert (carried_out(host, back, "--yes").code, host.cluster.topics["t"].configs) == (0, {})
+
+
+@pytest.mark.parametrize("file", ["plan.json", "my plan.json"])
+def test_the_command_of_a_plan_names_its_file(host: Host, file: str) -> None:
+    planned = host.run("plan", "retention.ms=5", "--topic", "t", "--plan", file, "--force")
+    words = command_in(planned.stdout[planned.stdout.index("carry it out with: ") :])
+    assert (words[2:], carried_out(host, words, "--dry-run").code) == (["config", "apply", file], 0)
+
+
+@pytest.mark.parametrize(("word", "after"), [("resume", {"retention.ms": "5"}), ("abort", {})])
+@pytest.mark.parametrize("at", ["stopped", "in the way"])
+def test_a_rollout_that_is_open_ends_as_its_commands_say(host: Host, word: str, after: dict[str, str], at: str) -> None:
+    def interrupt(_: float) -> None:
+        if host.cluster.calls:
+            host.clock.on_sleep.remove(interrupt)
+            raise KeyboardInterrupt
+
+    host.plan("retention.ms=5", "--topic", "t")
+    host.clock.on_sleep.append(interrupt)
+    ran = host.run("apply", "plan.json", "--yes", *QUICK)
+    if at == "in the way":
+        host.plan("segment.ms=600000", "--topic", "t")
+        ran = host.run("apply", "plan.json", "--yes", *QUICK)
+    words = next(words for words in commands_in(ran.stderr) if words[3] == word)
+    assert carried_out(host, words).code == 0
+    assert host.cluster.topics["t"].configs == after
+    (run,) = host.run("history", "-o", "json").json["runs"]
+    assert run["state"] == ("applied" if word == "resume" else "taken back")
+    again = host.run("apply", "plan.json", "--yes", *QUICK)
+    assert (again.code, commands_in(again.stderr)) == (0, []), again.stderr
+
+
+@pytest.mark.parametrize("words", [("history", "nope"), ("abort", "nope", "--yes"), ("resume", "--yes"), ("rollback",)])
+def test_a_rollout_that_is_not_there_is_looked_for_with_the_command_of_the_hint(
+    host: Host, words: tuple[str, ...]
+) -> None:
+    host.plan("retention.ms=5", "--topic", "t")
+    host.run("apply", "plan.json", "--yes", *QUICK)
+    (run,) = (run["run"] for run in host.run("history", "-o", "json").json["runs"])
+    assert host.run("rollback", "--yes").code == 0
+    ran = host.run(*words)
+    assert ran.code == 2
+    listed = carried_out(host, command_in(hint_of(ran)))
+    assert (listed.code, run in listed.stdout) == (0, True)
+
+
+def test_a_plan_that_is_out_of_date_is_made_again(host: Host) -> None:
+    host.plan("retention.ms=5", "--topic", "t")
+    host.cluster.topics["t"].configs["retention.ms"] = "9"
+    ran = host.run("apply", "plan.json", "--yes", *QUICK)
+    assert (ran.code, "the cluster changed since the plan" in ran.stderr) == (2, True)
+    assert commands_in(hint_of(ran)) == [["--profile", "p", "config", "plan"]]
+    assert host.plan("retention.ms=5", "--topic", "t").code == 0
+    assert host.run("apply", "plan.json", "--yes", *QUICK).code == 0
+
+
+@pytest.mark.parametrize(
+    ("way", "configs"), [("--leave-restarts", {"log.retention.ms": "5"}), ("--restart-with COMMAND", None)]
+)
+def test_the_options_that_a_restart_needs_let_the_plan_through(
+    host: Host, way: str, configs: dict[str, str] | None
+) -> None:
+    host.plan("replica.fetch.max.bytes=9", "log.retention.ms=5", "--broker", "2")
+    ran = host.run("apply", "plan.json", "--yes", *QUICK)
+    assert (ran.code, way in hint_of(ran)) == (2, True)
+    script = host.home.work / "restart.sh"
+    script.write_text("#!/bin/sh\n")
+    script.chmod(0o755)
+    more = [word.replace("COMMAND", "restart.sh") for word in way.split()]
+    if configs is None:
+        assert host.run("apply", "plan.json", "--dry-run", *more).code == 0
+        return
+    assert host.run("apply", "plan.json", "--yes", *QUICK, *more).code == 0
+    assert host.cluster.brokers[2].configs == configs
+
+
+def test_findings_of_a_cluster_are_listed_and_ended_as_the_hint_says(host: Host) -> None:
+    host.cluster.topics["t"].configs["min.insync.replicas"] = "9"
+    ran = host.run("plan", "--finding", "KKD999", "--plan", "plan.json")
+    assert ran.code == 2
+    words = command_in(hint_of(ran))
+    found = carried_out(host, words, "-o", "json", "--fail-on", "never")
+    assert (found.code, words[2:]) == (0, ["lint", "--live"])
+    fixable = next(f for f in found.json["findings"] if f["rule"] == "KKD101")
+    assert host.run("plan", "--finding", fixable["fingerprint"], "--plan", "plan.json").code == 0
+    assert host.run("apply", "plan.json", "--yes", *QUICK).code == 0
+    again = carried_out(host, words, "-o", "json", "--fail-on", "never")
+    assert "KKD101" not in {f["rule"] for f in again.json["findings"]}

@@ -346,3 +346,48 @@ def test_the_command_of_a_live_finding_is_carried_out(
     assert words not in lines()
     if verb != "rebalance":
         assert cluster.snapshot(now=clock.now()).topics[1] == before.topics[1]
+
+
+class Live:
+    """A live cluster behind profile p, whose findings are ended as their hints say."""
+
+    def __init__(self, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.home, self.clock = home, FakeClock()
+        self.cluster = FakeCluster({1: "a", 2: "b", 3: "c", 4: "d"}, line_rate=1e9)
+        self.cluster.add_topic("big", {n: (2 + n % 3,) for n in range(6)}, size_bytes=100_000)
+        self.clock.on_sleep.append(self.cluster.advance)
+        monkeypatch.setattr(wiring, "open_admin", lambda *_, **__: self.cluster)
+        monkeypatch.setattr(wiring, "system_clock", lambda: self.clock)
+        home.write_config("bootstrap_server: fake:1\n", "profiles.d/p.yaml")
+
+    def hints(self, rule: str) -> list[str]:
+        ran = self.home.run("--profile", "p", "lint", "--live", "--select", rule, "-o", "json", "--fail-on", "never")
+        assert ran.code == 0, ran.stderr
+        return [f["hint"] for f in ran.json["findings"]]
+
+
+@pytest.fixture
+def live(home: Home, monkeypatch: pytest.MonkeyPatch) -> Live:
+    return Live(home, monkeypatch)
+
+
+def test_too_many_replicas_on_a_broker_are_moved_as_the_hint_says(live: Live) -> None:
+    """The defect: the printed command evened out bytes, and left a broker with many small replicas as it was."""
+    write(live.home, "kafkakit-lint.yaml", "limits: {partitions_per_broker: 15}\n")
+    live.cluster.add_topic("many", dict.fromkeys(range(20), (1,)), size_bytes=10_000)
+    (hint,) = live.hints("KKB504")
+    (words,) = commands_in(hint)
+    assert live.home.run(*words, "--plan", "p.json").code == 0
+    assert live.home.run("--profile", "p", "reassign", "apply", "p.json", "--yes").code == 0
+    assert live.hints("KKB504") == []
+
+
+def test_a_throttle_that_was_left_is_removed_as_the_hint_says(live: Live) -> None:
+    live.cluster.brokers[2].configs["leader.replication.throttled.rate"] = "1000000"
+    live.cluster.topics["big"].configs |= {"leader.replication.throttled.replicas": "*", "retention.ms": "5000000"}
+    hints = live.hints("KKB510")
+    assert (len(hints), len(set(hints))) == (2, 1)
+    (words,) = commands_in(hints[0])
+    assert live.home.run(*words, "--yes").code == 0
+    assert live.hints("KKB510") == []
+    assert live.cluster.topics["big"].configs == {"retention.ms": "5000000"}

@@ -371,7 +371,10 @@ def require_fresh(plan: ConfigPlan, live: ClusterConfigs) -> None:
     """Raise `RefusedError` where something is set otherwise than the plan relies on."""
     stale = changed_since(plan, live)
     if stale:
-        raise RefusedError(f"the cluster changed since the plan: {some(stale)}", hint="kafkakit config plan, again")
+        raise RefusedError(
+            f"the cluster changed since the plan: {some(stale)}",
+            hint="make the plan again: `kafkakit config plan` with the same options",
+        )
 
 
 def is_applied(plan: ConfigPlan, live: ClusterConfigs) -> bool:

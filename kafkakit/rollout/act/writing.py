@@ -400,7 +400,7 @@ def _set(values: Mapping[str, LayeredValue]) -> dict[str, LayeredValue]:
 
 
 SUFFIX = ".journal"
-HINT = "kafkakit config history lists them"
+HINT = "list them with: kafkakit config history"
 PROGRAM = "kafkakit"
 LOST_HINT = (
     "what it set is not known any more: look for it with `kafkakit config diff FILE live`, then move the file out of "

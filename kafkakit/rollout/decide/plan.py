@@ -332,7 +332,7 @@ def wanted_of_live(
         fits = [c for c in usual if name in (c.finding.rule, c.finding.name)]
         fits += [c for c in every if name == c.finding.fingerprint]
         if not fits:
-            raise UsageError(f"no finding of the cluster is {name!r:.60}", hint="kafkakit lint --live lists them")
+            raise UsageError(f"no finding of the cluster is {name!r:.60}", hint="list them with: kafkakit lint --live")
         edits = [w for c in fits for w in _of_edits(c)]
         if not edits:
             raise UsageError(f"finding {name} has no change of configuration that ends it: {fits[0].finding.message}")

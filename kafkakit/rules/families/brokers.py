@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from kafkakit.core.findings import Severity, shown
 from kafkakit.core.quantities import counted, format_bytes, format_rate
+from kafkakit.core.text import ShellCommand, shell_command
 from kafkakit.rules.cluster_facts import declared_replicas, has_partitions, replicas_by_broker, with_brokers
 from kafkakit.rules.effective import InputMissing
 from kafkakit.rules.retention import UNCOUNTED, changed_topics, descriptors, maps, segments_after, segments_before
@@ -42,10 +43,14 @@ THROTTLE_RATES = (
     "replica.alter.log.dirs.io.max.bytes.per.second",
 )
 THROTTLED_REPLICAS = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
-MEAN_ADVICE = (
-    "add brokers, or move replicas with "
-    "`kafkakit topicmappr rebalance --topics '.*' --brokers -2 --band 10% --best-effort`"
-)
+MEAN_ADVICE = "add brokers, or give topics fewer partitions: other places for replicas do not change the mean"
+
+
+def _fewer(most: int) -> ShellCommand:
+    """The command that leaves each broker at most so many replicas."""
+    return shell_command(
+        "topicmappr rebalance", topics=".*", brokers=-2, band="10%", max_replicas=most, best_effort=True
+    )
 
 
 @cluster_rule("KKB504", WARNING, CORE, Needs.LIVE)
@@ -77,7 +82,7 @@ def partitions_per_broker(cluster: LintCluster, limits: Limits) -> Violations:
                     message=f"the broker holds {counted(number, 'replica')}, {_above(broker, most)}",
                     severity=_beyond(broker, number, most),
                     about=broker,
-                    hint=MEAN_ADVICE,
+                    hint=f"add brokers, or move replicas with `{_fewer(most)}`",
                 )
         return
     mean = declared_replicas(cluster) / cluster.broker_number

@@ -229,7 +229,8 @@ def not_preferred_leader(cluster: LintCluster, limits: Limits) -> Violations:
         yield Violation(
             message=f"{other} of {counted(led, 'partition')} ({other / led:.0%}) "
             f"{'is' if other == 1 else 'are'} not led by the first replica",
-            hint="run kafka-leader-election.sh --election-type preferred, or set auto.leader.rebalance.enable",
+            hint="set auto.leader.rebalance.enable, or run "
+            "`kafka-leader-election.sh --bootstrap-server HOST:PORT --election-type preferred --all-topic-partitions`",
         )
 
 
