@@ -4,6 +4,7 @@ Command lines and environments of kafka-kit's autothrottle, run against a loopba
 """
 
 import json
+import re
 import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,6 +30,7 @@ from tests.fakes.admin import FakeClock, FakeCluster
 from tests.fakes.control import FakeControlStore
 from tests.rigs.command_line import Home, Ran
 from tests.rigs.metrics_http import Datadog, Reply, serving
+from tests.rigs.printed_repairs import command_in, hint_of
 
 MB = 1_000_000
 CLUSTER = "fake-cluster"
@@ -306,6 +308,64 @@ def test_capacities_may_be_tags_of_brokers(desk: AutothrottleDesk) -> None:
     desk.home.run("--profile", "p", "registry", "tag", "--brokers", "3", "network:fast")
     bad = desk.run(*words)
     assert (bad.code, bad.json["error"]["message"]) == (2, "tag network of broker 3: 'fast' is not a rate")
+
+
+@pytest.mark.parametrize("key", ["network", "net work"])
+def test_the_command_that_a_missing_tag_names_gives_it(desk: AutothrottleDesk, key: str) -> None:
+    desk.begin()
+    words = ("once", "--capacity-tag", key, "--client-rate", "300kB")
+    line = command_in(hint_of(desk.run(*words)))
+    assert line[-2:] == ["--brokers", "ID"]
+    assert desk.home.run(*line[:-1], "1,2,3").code == 0
+    assert desk.run(*words).code == 0
+
+
+def test_the_command_of_a_missing_rate_sets_one(desk: AutothrottleDesk) -> None:
+    assert desk.home.run(*command_in(hint_of(desk.run("set")))).code == 0
+    assert desk.run("show", "-o", "json").json["overrides"]["all"]["in"] == 40 * MB
+
+
+def test_rates_of_others_are_taken_over_with_the_option_that_the_line_names(desk: AutothrottleDesk) -> None:
+    for broker in desk.cluster.brokers.values():
+        broker.configs |= {LEADER_RATE: "777", FOLLOWER_RATE: "777"}
+    desk.begin()
+    left = desk.run("once", "--rate", "100kB")
+    assert (left.code, "left as it is without --take-over" in left.stdout) == (0, True), left.stdout
+    assert desk.configs()["broker 3"][FOLLOWER_RATE] == "777"
+    taken = desk.run("once", "--rate", "100kB", "--take-over")
+    assert (taken.code, "--take-over" in taken.stdout) == (0, False)
+    assert desk.configs()["broker 3"][FOLLOWER_RATE] == "100000"
+
+
+@pytest.mark.parametrize(
+    ("words", "wrong", "written"),
+    [
+        (("set", "1MB", "--broker", "9"), "9", r"its brokers: (\d+)"),
+        (("once", "--capacity", "1MB", "--client-rate", "500kB", "--broker-capacity", "x"), "x", "write (.*)"),
+        (("once", "--capacity", "1MB", "--client-rate", "500kB", "--min-rate", "5000"), "5000", "write ([^ ]*) or"),
+        (("once", "--capacity", "1MB", "--client-rate", "500kB", "--min-rate", "5000"), "5000", ".* or (.*)"),
+    ],
+)
+def test_what_a_hint_says_to_write_is_taken(
+    desk: AutothrottleDesk, words: tuple[str, ...], wrong: str, written: str
+) -> None:
+    desk.begin()
+    ran = desk.run(*words)
+    assert ran.code == 2
+    found = re.search(written, hint_of(ran))
+    assert found is not None, ran.stderr
+    ran = desk.run(*(found[1].replace("1003", "1") if word == wrong else word for word in words))
+    assert ran.code == 0, ran.stderr
+
+
+def test_all_names_the_throttles_that_the_line_counts(desk: AutothrottleDesk) -> None:
+    for number in range(12):
+        desk.cluster.add_topic(f"u{number}", {0: (1, 2)}, size_bytes=1)
+        desk.cluster.topics[f"u{number}"].configs[LEADER_LIST] = "*"
+    some = desk.run("show").stdout
+    assert "and 2 more of others: --all names them" in some
+    assert "u9" not in some
+    assert desk.run("show", "--all").stdout.count("set by others, not changed") == 12
 
 
 def test_the_headroom_law_takes_the_minimum_without_metrics(desk: AutothrottleDesk) -> None:

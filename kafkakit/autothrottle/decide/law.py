@@ -23,7 +23,7 @@ from kafkakit.config.yaml_text import yaml_items, yaml_root, yaml_scalar
 from kafkakit.core.documents import decode_json
 from kafkakit.core.errors import InputError, UsageError
 from kafkakit.core.quantities import format_rate, parse_rate
-from kafkakit.core.text import some
+from kafkakit.core.text import shell_command, some
 from kafkakit.execution.decide.schedule.work import Rates
 
 
@@ -452,8 +452,8 @@ def tagged_capacities(brokers: Mapping[int, Mapping[str, str]], key: str) -> Cap
         if key in tags
     }
     if not found:
-        hint = f"kafkakit registry tag --brokers ID {key}:1.25GB"
-        raise UsageError(f"--capacity-tag: no broker has a tag {key!r:.140}", hint=hint)
+        tagged = shell_command("registry tag", f"{key}:1.25GB", brokers="ID")
+        raise UsageError(f"--capacity-tag: no broker has a tag {key!r:.140}", hint=f"give brokers one with: {tagged}")
     return Capacities(of_broker=found)
 
 
