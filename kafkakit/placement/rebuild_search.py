@@ -295,7 +295,7 @@ class RangeNarrowing:
                     best = off, ((slot, empty),) if other < 0 else ((slot, empty), (other, full))
                     break
         if best is None or best[0] > gap // _COARSE:
-            for size, slot in _around(self._pools.at_home(full), gap // 2, _NEAR_HOME):
+            for size, slot in _around(self._pools.unmoved_slots(full), gap // 2, _NEAR_HOME):
                 off = abs(gap - 2 * size)
                 if off >= gap or (best is not None and off >= best[0]):
                     break

@@ -6,6 +6,13 @@ from kafkakit.topicmappr.decide.audit_map import read_map
 from kafkakit.topicmappr.decide.drain import DrainRequest, decide_drain
 from kafkakit.topicmappr.decide.place import PlaceRequest, decide_place
 from kafkakit.topicmappr.decide.requests import AuditRequest
-from kafkakit.topicmappr.decide.scope import NO_CONSTRAINTS, TagConstraints, TopicScope, answered, scope_of, tags_needed
+from kafkakit.topicmappr.decide.scope import (
+    NO_CONSTRAINTS,
+    TagConstraints,
+    TopicScope,
+    resolve_queries,
+    scope_of,
+    tags_needed,
+)
 from kafkakit.topicmappr.report.judgement import audit_text
 from kafkakit.topicmappr.report.requests import planned_change_text

@@ -114,6 +114,16 @@ def with_dir(snapshot: ClusterSnapshot, broker: int, path: str, **changes: Any) 
     return with_broker(snapshot, broker, log_dirs=dirs)
 
 
+def failed_dir(more: dict[str, list[Partition]]) -> ClusterSnapshot:
+    """Three brokers; of topic t one partition was in a log dir of broker 1 that failed, one is in its other dir."""
+    rows = {
+        "t": [part(0, 1, 2, isr=(2,), leader=2), part(1, 1, 2, replica_dirs={1: "/d2", 2: "/d1"})],
+        "good": [part(n, 2, 3) for n in range(2)],
+    }
+    whole = cluster(rows | more, "abc", dirs=2)
+    return with_dir(whole, 1, "/d1", error="broken", total_bytes=None, usable_bytes=None)
+
+
 def with_configs(snapshot: ClusterSnapshot, topic: str, **configs: str) -> ClusterSnapshot:
     named = {key.replace("_", "."): value for key, value in configs.items()}
     return replace(snapshot, topics=tuple(replace(t, configs=named) if t.name == topic else t for t in snapshot.topics))
@@ -314,21 +324,7 @@ CASES = [
     Case(
         "failed-dir",
         "broker 1 /d1",
-        with_dir(
-            cluster(
-                {
-                    "t": [part(0, 1, 2, isr=(2,), leader=2), part(1, 1, 2, replica_dirs={1: "/d2", 2: "/d1"})],
-                    "good": [part(n, 2, 3) for n in range(2)],
-                },
-                "abc",
-                dirs=2,
-            ),
-            1,
-            "/d1",
-            error="broken",
-            total_bytes=None,
-            usable_bytes=None,
-        ),
+        failed_dir({}),
     ),
     Case(
         "cordoned-dir",
@@ -620,22 +616,7 @@ HANGING = dead(
     ),
     4,
 )
-FAILED_DIR = with_dir(
-    cluster(
-        {
-            "t": [part(0, 1, 2, isr=(2,), leader=2), part(1, 1, 2, replica_dirs={1: "/d2", 2: "/d1"})],
-            "u": [part(0, 1, 2, isr=(2,), leader=2)],
-            "good": [part(n, 2, 3) for n in range(2)],
-        },
-        "abc",
-        dirs=2,
-    ),
-    1,
-    "/d1",
-    error="broken",
-    total_bytes=None,
-    usable_bytes=None,
-)
+FAILED_DIR = failed_dir({"u": [part(0, 1, 2, isr=(2,), leader=2)]})
 PAIRS = {"t": [part(0, 1, 2), part(1, 2, 3)], "good": ring(factor=2)}
 HEAVY = cluster({"t": [part(n, 1) for n in range(4)], "good": [part(0, 2)]}, "abc")
 UNSIZED = cluster({"t": [part(0, 1, 2, replica_bytes={}), part(1, 2, 3, replica_bytes={})]}, "abc", sizes_taken=False)

@@ -27,7 +27,7 @@ MUTATING = ("reassign", "cancel", "alter_configs", "elect_preferred_leaders", "m
 MB = 1_000_000
 
 
-class Fate:
+class CrashPoint:
     """Counts what leaves a trace; the machine dies at the one whose number is `die_at`."""
 
     def __init__(self) -> None:
@@ -43,8 +43,8 @@ class Fate:
 class MortalAdmin:
     """A cluster's admin that counts before and after each change."""
 
-    def __init__(self, cluster: FakeCluster, fate: Fate) -> None:
-        self._cluster, self._fate = cluster, fate
+    def __init__(self, cluster: FakeCluster, crash: CrashPoint) -> None:
+        self._cluster, self._crash = cluster, crash
         self.reads: Counter[str] = Counter()
 
     def __getattr__(self, name: str) -> Any:
@@ -54,9 +54,9 @@ class MortalAdmin:
             return method
 
         def call(*arguments: Any) -> Any:
-            self._fate.tick()
+            self._crash.tick()
             answer = method(*arguments)
-            self._fate.tick()
+            self._crash.tick()
             return answer
 
         return call
@@ -65,14 +65,14 @@ class MortalAdmin:
 class MortalFile(MemoryFile):
     """Journal lines that count."""
 
-    def __init__(self, fate: Fate) -> None:
+    def __init__(self, crash: CrashPoint) -> None:
         super().__init__()
-        self._fate = fate
+        self._crash = crash
 
     def append(self, line: bytes) -> None:
-        self._fate.tick()
+        self._crash.tick()
         super().append(line)
-        self._fate.tick()
+        self._crash.tick()
 
 
 class Bench:
@@ -82,8 +82,8 @@ class Bench:
         self.cluster, self.folder, self.rate = cluster, folder, rate
         self.clock = FakeClock()
         self.clock.on_sleep.append(cluster.advance)
-        self.fate = Fate()
-        self.admin: Any = MortalAdmin(cluster, self.fate)
+        self.crash = CrashPoint()
+        self.admin: Any = MortalAdmin(cluster, self.crash)
         self.reporter = Recorder()
         self.journals: dict[str, MortalFile] = {}
         self.records = Records(folder, self.write, self.clock)
@@ -92,9 +92,9 @@ class Bench:
 
     def write(self, path: Path, data: bytes, mode: int) -> None:
         assert mode == 0o600
-        self.fate.tick()
+        self.crash.tick()
         path.write_bytes(data)
-        self.fate.tick()
+        self.crash.tick()
 
     # -- kafkakit.broker.decide.plans.PlanRunner
 
@@ -122,7 +122,7 @@ class Bench:
     def _run(self, plan: Plan, direction: Direction, *, dry_run: bool) -> Outcome:
         check_plan(plan, "plan")
         identity = identity_of(plan)
-        file = self.journals.setdefault(identity, MortalFile(self.fate))
+        file = self.journals.setdefault(identity, MortalFile(self.crash))
         journal = RunJournal(file, self.clock, cluster_id=plan.cluster_id, fingerprint=identity)
         request = Request(
             commands=Commands(program="kafkakit", plan="p.json"),
@@ -202,7 +202,7 @@ class Bench:
 
     def revived(self) -> None:
         """The machine is up again after a kill: what was in memory is gone."""
-        self.fate.die_at = None
+        self.crash.die_at = None
 
 
 def make_cluster(**options: Any) -> FakeCluster:

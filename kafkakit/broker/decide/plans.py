@@ -85,7 +85,7 @@ def decide_operation(snapshot: ClusterSnapshot, goal: OperationGoal) -> Decided 
     rack rule or copy allows; a drain tells such things in `whole.reasons`. Cost: that of `decide_drain`, twice when
     leaderships have to pass.
     """
-    _refuse_strangers(snapshot, goal)
+    _refuse_unknown_brokers(snapshot, goal)
     topics = _touched(snapshot, goal.brokers)
     if not topics:
         return None
@@ -140,7 +140,7 @@ def _request(goal: OperationGoal, topics: tuple[str, ...]) -> DrainRequest:
     )
 
 
-def _refuse_strangers(snapshot: ClusterSnapshot, goal: OperationGoal) -> None:
+def _refuse_unknown_brokers(snapshot: ClusterSnapshot, goal: OperationGoal) -> None:
     known = snapshot.broker_by_id()
     unknown = [b for b in goal.brokers if b not in known]
     if unknown:

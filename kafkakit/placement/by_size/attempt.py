@@ -415,9 +415,9 @@ def _trade(pools: Pools, counts: list[int], heavy: int, light: int, most: int) -
     state = pools.state
     if most < _SOME:
         return False
-    batch = sum(size for size, _ in pools.at_home(heavy)[:most])
+    batch = sum(size for size, _ in pools.unmoved_slots(heavy)[:most])
     wanted = min(batch, state.ceiling[heavy] - state.load[heavy])
-    for size, slot in around(pools.at_home(light), wanted, _OFFERS):
+    for size, slot in around(pools.unmoved_slots(light), wanted, _OFFERS):
         if not state.can_give(light, size) or not state.can_take(heavy, size) or not state.fits(slot, heavy):
             continue
         small = _fitting(pools, heavy, light, size, most)
@@ -432,7 +432,7 @@ def _trade(pools: Pools, counts: list[int], heavy: int, light: int, most: int) -
 def _fitting(pools: Pools, broker: int, dest: int, load: int, most: int) -> list[int]:
     """The smallest slots at home on a broker that may go to `dest`, up to so much load and so many."""
     found: list[int] = []
-    for size, slot in pools.at_home(broker)[:_LOOKS]:
+    for size, slot in pools.unmoved_slots(broker)[:_LOOKS]:
         if size > load or len(found) >= most:
             break
         if pools.state.fits(slot, dest):
@@ -469,7 +469,7 @@ def surplus_of(table: SlotTable) -> list[int]:
 def _lightest(pools: Pools, broker: int) -> Iterator[Entry]:
     """Arrivals first, since they move anyway, then slots at home; smallest first."""
     yield from list(pools.arrived(broker))
-    yield from list(pools.at_home(broker))
+    yield from list(pools.unmoved_slots(broker))
 
 
 def _take(pools: Pools, counts: list[int], slot: int, source: int, dest: int) -> None:

@@ -42,7 +42,7 @@ def priced_sheds(pools: Pools, broker: int, excess: int) -> Iterator[Priced]:
     state = pools.state
     gone = [(size, slot) for size, slot in pools.moved if state.home(slot) == broker]
     yield from _replacements(pools, gone, excess, broker)
-    yield from _sent_away(pools, broker, pools.at_home(broker), excess, is_free=False)
+    yield from _sent_away(pools, broker, pools.unmoved_slots(broker), excess, is_free=False)
     yield from _swaps(pools, broker, excess)
 
 
@@ -100,7 +100,7 @@ def _replacements(pools: Pools, moved: Sequence[Entry], missing: int, shedding: 
     state = pools.state
     for small, back in spread(moved):
         home, dest = state.home(back), state.broker(back)
-        for size, slot in around(pools.at_home(home), small + missing, 8):
+        for size, slot in around(pools.unmoved_slots(home), small + missing, 8):
             gain = size - small
             if gain <= 0 or not state.can_take(dest, gain) or not (home == shedding or state.can_give(home, gain)):
                 continue
@@ -116,10 +116,10 @@ def _swaps(pools: Pools, broker: int, excess: int) -> Iterator[Priced]:
         return
     for dest in pools.receivers[: NEAR * 4]:
         room = state.ceiling[dest] - state.load[dest]
-        theirs = pools.at_home(dest) if dest in pools.giving else []
+        theirs = pools.unmoved_slots(dest) if dest in pools.giving else []
         if dest == broker or room <= 0 or not theirs:
             continue
-        for size, slot in pools.at_home(broker)[-NEAR:]:
+        for size, slot in pools.unmoved_slots(broker)[-NEAR:]:
             at = bisect_left(theirs, (size - min(excess, room), -1))
             for small, other in theirs[at : at + 2]:
                 gain = size - small
@@ -161,7 +161,7 @@ def _compensated(pools: Pools, broker: int, lack: int) -> Iterator[Priced]:
     found = 0
     for own, mine in spread(pools.arrived(broker)):
         home = state.home(mine)
-        entries = pools.at_home(home)
+        entries = pools.unmoved_slots(home)
         for theirs in slack.get(home, ())[:_PAIRS]:
             dest, size = state.moved[theirs], state.size(theirs)
             less = min(lack, state.load[dest] - state.floor[dest])
@@ -206,7 +206,7 @@ def _redirections(pools: Pools, broker: int, lack: int) -> Iterator[Priced]:
         going = sorted(e for spare, entries in sparing for e in entries.get(home, ()) if e[0] <= spare)
         if not going:
             continue
-        for size, slot in around(pools.at_home(home), lack):
+        for size, slot in around(pools.unmoved_slots(home), lack):
             if not state.can_take(broker, size) or not state.fits(slot, broker):
                 continue
             room = state.ceiling[home] - state.load[home]
@@ -223,7 +223,7 @@ def _additions(pools: Pools, broker: int, lack: int) -> Iterator[Priced]:
     """One more slot of a giver comes here."""
     state = pools.state
     for home in _above_floor(pools, broker, pools.givers):
-        for size, slot in around(pools.at_home(home), lack, 16):
+        for size, slot in around(pools.unmoved_slots(home), lack, 16):
             if state.can_take(broker, size) and state.can_give(home, size) and state.fits(slot, broker):
                 yield (max(0, lack - size), size, ((slot, broker),))
                 break
@@ -292,7 +292,7 @@ def save(pools: Pools) -> None:
             if state.fits(slot, home):
                 pools.take(((slot, home),))
             continue
-        entries = pools.at_home(home)
+        entries = pools.unmoved_slots(home)
         at = bisect_left(entries, (size - slack, -1))
         for small, other in entries[at : at + 4]:
             if small < size and state.fits(other, dest) and state.fits(slot, home):

@@ -340,7 +340,7 @@ class Pools:
         self._arrived: dict[int, list[Entry]] = {}
         self._arrived_from: dict[int, dict[int, list[Entry]]] = {}
 
-    def at_home(self, broker: int) -> list[Entry]:
+    def unmoved_slots(self, broker: int) -> list[Entry]:
         """The movable slots that are still at home on a broker, smallest first."""
         entries = self._lists.get(broker)
         if entries is None:

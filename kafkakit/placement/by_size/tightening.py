@@ -381,7 +381,7 @@ def _beyond(window: Window, moved_bytes: int | None) -> int:
     return window.bound.value - moved_bytes
 
 
-def why_not(
+def explain_infeasible(
     table: SlotTable,
     demand: DemandGroups,
     window: Window,

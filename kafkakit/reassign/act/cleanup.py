@@ -272,7 +272,7 @@ def _look(
             hosts = {TopicPartition(t, p.partition): p.replicas for t, p in snapshot.partitions()}
             require_existing(request.others, hosts, topics)
             others = choose_throttles(
-                [(s.key, s.value) for s in found.strangers],
+                [(s.key, s.value) for s in found.unowned],
                 request.others,
                 live.running,
                 hosts,

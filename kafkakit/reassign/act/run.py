@@ -79,7 +79,7 @@ from kafkakit.topicmappr.api import MAP_DIGEST, AuditRequest, audit_map, audit_t
 from kafkakit.topicmappr.api_act import ObservingSession, observe
 
 STOP_TIMEOUT_S = 3.0
-UNSEEN = "moves may still run on the cluster and throttles may be set"
+MAY_STILL_RUN = "moves may still run on the cluster and throttles may be set"
 _UNTOUCHED = frozenset({"already applied", "nothing to roll back", "nothing to abort", "planned", "declined"})
 _DONE = {Direction.APPLY: "applied", Direction.ROLLBACK: "rolled back", Direction.ABORT: "aborted"}
 
@@ -475,7 +475,7 @@ class Run:
 
     def _note_stop_words(self, direction: Direction) -> None:
         resume = self._request.commands.run(direction)
-        self._request.note_stop_words((f"stopped; {UNSEEN}", f"to resume: {resume}"))
+        self._request.note_stop_words((f"stopped; {MAY_STILL_RUN}", f"to resume: {resume}"))
 
     def _interrupted(self, direction: Direction) -> InterruptedRunError:
         """Say what still runs after a stop; throttles stay while moves run, or else they come off now."""
@@ -497,7 +497,7 @@ class Run:
         except (KafkakitError, KeyboardInterrupt) as error:
             why = error.message if isinstance(error, KafkakitError) else "stopped again before they were looked at"
             return InterruptedRunError(
-                f"stopped; {UNSEEN} ({why})",
+                f"stopped; {MAY_STILL_RUN} ({why})",
                 hint=f"to resume: {resume}",
             )
         planned = len(self._plan.moves) + len(self._plan.dir_moves)

@@ -78,7 +78,7 @@ class LeftByRun:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stranger:
+class UnownedThrottle:
     """A rate, or entries of a list, that no journal of this host accounts for."""
 
     key: ConfigKey
@@ -90,13 +90,13 @@ class Leftover:
     """One look: what is ours by run, what is not ours, and journals that cannot be read.
 
     `recovered` is what was recognised as left by runs whose journals are not whole, `plans` those that it was held
-    against, both by journal. `others` are those of the strangers that the operator named; `silent` are brokers whose
+    against, both by journal. `others` are the unowned ones that the operator named; `silent` are brokers whose
     rates could not be read.
     """
 
     cluster_id: str
     runs: tuple[LeftByRun, ...] = ()
-    strangers: tuple[Stranger, ...] = ()
+    unowned: tuple[UnownedThrottle, ...] = ()
     damaged: tuple[str, ...] = ()
     recovered: Mapping[str, Recovered] = field(default_factory=dict)
     plans: Mapping[str, Plan] = field(default_factory=dict)
@@ -136,7 +136,7 @@ def find_leftovers(
     return Leftover(
         cluster_id=live.cluster_id,
         runs=tuple(_by_run(name, s, live, brokers, topics, changing_dirs) for name, s in throttled.items()),
-        strangers=_strangers(tuple(throttled.values()), brokers, topics),
+        unowned=_unowned(tuple(throttled.values()), brokers, topics),
         damaged=tuple(damaged),
     )
 
@@ -182,7 +182,7 @@ def _list(key: ConfigKey, entries: Sequence[str], topics: Configs) -> LeftList:
     return LeftList(key=key, entries=ours, fate=LeftoverStatus.FOREIGN if WILDCARD in there else fate)
 
 
-def _strangers(states: Collection[RunState], brokers: Configs, topics: Configs) -> tuple[Stranger, ...]:
+def _unowned(states: Collection[RunState], brokers: Configs, topics: Configs) -> tuple[UnownedThrottle, ...]:
     """Rates with values that are not ours, and list entries that are not."""
     ours: dict[ConfigKey, set[str]] = {}
     for state in states:
@@ -190,12 +190,12 @@ def _strangers(states: Collection[RunState], brokers: Configs, topics: Configs) 
             ours.setdefault(key, set()).update(hold.ours)
         for key, entries in state.entries.items():
             ours.setdefault(key, set()).update(entries)
-    found: list[Stranger] = []
+    found: list[UnownedThrottle] = []
     for key, value in _values(brokers, topics):
         mine = ours.get(key, set())
         theirs = [v for v in split_list(value) if v not in mine]
         if theirs:
-            found.append(Stranger(key=key, value=",".join(theirs)))
+            found.append(UnownedThrottle(key=key, value=",".join(theirs)))
     return tuple(sorted(found, key=lambda s: s.key))
 
 

@@ -165,7 +165,7 @@ class ForeignThrottle:
 
 
 def choose_throttles(
-    strangers: Iterable[tuple[ConfigKey, str]],
+    unowned: Iterable[tuple[ConfigKey, str]],
     selection: ForeignSelection,
     running: Mapping[TopicPartition, Reassignment],
     hosts: Hosts,
@@ -183,7 +183,7 @@ def choose_throttles(
     going: dict[ConfigKey, set[str]] = {}
     rates: list[tuple[ConfigKey, str]] = []
     moving = set() if unthrottle_running else set(running)
-    for key, value in strangers:
+    for key, value in unowned:
         if key.kind is ResourceKind.BROKER:
             rates.append((key, value))
             continue

@@ -30,8 +30,8 @@ from kafkakit.reassign.decide.changes import (
     LeftoverStatus,
     LeftRate,
     RequestResult,
-    Stranger,
     ThrottleResult,
+    UnownedThrottle,
 )
 from kafkakit.reassign.decide.foreign import ForeignFate, ForeignMoves, ForeignSelection
 from kafkakit.report import Report, attributes, capped
@@ -410,7 +410,7 @@ def cleanup_report(cleaned: Cleaned, program: str, *, unthrottle_running: bool) 
     again = str(ShellCommand("reassign cleanup", program=program, typed=(*words, "--yes")))
     again += " --unthrottle-running" if unthrottle_running else ""
     next_commands = (again,) if cleaned.verdict in ("planned", "declined", "incomplete") else ()
-    if cleaned.others is None and cleaned.before.strangers and cleaned.ok:
+    if cleaned.others is None and cleaned.before.unowned and cleaned.ok:
         next_commands = (str(shell_command("reassign cleanup", program=program, all=True)),)
     failure = None
     if not cleaned.ok:
@@ -477,10 +477,10 @@ def render_cleanup(cleaned: Cleaned, program: str, *, unthrottle_running: bool) 
     if others is not None and found.silent:
         names = ", ".join(map(str, found.silent))
         lines.append(f"not read: rates of broker {names}, which does not answer; run this again once it is back")
-    if others is None and found.strangers:
+    if others is None and found.unowned:
         every = shell_command("reassign cleanup", program=program, all=True)
         lines.append(f"not removed: set by another tool or another host; remove them: {every}")
-        words = [f"  {_key_words(s.key)}: {_value_words(s.key, s.value)}" for s in found.strangers]
+        words = [f"  {_key_words(s.key)}: {_value_words(s.key, s.value)}" for s in found.unowned]
         lines += capped(words, str, SHOWN, "  and {} more")
     return "\n".join(lines) + "\n"
 
@@ -527,10 +527,10 @@ def cleanup_rows(cleaned: Cleaned) -> tuple[tuple[object, ...], ...]:
     return tuple(rows)
 
 
-def _left_alone(found: Leftover) -> list[Stranger]:
+def _left_alone(found: Leftover) -> list[UnownedThrottle]:
     """What others set and was not meant; of a list that was meant in part, all of it is named with the others."""
     meant = {item.key for item in found.others}
-    return [s for s in found.strangers if s.key not in meant]
+    return [s for s in found.unowned if s.key not in meant]
 
 
 def _run_words(run: LeftByRun) -> Iterator[str]:

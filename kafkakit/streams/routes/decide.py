@@ -23,7 +23,7 @@ from kafkakit.core.selection import BrokerList
 from kafkakit.core.text import shell_command
 from kafkakit.placement.problem import rackless_note
 from kafkakit.streams.model.route import Lane, Route, Segment, partitions_of, problem_of, topic_name
-from kafkakit.topicmappr.api import NO_CONSTRAINTS, PlaceRequest, TagConstraints, answered, decide_place
+from kafkakit.topicmappr.api import NO_CONSTRAINTS, PlaceRequest, TagConstraints, decide_place, resolve_queries
 
 MOST_PARTITIONS = 10_000
 USUAL_REPLICATION = 3
@@ -165,7 +165,7 @@ def plan_topics(
             constraints=scope.constraints,
             min_rack_ids=racks if racks < replication else 0,
         )
-        lists = decide_place(snapshot, answered(request, snapshot)).lists
+        lists = decide_place(snapshot, resolve_queries(request, snapshot)).lists
         notes = rackless_note({b for row in lists for b in row}, {b.id: b.rack for b in snapshot.brokers})
         planned.append(replace(wanted, lists=lists, notes=notes))
         partitions = tuple(Partition(partition=n, replicas=row) for n, row in enumerate(lists))

@@ -414,11 +414,11 @@ def _answered(
 ) -> "tuple[ClusterSnapshot, R]":
     """The cluster with tags where the request looks at some, and the request on it; a file brings its own."""
 
-    from kafkakit.topicmappr.decide.scope import answered, tags_needed
+    from kafkakit.topicmappr.decide.scope import resolve_queries, tags_needed
 
     if is_live and tags_needed(request):
         state = replace(state, tags=tags.read(session))
-    return state, answered(request, state)
+    return state, resolve_queries(request, state)
 
 
 def _left_out(

@@ -20,7 +20,7 @@ from kafkakit.placement.by_size.layout import Disks, LoadsNow, bytes_now, counts
 from kafkakit.placement.by_size.lp_relaxation import PPM, BalanceGoal, BalanceProblem, RangeGoal, Window
 from kafkakit.placement.by_size.proof import argument_of
 from kafkakit.placement.by_size.slots import SlotTable, make_table
-from kafkakit.placement.by_size.tightening import Budget, at_deviation, tightest, why_not
+from kafkakit.placement.by_size.tightening import Budget, at_deviation, explain_infeasible, tightest
 from kafkakit.placement.group_rule import GroupRule, racks_to_spread
 from kafkakit.placement.problem import PlannedPartition
 from kafkakit.placement.watch import UNWATCHED, Watch
@@ -363,7 +363,7 @@ def compare(
     wanted = reached if goal is None or reached > goal else goal
     found = at_deviation(problem, wanted)
     if not found.window.possible:
-        reason = why_not(table, problem.demand, found.window, inputs.racks)
+        reason = explain_infeasible(table, problem.demand, found.window, inputs.racks)
         return Yardstick(spent=spent, bound=0, best=None, before=before, reached=reached, goal=wanted,
                          argument=f"no valid plan gets there: {reason}", possible=False)  # fmt: skip
     bound = settled + (found.cost if found.proven and not found.outside else found.window.bound.value)

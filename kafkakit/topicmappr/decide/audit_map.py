@@ -72,7 +72,7 @@ class AuditCase:
     """
 
     rows: tuple[AuditedPartition, ...]
-    strangers: tuple[Entry, ...]
+    unknown: tuple[Entry, ...]
     racks: Mapping[int, str | None]
     live: Mapping[int, Broker]
     known: frozenset[int]
@@ -111,7 +111,7 @@ def case_of(snapshot: ClusterSnapshot, reading: MapReading, request: AuditReques
     live = {b.id: b for b in snapshot.brokers if b.is_alive}
     return AuditCase(
         rows=tuple(rows),
-        strangers=tuple(entries.values()),
+        unknown=tuple(entries.values()),
         racks={b.id: b.group for b in snapshot.brokers},
         live=live,
         known=known,
@@ -370,7 +370,7 @@ def map_issues(reading: MapReading, case: AuditCase) -> Iterator[Issue]:
         yield Issue("unreadable", "map", line)
     for key in reading.twice:
         yield Issue("listed-twice", f"topic {key.topic}", str(key))
-    for entry in case.strangers:
+    for entry in case.unknown:
         yield Issue("unknown-partition", f"topic {entry.key.topic}", str(entry.key))
 
 

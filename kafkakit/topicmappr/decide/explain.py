@@ -107,7 +107,7 @@ def explain(plan: Plan, key: TopicPartition, snapshot: ClusterSnapshot | None = 
         if pinned
         else Reason(b, "later", "the partition waits for another run")
         if later
-        else why_not(case, facts, b)
+        else why_no_copy(case, facts, b)
         for b in lacking
     )
     names = (f"{key.topic} p{key.partition}:", f"{key}:", f"{key},")
@@ -330,7 +330,7 @@ def why_it_comes(case: PartitionFate, facts: BrokerFacts, broker: int) -> Reason
     return Reason(broker, "comes", f"{cause}; {place}; {_change(broker, facts)}{want}")
 
 
-def why_not(case: PartitionFate, facts: BrokerFacts, broker: int) -> Reason:
+def why_no_copy(case: PartitionFate, facts: BrokerFacts, broker: int) -> Reason:
     """Why a target without a copy of this partition does not get one."""
     if broker not in facts.receivers:
         return Reason(broker, "no-receiver", "the plan's rules let it take no new copies")

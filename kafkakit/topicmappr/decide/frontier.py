@@ -12,7 +12,7 @@ from kafkakit.core.model import ClusterSnapshot
 from kafkakit.core.plan import StorageFacts
 from kafkakit.placement.by_size.attempt import Attempt
 from kafkakit.placement.by_size.lp_relaxation import PPM, BalanceProblem
-from kafkakit.placement.by_size.tightening import at_deviation, tightest_relaxed, why_not
+from kafkakit.placement.by_size.tightening import at_deviation, explain_infeasible, tightest_relaxed
 from kafkakit.placement.problem import BrokerChange
 from kafkakit.placement.watch import UNWATCHED, Watch
 from kafkakit.topicmappr.decide.rebalance_goal import BalanceInputs, balance_inputs, refuse_impossible
@@ -232,7 +232,7 @@ def trace(
 
 def _point(look: _Look, looks: list[_Look], problem: BalanceProblem, racks: Mapping[int, str | None]) -> Point:
     if not look.found.window.possible:
-        reason = why_not(problem.table, problem.demand, look.found.window, racks)
+        reason = explain_infeasible(problem.table, problem.demand, look.found.window, racks)
         return Point(max_deviation=look.max_deviation, bound=look.found.window.bound.value, impossible=reason)
     point = Point(max_deviation=look.max_deviation, bound=look.bound)
     fitting = [o for o in looks if o.holds and (o is look or o.reached <= look.max_deviation)]

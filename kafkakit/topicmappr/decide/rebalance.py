@@ -18,7 +18,7 @@ from kafkakit.placement.by_size.layout import Layout
 from kafkakit.placement.by_size.lp_relaxation import BalanceGoal, BalanceProblem, BandGoal, DemandGroups
 from kafkakit.placement.by_size.proof import argument_of, cancels, moves_bound, moves_proof, not_counted, proof_of
 from kafkakit.placement.by_size.slots import SlotTable
-from kafkakit.placement.by_size.tightening import more_brokers, too_large, why_not
+from kafkakit.placement.by_size.tightening import explain_infeasible, more_brokers, too_large
 from kafkakit.placement.group_rule import ClosedBrokers
 from kafkakit.placement.log_dirs_balance import DirRules, HomelessCopy
 from kafkakit.placement.problem import BrokerChange, Minimize
@@ -327,7 +327,7 @@ def _impossible(
     if large:
         return InfeasibleError(f"{aim.words} cannot be reached: {large}", hint=f"{nearest}{effort}")
     if not found.window.possible:
-        reason = why_not(table, problem.demand, found.window, inputs.racks)
+        reason = explain_infeasible(table, problem.demand, found.window, inputs.racks)
         within = isinstance(aim.balance, BandGoal) and not request.goal.within_racks
         limited = partial(with_recomputed_counts, inputs, request)
         add = (

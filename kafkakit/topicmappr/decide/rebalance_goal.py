@@ -41,11 +41,11 @@ from kafkakit.placement.by_size.slots import CountLimits, SlotTable
 from kafkakit.placement.by_size.tightening import (
     Budget,
     at_deviation,
+    explain_infeasible,
     least_fitting,
     loosened,
     tightest,
     tightest_relaxed,
-    why_not,
 )
 from kafkakit.placement.group_rule import NONE_CLOSED, ClosedBrokers, GroupRule, TagRules, racks_to_spread
 from kafkakit.placement.leaders import NO_LEADER, LeaderLimits, leaders_within
@@ -568,7 +568,7 @@ def refuse_impossible(inputs: BalanceInputs, request: RebalanceRequest) -> None:
     found = _ReplicasAlone(table, inputs.change.targets, beside)
     window = found.window(most)
     if not window.possible:
-        reason = why_not(found.table, found.demand, window, inputs.racks, lambda n: counted(n, "replica"))
+        reason = explain_infeasible(found.table, found.demand, window, inputs.racks, lambda n: counted(n, "replica"))
         held = max(counts_of(table, table.home)) + max(beside.replicas.values(), default=0)
         looser = range(most + 1, max(most + 1, held))
         least = most + 1 + bisect_left(looser, True, key=lambda n: found.window(n).possible)

@@ -40,7 +40,7 @@ from kafkakit.placement.by_size.lp_relaxation import (
 )
 from kafkakit.placement.by_size.proof import argument_of, proof_of
 from kafkakit.placement.by_size.slots import SlotTable
-from kafkakit.placement.by_size.tightening import at_deviation, tightest_relaxed, why_not
+from kafkakit.placement.by_size.tightening import at_deviation, explain_infeasible, tightest_relaxed
 from kafkakit.placement.group_rooms import Grouping
 from kafkakit.placement.group_rule import ClosedBrokers
 from kafkakit.placement.log_dirs_balance import HomelessCopy
@@ -478,7 +478,7 @@ def _impossible(case: ReplanProblem, table: SlotTable, goal: PlanGoal) -> Infeas
             "plan's present state; it is not proven impossible",
             hint="make a new plan with a looser goal, or allow more with --slack",
         )
-    reason = why_not(table, problem.demand, window, case.places.racks)
+    reason = explain_infeasible(table, problem.demand, window, case.places.racks)
     nearest = tightest_relaxed(problem, problem.today())
     return InfeasibleError(
         f"{goal.words} cannot be reached any more: {reason}",

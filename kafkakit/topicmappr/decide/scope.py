@@ -210,7 +210,7 @@ def tags_needed(request: object) -> bool:
     return False
 
 
-def answered(request: R, snapshot: ClusterSnapshot) -> R:
+def resolve_queries(request: R, snapshot: ClusterSnapshot) -> R:
     """The request with the names that match in the place of its queries; as it is without any.
 
     Recorded words keep the ids of brokers, since a plan is replanned by them, with the query beside. Raises
@@ -228,7 +228,7 @@ def answered(request: R, snapshot: ClusterSnapshot) -> R:
         elif isinstance(value, tuple) and any(_queries(value)):
             changes[name] = tuple(_expanded(snapshot, value, may_be_empty=name in ("topics_exclude", "pinned")))
         elif _is_request(value):
-            inner = answered(value, snapshot)
+            inner = resolve_queries(value, snapshot)
             if inner is not value:
                 changes[name] = inner
     if words and isinstance(recorded := getattr(request, "words", None), dict):

@@ -139,8 +139,8 @@ def _tries(decided: Rebalance) -> Iterator[str]:
         )
 
 
-def _measured(decided: Rebalance, tightness: int) -> str:
-    return format_percent(tightness / PPM) if isinstance(decided.aim.balance, BandGoal) else _gb(tightness)
+def _measured(decided: Rebalance, max_deviation: int) -> str:
+    return format_percent(max_deviation / PPM) if isinstance(decided.aim.balance, BandGoal) else _gb(max_deviation)
 
 
 def _relocations(decided: Rebalance, relocations: Sequence[Relocation]) -> Iterator[str]:

@@ -408,7 +408,10 @@ def _code(p: Point) -> str:
 
 
 def frontier_data(frontier: Frontier, next_command: str | None) -> dict[str, object]:
-    """The result for JSON and YAML; with the metric `band` tightness is in millionths of the share."""
+    """The result for JSON and YAML; with the metric `band` `max_deviation` is in millionths of the share.
+
+    `tightness` is its name before, and goes with the next version.
+    """
     metric = frontier.metric
     return {
         "cluster_id": frontier.cluster_id,
@@ -418,7 +421,8 @@ def frontier_data(frontier: Frontier, next_command: str | None) -> dict[str, obj
         "today": frontier.today,
         "tightest_by_bound": frontier.tightest,
         "points": [
-            {"goal": shown(metric, p.max_deviation), "tightness": p.max_deviation, "state": _code(p),
+            {"goal": shown(metric, p.max_deviation), "max_deviation": p.max_deviation, "tightness": p.max_deviation,
+             "state": _code(p),
              "plan_bytes": p.cost, "bound_bytes": None if p.impossible else p.bound, "gap": p.gap, "moves": p.moves,
              "reached": p.reached, "plan_of": p.borrowed, "reason": p.impossible}
             for p in frontier.points

@@ -115,11 +115,11 @@ def test_cut_anywhere_and_run_again_ends_as_if_undisturbed(tmp_path: Path, kind:
 
     calm = fresh("calm")
     assert calm.move(kind, 1, placement=PlaceBy.COUNT, **onto).ok
-    effects = calm.fate.count
+    effects = calm.crash.count
     assert effects > 40
     for cut in range(0, effects, every):
         bench = fresh(f"cut-{cut}")
-        bench.fate.die_at = cut
+        bench.crash.die_at = cut
         with pytest.raises(Killed):
             bench.move(kind, 1, placement=PlaceBy.COUNT, **onto)
         bench.clock.sleep(float(cut % 3))  # what is in flight may continue meanwhile, or not
@@ -145,7 +145,7 @@ def test_dry_run_and_declined_leave_no_trace(bench: Bench) -> None:
     bench.answers = [False]
     assert bench.drain(1).verdict == "declined"
     assert bench.cluster.calls == []
-    assert bench.fate.count == 0
+    assert bench.crash.count == 0
     assert not bench.folder.exists()
     assert any("ETA" in line for line in bench.reporter.said)
 
@@ -271,7 +271,7 @@ def test_metadata_that_lags_behind_is_looked_at_again(bench: Bench) -> None:
 
 
 def test_what_is_not_begun_is_planned_anew_after_a_cut(bench: Bench) -> None:
-    bench.fate.die_at = next(
+    bench.crash.die_at = next(
         n for n in range(100) if _dies_with_leaders_done(Bench(make_cluster(), bench.folder / str(n)), n)
     )
     with pytest.raises(Killed):
@@ -300,7 +300,7 @@ def first_lists() -> dict[tuple[str, int], tuple[int, ...]]:
 
 def _dies_with_leaders_done(bench: Bench, cut: int) -> bool:
     """True when a cut there falls between the first plan and the second."""
-    bench.fate.die_at = cut
+    bench.crash.die_at = cut
     try:
         bench.drain(1)
     except Killed:
@@ -390,7 +390,7 @@ def test_a_broker_that_may_have_a_vote_or_is_refused_stays_on_the_list(bench: Be
 
 @pytest.mark.parametrize("kind", [Kind.DRAIN, Kind.DECOMMISSION])
 def test_an_operation_is_remembered_from_its_first_effect_until_the_broker_rejoins(bench: Bench, kind: Kind) -> None:
-    bench.fate.die_at = 6
+    bench.crash.die_at = 6
     with pytest.raises(Killed):
         bench.move(kind, 1)
     bench.revived()
@@ -423,7 +423,7 @@ def test_an_empty_broker_is_remembered_too_but_not_by_a_dry_run(bench: Bench) ->
 
 
 def test_another_unfinished_operation_on_the_broker_is_named(bench: Bench) -> None:
-    bench.fate.die_at = 20
+    bench.crash.die_at = 20
     with pytest.raises(Killed):
         bench.drain(1)
     bench.revived()

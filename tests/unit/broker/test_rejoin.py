@@ -104,12 +104,12 @@ def test_strangers_other_brokers_and_other_clusters_are_refused(bench: Bench) ->
 def test_dry_run_and_declined_change_nothing(bench: Bench) -> None:
     record = drained(bench)
     calls, lists = len(bench.cluster.calls), bench.lists()
-    count = bench.fate.count
+    count = bench.crash.count
     assert bench.rejoin(1, record=record, dry_run=True).verdict == "planned"
     assert any("to put back" in line for line in bench.reporter.said)
     bench.answers = [False]
     assert bench.rejoin(1, record=record).verdict == "declined"
-    assert (len(bench.cluster.calls), bench.lists(), bench.fate.count) == (calls, lists, count)
+    assert (len(bench.cluster.calls), bench.lists(), bench.crash.count) == (calls, lists, count)
 
 
 @pytest.mark.parametrize("kind", [Kind.DRAIN, Kind.REPLACE])
@@ -131,7 +131,7 @@ def test_restore_brings_every_list_and_leader_back(bench: Bench, kind: Kind) -> 
 
 def test_a_drain_is_refused_while_it_is_being_taken_back(bench: Bench) -> None:
     record = drained(bench)
-    bench.fate.die_at = bench.fate.count + 4
+    bench.crash.die_at = bench.crash.count + 4
     with pytest.raises(Killed):
         bench.rejoin(1, record=record)
     bench.revived()
@@ -148,7 +148,7 @@ def test_a_drain_is_refused_while_it_is_being_taken_back(bench: Bench) -> None:
 def test_an_undo_that_cannot_be_finished_is_left_with_replan(bench: Bench, cut: int) -> None:
     """The defect: a broker died while it was taken back, and neither could that end, nor could it be emptied."""
     record = drained(bench)
-    bench.fate.die_at = bench.fate.count + cut
+    bench.crash.die_at = bench.crash.count + cut
     with pytest.raises(Killed):
         bench.rejoin(1, record=record)
     bench.revived()
@@ -170,14 +170,14 @@ def test_restore_cut_anywhere_and_run_again_ends_as_if_undisturbed(tmp_path: Pat
     calm = Bench(make_cluster(), tmp_path / "calm")
     lists, leaders = calm.lists(), calm.leaders()
     record = drained(calm)
-    begun = calm.fate.count
+    begun = calm.crash.count
     assert calm.rejoin(1, record=record).ok
-    effects = calm.fate.count - begun
+    effects = calm.crash.count - begun
     assert effects > 30
     for cut in range(0, effects, 3):
         bench = Bench(make_cluster(), tmp_path / f"cut-{cut}")
         record = drained(bench)
-        bench.fate.die_at = bench.fate.count + cut
+        bench.crash.die_at = bench.crash.count + cut
         with pytest.raises(Killed):
             bench.rejoin(1, record=record)
         bench.clock.sleep(float(cut % 3))
@@ -195,7 +195,7 @@ def test_a_drain_cut_in_the_middle_is_taken_back(tmp_path: Path) -> None:
     for cut in (8, 20, 30, 36, 44):
         bench = Bench(make_cluster(line_rate=5 * MB), tmp_path / f"cut-{cut}")
         lists, leaders = bench.lists(), bench.leaders()
-        bench.fate.die_at = cut
+        bench.crash.die_at = cut
         with pytest.raises(Killed):
             bench.drain(1, placement=PlaceBy.COUNT)
         bench.revived()

@@ -12,7 +12,7 @@ from kafkakit.core.selection import matching_topics, parse_broker_list, parse_pa
 from kafkakit.topicmappr.commands.options import _answered
 from kafkakit.topicmappr.decide.drain import DrainRequest
 from kafkakit.topicmappr.decide.requests import FrontierRequest, Metric, RebalanceRequest
-from kafkakit.topicmappr.decide.scope import TagConstraints, answered, parse_topic_rules, tags_needed
+from kafkakit.topicmappr.decide.scope import TagConstraints, parse_topic_rules, resolve_queries, tags_needed
 from tests.cli.test_tags_in_plans import CLUSTER
 from tests.fakes.control import FakeControlStore
 
@@ -58,10 +58,10 @@ def test_a_request_inside_a_request_is_answered() -> None:
         brokers=parse_broker_list("where id < 3"), topics=parse_patterns("where name ~ o*"), words={"brokers": "1"}
     )
     frontier = FrontierRequest(base=base, metric=Metric.BAND)
-    found = answered(frontier, BARE)
+    found = resolve_queries(frontier, BARE)
     assert (found.base.brokers.ids, found.base.topics) == ((1, 2), ("orders",))
     plain = replace(frontier, base=replace(base, brokers=parse_broker_list("1"), topics=("o.*",)))
-    assert answered(plain, BARE) is plain
+    assert resolve_queries(plain, BARE) is plain
 
 
 NAMES = frozenset(["a.b", "a-b", "xa-bz", "foo1", "foo2", "fooé", "orders", "t-2024.events"])
