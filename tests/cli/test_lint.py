@@ -1,6 +1,7 @@
 """`kafkakit lint` at a shell: exit codes, formats, fixes, acceptances, configuration, bad input."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from kafkakit import wiring
 from tests.fakes.admin import FakeClock, FakeCluster
 from tests.rigs.command_line import Home, Ran
-from tests.rigs.printed_repairs import commands_in
+from tests.rigs.printed_repairs import commands_in, hint_of
 
 BAD = """kafkakit: cluster
 topics:
@@ -391,3 +392,60 @@ def test_a_throttle_that_was_left_is_removed_as_the_hint_says(live: Live) -> Non
     assert live.home.run(*words, "--yes").code == 0
     assert live.hints("KKB510") == []
     assert live.cluster.topics["big"].configs == {"retention.ms": "5000000"}
+
+
+@pytest.mark.parametrize(
+    ("words", "listed", "again"),
+    [
+        (("--kind", "nonsense"), "kinds: ", ("--kind", "{}")),
+        (("--also", "pdf=x"), "formats: ", ("--also", "{}=x")),
+        (("--kafka-version", "2.8"), "known: ", ("--kafka-version", "{}")),
+    ],
+)
+def test_every_word_that_a_hint_lists_is_taken(
+    home: Home, words: tuple[str, ...], listed: str, again: tuple[str, ...]
+) -> None:
+    write(home, "a.yaml", SOUND)
+    ran = lint(home, "a.yaml", *words)
+    assert ran.code == 2
+    choices = hint_of(ran).removeprefix(listed).partition(";")[0].split(", ")
+    assert len(choices) > 2
+    for choice in choices[:4] + choices[-4:]:
+        ran = lint(home, "a.yaml", *(word.format(choice) for word in again))
+        assert f"hint: {listed}" not in ran.stderr, choice
+
+
+@pytest.mark.parametrize(
+    ("words", "named", "again"),
+    [
+        (("a.yaml", "--select", "KKD10O"), "--list-rules", ("--list-rules",)),
+        (("--explain", "min-isr-above-fr"), "--list-rules", ("--list-rules",)),
+        (("a.yaml", "--prune-baseline"), "--baseline FILE", ("a.yaml", "--prune-baseline", "--baseline", "base.json")),
+        (
+            ("a.yaml", "--upgrade-report", "u.md"),
+            "the version to upgrade to",
+            ("a.yaml", "--upgrade-report", "u.md", "--target-version", "4.3"),
+        ),
+        (("a.yaml", "--kafka-version", "2.8"), "--nearest-version", ("a.yaml", "--kafka-version", "2.8",
+                                                                      "--nearest-version")),
+    ],
+)  # fmt: skip
+def test_the_option_that_a_hint_names_lets_lint_go_on(
+    home: Home, words: tuple[str, ...], named: str, again: tuple[str, ...]
+) -> None:
+    write(home, "a.yaml", SOUND)
+    assert lint(home, "a.yaml", "--write-baseline", "base.json").code == 0
+    ran = lint(home, *words)
+    assert (ran.code, named in hint_of(ran)) == (2, True), ran.stderr
+    ran = lint(home, *again)
+    assert ran.code == 0, ran.stderr
+
+
+def test_what_the_last_line_says_of_fixes_is_what_the_options_do(home: Home) -> None:
+    write(home, "a.yaml", BAD)
+    told = re.search(r"fixable: (\d+) with --fix, (\d+) more with --unsafe-fixes", lint(home, "a.yaml").stdout)
+    assert told is not None
+    assert int(told[2]) > 0
+    done = lint(home, "a.yaml", "--fix", "--unsafe-fixes")
+    assert f"fixed {int(told[1]) + int(told[2])} finding" in done.stderr
+    assert "fixable" not in lint(home, "a.yaml").stdout

@@ -590,3 +590,22 @@ def test_a_group_of_another_kind_is_shown_by_the_printed_command(fleet: Fleet, h
         refused = run_with(groups, home, "share-groups", "g")
     ran = home.run(*command_in(hint_of(refused)))
     assert (ran.code, [line.split()[:2] for line in ran.stdout.splitlines()[2:]]) == (0, [["g", "orders"]]), ran.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "cut"),
+    [
+        (("check", "--crit-lag", "many"), "write "),
+        (("check", "--crit-status", "late"), "choose from "),
+        (("once", "--members", "--by", "stream"), "use --by "),
+    ],
+)
+def test_each_word_that_a_hint_offers_is_taken(fleet: Fleet, home: Home, words: tuple[str, ...], cut: str) -> None:
+    fill(fleet.add("a"), "g", 10, 10)
+    ran = home.run("streams", "lag", *words)
+    assert ran.code == 2
+    offered = [word.strip() for word in re.split(r", | or ", hint_of(ran).split(cut, 1)[1])]
+    assert len(offered) > 1
+    for word in offered:
+        ran = home.run("streams", "lag", *words[:-1], word)
+        assert ran.code != 2, (word, ran.stderr)

@@ -47,7 +47,8 @@ RACK_LOSS = Rule(
     Severity.WARNING,
     "Every partition keeps min.insync.replicas when any one rack is lost.",
     "Producers with acks=all get errors for the partitions that do not.",
-    "spread the replicas with `kafkakit topicmappr fix-racks`",
+    "spread the replicas with `kafkakit topicmappr fix-racks`; topics with too few replicas for that need "
+    "`kafkakit topicmappr set-replication N --topics NAMES`",
     code="KKW002",
 )
 NO_SPACE = Rule(
