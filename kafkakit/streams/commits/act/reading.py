@@ -43,7 +43,7 @@ from kafkakit.core.errors import (
 )
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.quantities import epoch_ms
-from kafkakit.core.text import printable, quote, shown_name, some
+from kafkakit.core.text import printable, shell_command, shown_name, some
 from kafkakit.execution.act.retrier import fetch_answers
 from kafkakit.ports.acting import Clock, Reporter, Screen
 from kafkakit.ports.admin import ClusterAdmin
@@ -570,7 +570,8 @@ class Observer:
             what = f"topic {printable(topic)} does not exist" if places is None else f"{some(committed)} {do} not exist"
             raise RefusedError(
                 f"{what} any more, and brokers delete single commits only for partitions that exist",
-                hint=f"commits delete {quote(group)} --all deletes them with the group, which must have no members",
+                hint="delete them with the group, which must have no members: "
+                + str(shell_command("streams commits delete", group, all=True)),
             )
 
     def _observed(

@@ -232,10 +232,18 @@ def hazard_lines(facts: CommitFacts, width: int) -> list[str]:
             words, max(width, MIN_WRAP), initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False
         )
         if hazard.hint:
-            hint = f"do: {printable(hazard.hint)}"
-            lines += wrap(hint, max(width, MIN_WRAP), initial_indent="    ", subsequent_indent="        ",
-                          break_on_hyphens=False)  # fmt: skip
+            lines += _advice_lines(printable(hazard.hint), width)
     return lines
+
+
+def _advice_lines(hint: str, width: int) -> list[str]:
+    """What to do, wrapped to the width; the command that it ends with stands whole on its line, to be pasted."""
+    words, begin, rest = hint.partition("kafkakit ")
+    lines = wrap(
+        f"do: {words}", max(width, MIN_WRAP), initial_indent="    ", subsequent_indent="        ",
+        break_on_hyphens=False,
+    )  # fmt: skip
+    return [*lines, f"        {begin}{rest}"] if begin else lines
 
 
 MAX_ROWS = 4
