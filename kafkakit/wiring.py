@@ -498,10 +498,10 @@ def _address(settings: Settings) -> str:
     if not settings.bootstrap_servers:
         raise UsageError(
             "no Kafka address is configured",
-            hint="pass --bootstrap-server HOST:PORT, --profile NAME (kafkakit profile list names them), "
+            hint="pass --bootstrap-server HOST:PORT, --profile NAME (listed by `kafkakit profile list`), "
             "--command-config FILE with bootstrap.servers or -X bootstrap_server=HOST:PORT; or set "
             "KAFKAKIT_BOOTSTRAP_SERVER, KAFKAKIT_PROFILE, TOPICMAPPR_KAFKA_ADDR (topicmappr, as --kafka-addr), or a "
-            "default with kafkakit profile use NAME; --zk-addr names only ZooKeeper, not a Kafka cluster",
+            "default with `kafkakit profile use NAME`; --zk-addr names only ZooKeeper, not a Kafka cluster",
         )
     return settings.bootstrap_servers
 

@@ -431,7 +431,7 @@ def finished_run(store: RunStore) -> AuditRun:
         raise InputError(
             store.location,
             "the run has no result yet",
-            hint=f"{shell_command('audit status', store.location)} shows its state",
+            hint=f"see its state with: {shell_command('audit status', store.location)}",
         )
     return run
 

@@ -192,7 +192,12 @@ class CliContext:
             color=terminal.wants_color(str(self._value("color", ColorChoice.AUTO))),
             animate=terminal.stderr_is_terminal and not terminal.is_ci and not terminal.is_dumb,
             input_allowed=self.input_allowed,
+            called=self._called_in_warning,
         )
+
+    def _called_in_warning(self, text: str) -> str:
+        """The text called so once the settings were read; those that reading them brings are of no cluster yet."""
+        return self.called(text) if "kafkakit " in text and "settings" in self.__dict__ else text
 
     def _value(self, name: str, default: Any) -> Any:
         return self._given[name][0] if name in self._given else default

@@ -5,7 +5,7 @@ Names and messages come from clusters and files: what would move a cursor or reo
 
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from enum import StrEnum
 from pathlib import Path
@@ -38,7 +38,10 @@ class ColorChoice(StrEnum):
 
 
 class Output:
-    """Writes one invocation's output; `animate` and `color` are settled by the caller from the terminal's facts."""
+    """Writes one invocation's output; `animate` and `color` are settled by the caller from the terminal's facts.
+
+    `called` gives a text with its commands as they are to be called for the cluster of this invocation.
+    """
 
     def __init__(
         self,
@@ -48,8 +51,9 @@ class Output:
         color: bool = False,
         animate: bool = False,
         input_allowed: bool = False,
+        called: Callable[[str], str] = str,
     ) -> None:
-        self.output_format = output_format
+        self.output_format, self._called = output_format, called
         self.output_file = output_file
         self.color = color
         self.animate = animate
@@ -95,8 +99,8 @@ class Output:
         _write_stderr(f"{printable_lines(line)}\n")
 
     def warn(self, line: str) -> None:
-        """Print one warning on stderr."""
-        _write_stderr(f"{self._paint('warning:', '33')} {printable_lines(line)}\n")
+        """Print one warning on stderr, with its commands for the same cluster."""
+        _write_stderr(f"{self._paint('warning:', '33')} {printable_lines(self._called(line))}\n")
 
     def error(self, message: str, hint: str | None) -> None:
         """Print a failure on stderr in one line, and the hint below it; commands in a hint have lines of their own."""

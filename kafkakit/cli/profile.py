@@ -42,7 +42,7 @@ def list_profiles(ctx: typer.Context) -> int:
         Report(
             command="profile list",
             data={"profiles": [dict(zip(columns, row, strict=True)) for row in rows]},
-            text=text if rows else "no profiles are configured; kafkakit sandbox up makes one",
+            text=text if rows else "no profiles are configured; make one with: kafkakit sandbox up",
             columns=columns,
             rows=tuple(rows),
         ),
@@ -92,13 +92,13 @@ def use(
     """Make this the default profile: it is used unless --profile or a project's file names another."""
     cli = cli_context(ctx)
     if (name is None) == (not none):
-        raise UsageError("name one profile, or pass --none", hint="kafkakit profile list names the profiles")
+        raise UsageError("name one profile, or pass --none", hint="list them with: kafkakit profile list")
     profiles = open_profiles(cli.given, cli.output.warn)
     known = profiles.files.profile_names()
     if name is not None and name not in known:
         raise UsageError(
             f"there is no profile {name[:100]!r}{did_you_mean(name, known)}",
-            hint="kafkakit profile list names the profiles",
+            hint="list them with: kafkakit profile list",
         )
     path = profiles.use(name)
     text = f"profile in use: {name}" if name else "no profile is in use"

@@ -85,7 +85,7 @@ def _judge(facts: DoctorFacts) -> Iterator[Check]:
     yield Check(name="configuration", status=Status.OK, detail=facts.config_origin)
     if facts.security is None:
         yield _fail(
-            "security settings", facts.security_error or "unknown", "kafkakit profile show prints where each is set"
+            "security settings", facts.security_error or "unknown", "see where each is set: kafkakit profile show"
         )
         return
     if not facts.bootstrap_servers:
@@ -171,9 +171,7 @@ def _cluster(facts: DoctorFacts) -> Iterator[Check]:
     yield from _answers(facts.brokers, frozenset(away))
     yield _rights(facts, info.operations)
     if facts.idle_throttles:
-        hint = (
-            "kafkakit reassign cleanup --all shows and removes them; without --all only throttles of runs on this host"
-        )
+        hint = "see and remove all (without --all: throttles of runs on this host): kafkakit reassign cleanup --all"
         yield Check(name="throttles", status=Status.WARN, detail=f"left over: {facts.idle_throttles}", hint=hint)
 
 

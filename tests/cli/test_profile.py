@@ -41,7 +41,7 @@ def test_list_survives_one_bad_file(home: Home) -> None:
 
 def test_list_without_profiles_says_so(tmp_path: Path) -> None:
     ran = Home(tmp_path).run("profile", "list")
-    assert (ran.code, ran.stdout) == (0, "no profiles are configured; kafkakit sandbox up makes one\n")
+    assert (ran.code, ran.stdout) == (0, "no profiles are configured; make one with: kafkakit sandbox up\n")
     assert Home(tmp_path).run("profile", "list", "-o", "tsv").stdout == ""
 
 

@@ -33,6 +33,7 @@ from kafkakit.streams.routes.api_act import RouteStore
 from tests.clusters.streams_batches import Rec, batch
 from tests.fakes.admin import FakeCluster
 from tests.fakes.data import FakeData
+from tests.rigs.printed_repairs import command_in
 from tests.rigs.stream_desk import StreamDesk
 
 
@@ -522,9 +523,10 @@ def test_a_linked_topic_of_another_cluster_has_no_quota_yet(desk: StreamDesk) ->
     link = ("link", "orders", "--lane", "dlq", "--yes", "--topic")
     assert "quota" not in desk.done(*link, "here").stderr
     ran = desk.done(*link, "more", "--cluster", "q")
-    command = "kafkakit streams lane quota orders dlq 1000000B sets it"
-    assert f"the quota of lane dlq is not set on cluster q-id yet: {command}" in ran.stderr
-    desk.done("lane", "quota", "orders", "dlq", "1000000B", "--yes")
+    words = command_in(ran.stderr[ran.stderr.index("set it with: ") :])
+    assert "the quota of lane dlq is not set on cluster q-id yet; " in ran.stderr
+    assert words == ["--profile", "p", "streams", "lane", "quota", "orders", "dlq", "1000000B"]
+    assert desk.home.run(*words, "--yes").code == 0
     assert quotas(desk.other) == {"kafkakit.orders.dlq": 1e6}
 
 

@@ -202,6 +202,12 @@ def lacking(each: Named) -> str:
     return refusal if re.search("Missing|is missing|requires an argument", refusal) else ""
 
 
+def runs_on(each: Named) -> bool:
+    """True where words of the sentence follow the line that a text names."""
+    found = _TYPED.match(each.rest)
+    return re.match(r" +[a-z]", each.rest[found.end() if found else 0 :]) is not None
+
+
 def named_commands(root: Path = SOURCES) -> Iterator[Named]:
     """The commands in texts that are not docstrings."""
     known = set(_all_verbs(_root().loaded(), ()))

@@ -24,8 +24,8 @@ _LONGEST_ANSWER = 64 * 1024
 _REFUSAL_WAIT_S = 0.5
 _STEP_S = 5.0
 _EXPLAIN_S = 12.0
-CHECK_HINT = "check the address and that brokers run; kafkakit doctor shows what each address answers"
-_HINT = "kafkakit doctor checks each step"
+CHECK_HINT = "check the address and that brokers run; what each address answers: kafkakit doctor"
+_HINT = "check each step with: kafkakit doctor"
 
 # Codes of librdkafka and, above zero, of Kafka's protocol, by number, so that this module loads without the library:
 # _AUTHENTICATION, _SSL, _TIMED_OUT, _ALL_BROKERS_DOWN, _MSG_TIMED_OUT, _TRANSPORT, SASL_AUTHENTICATION_FAILED

@@ -116,7 +116,7 @@ class ConfigFiles:
             named = f"it is named by {choice.origin}; profile use NAME or --none changes it; " if is_default else ""
             raise UsageError(
                 f"there is no profile {profile[:100]!r}{did_you_mean(profile, known)}",
-                hint=f"{named}kafkakit profile list names the profiles",
+                hint=f"{named}list them with: kafkakit profile list",
             )
         kept, left_out = from_one_source(found)
         if left_out:

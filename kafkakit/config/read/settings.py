@@ -70,7 +70,7 @@ class Given:
         `UsageError` for an empty name, which would mean the default profile.
         """
         if not name:
-            raise UsageError("the name of a profile is empty", hint="kafkakit profile list names the profiles")
+            raise UsageError("the name of a profile is empty", hint="list them with: kafkakit profile list")
         return replace(self, profile=name, profile_origin="argument", without_address=True)
 
     def for_address(self, servers: str, command_config: Path | None, origin: str) -> Self:

@@ -504,4 +504,4 @@ def _unknown(facts: CopyFacts, quiet_s: float) -> Stall:
 
 
 def _raise(limit: Limit) -> str:
-    return "raise it: kafkakit reassign throttle RATE, or the broker's own setting if no kafkakit run set it"
+    return "raise the broker's own setting; if a kafkakit run set it: kafkakit reassign throttle RATE"

@@ -143,7 +143,7 @@ def mappings(
                 raise
             kind, name = ("broker", broker) if topic is None else ("topic", topic)
             raise UsageError(
-                f"{kind} {name} does not exist", hint=f"{shell_command(f'registry {kind}s')} lists them"
+                f"{kind} {name} does not exist", hint=f"list them with: {shell_command(f'registry {kind}s')}"
             ) from None
 
 

@@ -61,7 +61,7 @@ class RouteFollower:
         if self._route is None:
             raise UsageError(
                 f"there is no stream {self._stream} in the control store",
-                hint="kafkakit streams list names them; streams are looked up in the profile's control_store",
+                hint="streams are looked up in the profile's control_store; list them with: kafkakit streams list",
             )
         self._thread.start()
 

@@ -100,7 +100,7 @@ def missing_quotas(before: Route | None, after: Route, name: str) -> Iterator[st
         for segment in existing_lane(after, name).segments:
             if segment.cluster_id not in known:
                 command = shell_command("streams lane quota", after.stream, name, f"{old.quota_bytes_per_s}B")
-                yield f"the quota of lane {name} is not set on cluster {segment.cluster_id} yet: {command} sets it"
+                yield f"the quota of lane {name} is not set on cluster {segment.cluster_id} yet; set it with: {command}"
 
 
 def existing_lane(route: Route, name: str) -> Lane:
@@ -118,7 +118,7 @@ def refuse_open_operation(route: Route) -> None:
     if found is not None:
         raise RefusedError(
             f"stream {route.stream}: {found.kind} {found.id} is open (step {found.step}), and nothing else changes it",
-            hint=f"{shell_command('streams failover status', route.stream)} prints it; resume or abort it",
+            hint=f"resume or abort it; it is shown by: {shell_command('streams failover status', route.stream)}",
         )
 
 

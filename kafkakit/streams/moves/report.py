@@ -86,7 +86,7 @@ def end_report(command: str, end: SeriesEnd) -> Report:
     if left:
         lines += ["", "the same command continues"]
     elif series.kind == "evacuate" and rows:
-        lines += ["", "old topics are deleted by kafkakit streams failover reclaim STREAM, once their grace is over"]
+        lines += ["", "once their grace is over, delete old topics with: kafkakit streams failover reclaim STREAM"]
     return Report(
         command=command,
         data={

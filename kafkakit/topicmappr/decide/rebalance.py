@@ -489,7 +489,7 @@ def decide_add_brokers(
     if absent:
         raise UsageError(
             f"broker(s) {', '.join(map(str, sorted(absent)))} are not live, so they cannot take replicas",
-            hint="start them first; kafkakit doctor shows which brokers answer",
+            hint="start them first; see which brokers answer with: kafkakit doctor",
         )
     return decide_rebalance(snapshot, keep_existing_brokers(request), facts, watch)
 

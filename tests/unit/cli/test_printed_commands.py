@@ -5,7 +5,7 @@ import shlex
 import pytest
 
 from kafkakit.core.text import ShellCommand, called_by, shell_command
-from tests.rigs.printed_commands import lacking, makers, named_commands, options_of, refusal_of_line
+from tests.rigs.printed_commands import lacking, makers, named_commands, options_of, refusal_of_line, runs_on
 
 
 def test_every_place_names_a_command_and_its_own_options() -> None:
@@ -43,6 +43,12 @@ def test_a_text_shows_a_place_for_each_value_that_its_command_needs() -> None:
     found = [each for each in named_commands() if not each.place.startswith((*NO_LINES, *GROUPS_IN_PROSE))]
     told = {f"{each.place}: {each.verb}{each.rest[:40]}": lacking(each) for each in found if each.verb}
     assert {line: lack for line, lack in told.items() if lack} == {}
+
+
+def test_a_command_in_a_text_ends_with_its_clause() -> None:
+    """Who copies the rest of the line, or all between backquotes, gets no word that is not of the command."""
+    found = [each for each in named_commands() if not each.place.startswith((*NO_LINES, *GROUPS_IN_PROSE))]
+    assert [f"{each.place}: {each.verb}{each.rest}" for each in found if runs_on(each)] == []
 
 
 @pytest.mark.parametrize(

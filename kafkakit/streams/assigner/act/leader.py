@@ -476,7 +476,7 @@ class Drains:
             document = WORKER_DOCUMENT.stored(kept.value, worker_path(slot))
             if name in (slot, document.id):
                 return document
-        raise UsageError(f"worker {name} does not exist", hint="kafkakit streams assigner show names them")
+        raise UsageError(f"worker {name} does not exist", hint="list them with: kafkakit streams assigner show")
 
     def request(self, worker: WorkerDocument, by: str) -> None:
         """Ask for a drain; one that was asked for stays."""

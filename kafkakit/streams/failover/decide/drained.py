@@ -167,7 +167,7 @@ def _of_segment(record: OperationRecord, evidence: Evidence, segment: Segment, f
         )
     elif rejects:
         count = counted(rejects, "rejected record")
-        text = f"{segment.topic}: {count} without a copy elsewhere; kafkakit streams dlq copy STREAM makes them"
+        text = f"{segment.topic}: {count} without a copy elsewhere; copy them with: kafkakit streams dlq copy STREAM"
         yield Missing(item=Item.REJECTS, segment=segment.id, text=text, records=rejects)
 
 

@@ -162,7 +162,7 @@ class LetterReader:
                 return letter, self._read(ports, key, offset)
         raise UsageError(
             f"nothing of stream {route.stream} was rejected at {key.topic}/{key.partition}@{offset}",
-            hint=f"{shell_command('streams dlq list', route.stream)} shows what was",
+            hint=f"see what was with: {shell_command('streams dlq list', route.stream)}",
         )
 
     def _read(self, ports: ClusterClients, key: TopicPartition, offset: int) -> Found:

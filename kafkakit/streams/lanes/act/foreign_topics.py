@@ -32,7 +32,7 @@ class ForeignTopic:
         if own is None:
             raise UsageError(
                 f"there is neither a stream nor a topic {printable(topic[:249])}",
-                hint="kafkakit streams list names the streams, kafkakit registry topics the topics",
+                hint="list streams with `kafkakit streams list`, topics with `kafkakit registry topics`",
             )
         self.route = Route(stream=topic, epoch=1, next_segment=2, lanes=(Lane(name=DLQ, segments=(own,)),))
 

@@ -212,5 +212,5 @@ class RouteStore:
 
 def _required(found: VersionedRoute | None, stream: str) -> VersionedRoute:
     if found is None:
-        raise UsageError(f"there is no stream {stream}", hint="kafkakit streams list names them")
+        raise UsageError(f"there is no stream {stream}", hint="list them with: kafkakit streams list")
     return found

@@ -59,7 +59,7 @@ class ClusterChoice:
         if not name:
             raise UsageError(
                 "no profile is named, and a route names its clusters by profiles",
-                hint="pass --cluster PROFILE or --profile NAME; kafkakit profile list names them",
+                hint="pass --cluster PROFILE or --profile NAME; list them with: kafkakit profile list",
             )
         return name
 
@@ -199,7 +199,7 @@ class StreamSession:
     def store_hint(self) -> str:
         """What to check where something is not in the store."""
         if self._has_store:
-            return "kafkakit streams list names the streams"
+            return "list them with: kafkakit streams list"
         return (
             "this profile sets no control_store (kafka, zookeeper, file), so only streams created on this host are "
             "visible"

@@ -124,7 +124,7 @@ def test_what_an_operation_may_not_do(edit: Callable[[], Route], message: str) -
 def test_nothing_else_changes_a_stream_while_an_operation_is_open(edit: Callable[[Route], Route]) -> None:
     with pytest.raises(RefusedError, match=r"failover f-1 is open \(step planned\)") as refused:
         edit(BEGUN)
-    assert refused.value.hint == "kafkakit streams failover status orders prints it; resume or abort it"
+    assert refused.value.hint == "resume or abort it; it is shown by: kafkakit streams failover status orders"
     edit(ended(BEGUN, "f-1"))
 
 
