@@ -145,6 +145,11 @@ class CliContext:
 
             require_no_unfinished(plan_file, self.settings.state_dir, self.program)
 
+    def program_for(self, profile: str) -> str:
+        """How to call kafkakit for the cluster of another profile, as a shell line."""
+        config = self.given.config
+        return shlex.join(["kafkakit", *(() if config is None else ("--config", str(config))), "--profile", profile])
+
     @property
     def program(self) -> str:
         """How to call kafkakit again for the same cluster, as a shell line; secrets are never on a command line."""

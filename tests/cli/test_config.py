@@ -386,3 +386,45 @@ def test_findings_of_a_cluster_are_listed_and_ended_as_the_hint_says(host: Host)
     assert host.run("apply", "plan.json", "--yes", *QUICK).code == 0
     again = carried_out(host, words, "-o", "json", "--fail-on", "never")
     assert "KKD101" not in {f["rule"] for f in again.json["findings"]}
+
+
+def interrupt_after_a_change(host: Host, cluster: FakeCluster) -> None:
+    def interrupt(_: float) -> None:
+        if cluster.calls:
+            host.clock.on_sleep.remove(interrupt)
+            raise KeyboardInterrupt
+
+    host.clock.on_sleep.append(interrupt)
+
+
+def test_a_rollout_that_is_open_on_the_mirror_is_ended_there(host: Host) -> None:
+    """The defect: the printed commands were for the cluster that is to be changed, where nothing is open."""
+    mirror = host.clusters["mirror"]
+    of_mirror = ("--profile", "m", "config")
+    host.home.run(*of_mirror, "plan", "segment.ms=600000", "--topic", "t", "--plan", "m.json", "--force")
+    interrupt_after_a_change(host, mirror)
+    assert host.home.run(*of_mirror, "apply", "m.json", "--yes", *QUICK).code == 130
+    host.plan("retention.ms=5", "--topic", "t")
+    ran = host.run("apply", "plan.json", "--yes", "--rehearse", "m", *QUICK)
+    assert ran.code == 2
+    abort = next(words for words in commands_in(hint_of(ran)) if words[3] == "abort")
+    assert abort[:2] == ["--profile", "m"]
+    assert (host.home.run(*abort).code, mirror.topics["t"].configs) == (0, {})
+    assert host.run("apply", "plan.json", "--yes", "--rehearse", "m", *QUICK).code == 0
+    assert host.cluster.topics["t"].configs == {"retention.ms": "5"}
+
+
+@pytest.mark.parametrize("way", ["again", "abort"])
+def test_a_rehearsal_that_was_stopped_goes_on_or_is_taken_back_as_said(host: Host, way: str) -> None:
+    mirror, words = host.clusters["mirror"], ("apply", "plan.json", "--yes", "--rehearse", "m", *QUICK)
+    host.plan("retention.ms=5", "--topic", "t")
+    interrupt_after_a_change(host, mirror)
+    cut = host.run(*words)
+    assert (cut.code, mirror.topics["t"].configs, host.cluster.calls) == (130, {"retention.ms": "5"}, [])
+    assert "stopped; the rehearsal on profile m stays open" in cut.stderr
+    abort = command_in(hint_of(cut))
+    assert abort == ["--profile", "m", "config", "abort", "--yes"]
+    if way == "abort":
+        assert (host.home.run(*abort).code, mirror.topics["t"].configs) == (0, {})
+    assert host.run(*words).code == 0
+    assert host.cluster.topics["t"].configs == mirror.topics["t"].configs == {"retention.ms": "5"}

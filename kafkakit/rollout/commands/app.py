@@ -29,6 +29,7 @@ from kafkakit.rollout.commands.options import (
     open_mirror,
     ports_of,
     read_plan,
+    rehearsal_stopped,
     side_of,
     stopped,
 )
@@ -177,9 +178,11 @@ def apply(
             require_mirror(session.cluster_id, mirror.cluster_id, rehearsal.rehearse)
             mirrored = mirror.claim("config apply", mirror.cluster_id)
             cli.output.say(f"rehearsing on profile {rehearsal.rehearse}")
-            tried = Rollouts(mirrored, ports_of(mirror, None, command))
             profile, unlike = rehearsal.rehearse, rehearsal.accept_unlike
+            tried = Rollouts(mirrored, ports_of(mirror, None, command, profile))
+            cli.operation_words = rehearsal_stopped(cli, profile)
             rehearse(wanted, live, tried, mirrored, settings, profile=profile, accept_unlike=unlike)
+            cli.operation_words = stopped(cli)
         done = rollouts.apply(
             wanted, settings, lambda: confirmed(cli, consent, session.cluster_id, lambda: step_lines(wanted))
         )

@@ -326,6 +326,13 @@ def stopped(cli: CliContext) -> tuple[str, str]:
     return "stopped; the rollout stays open", "\n".join(("continue it, or take it back:", *lines))
 
 
+def rehearsal_stopped(cli: CliContext, profile: str) -> tuple[str, str]:
+    """What is said where a rehearsal is stopped: the rollout that stays open is on the mirrored cluster."""
+    abort = shell_command("config abort", program=cli.program_for(profile), yes=True)
+    hint = f"give the same command again to go on, or take the rehearsal back:\n{abort}"
+    return f"stopped; the rehearsal on profile {profile} stays open", hint
+
+
 def confirmed(cli: CliContext, consent: Consent, cluster_id: str, lines: Callable[[], Iterable[str]]) -> bool:
     """True with `--yes`, else when the operator agrees; `lines` say what is to be done, and are printed before."""
     if not consent.yes:
@@ -334,9 +341,15 @@ def confirmed(cli: CliContext, consent: Consent, cluster_id: str, lines: Callabl
 
 
 def ports_of(
-    session: ClusterSession, service: tuple[SampleQueries, HealthQueries] | None, restart_with: str = ""
+    session: ClusterSession,
+    service: tuple[SampleQueries, HealthQueries] | None,
+    restart_with: str = "",
+    mirror: str | None = None,
 ) -> RolloutPorts:
-    """What rollouts on the session's cluster work with; `restart_with` counts before what a journal kept."""
+    """What rollouts on the session's cluster work with; `restart_with` overrides what a journal kept.
+
+    `mirror` is the session's profile where that is not the one of the command.
+    """
     from kafkakit.rollout.act.rollouts import RolloutPorts
 
     def make_restart(clock: Clock, settings: WatchSettings) -> RestartBroker | None:
@@ -357,5 +370,5 @@ def ports_of(
         by=session.requester,
         make_restart=make_restart,
         service=service,
-        program=session.cli.program,
+        program=session.cli.program if mirror is None else session.cli.program_for(mirror),
     )
