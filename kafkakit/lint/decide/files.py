@@ -31,7 +31,7 @@ from kafkakit.lint.decide.documents import (
 )
 from kafkakit.lint.decide.documents import Mapping as MappingNode
 from kafkakit.lint.decide.documents import Sequence as SequenceNode
-from kafkakit.lint.decide.kinds import containers, kafka_tools, kafkakit, operators
+from kafkakit.lint.decide.kinds import ansible, containers, kafka_tools, kafkakit, operators
 from kafkakit.lint.decide.kinds.kind import Kind, joined
 from kafkakit.lint.decide.pieces import FileProblem, Pieces
 from kafkakit.lint.decide.templates import alternatives, branches_of
@@ -68,6 +68,7 @@ KINDS: Mapping[str, Kind] = {
         containers.COMPOSE_KIND,
         containers.HELM_KIND,
         kafka_tools.TOPICCTL_KIND,
+        ansible.ANSIBLE_KIND,
         kafka_tools.TERRAFORM_KIND,
         kafka_tools.REASSIGNMENT_KIND,
         kafka_tools.CONSUMER_KIND,

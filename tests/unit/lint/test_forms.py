@@ -1,10 +1,15 @@
-"""One cluster in other forms and in other files has the same findings."""
+"""One cluster in other forms and in other files has the same findings; settings in the files of other tools."""
 
 import json
 
+import pytest
 import yaml
 
-from tests.rigs.lint_examples import outcome_of
+from kafkakit.core.findings import Place
+from kafkakit.lint.decide.files import read_text
+from kafkakit.lint.decide.pieces import AssemblyOptions, Pieces
+from kafkakit.rules.effective import Configs
+from tests.rigs.lint_examples import estate_of, outcome_of
 
 BROKER = {
     "process.roles": "broker",
@@ -93,3 +98,220 @@ def test_a_file_that_is_split_has_the_findings_of_the_whole() -> None:
     assert found(files) == found({"a.yaml": yaml.safe_dump(whole)})
     documents = "---\n".join(yaml.safe_dump(part) for part in parts)
     assert found({"a.yaml": documents}) == found({"a.yaml": yaml.safe_dump(whole)})
+
+
+# As cp-ansible's inventories are: variables of all hosts, of a group, of one host.
+INVENTORY = """---
+all:
+  vars:
+    ansible_user: ec2-user
+    confluent_package_version: 7.9.5
+    kafka_broker_custom_properties:
+      default.replication.factor: 3
+      min.insync.replicas: 2
+      auto.create.topics.enable: no
+      log.retention.hours: "{{ retention_hours }}"
+    kafka_controller_custom_properties:
+      num.io.threads: 16
+    kafka_connect_custom_properties:
+      bootstrap.servers: "{{ bootstrap }}"
+zookeeper:
+  hosts:
+    zk1:
+kafka_controller:
+  hosts:
+    c1: {node_id: 9991}
+kafka_broker:
+  vars:
+    ssl_enabled: true
+  hosts:
+    b1: {broker_id: 1}
+    b2: {broker_id: 2}
+    b3:
+      broker_id: 3
+      kafka_broker_custom_properties:
+        broker.rack: c
+        num.io.threads: many
+"""
+ROLE = """---
+kafka_version: "3.7.1"
+kafka_log_dir: /var/log/kafka
+kafka_log_dirs:
+  - /data/1
+  - /data/2
+kafka_num_io_threads: 8
+kafka_default_replication_factor: "{{ factor }}"
+kafka_auto_create_topics_enable: yes
+kafka_socket_request_max_bytes: 104_857_600
+kafka_heap_opts: -Xmx4g
+"""
+PLAY = """- hosts: kafka
+  vars:
+    kafka_server_properties: |
+      # of all brokers
+      log.dirs=/data
+      log.retention.ms=abc
+    kafka:
+      version: 3.9.0
+      home: /opt/kafka
+      broker:
+        config:
+          num.network.threads: 0
+          unclean.leader.election.enable: yes
+  roles:
+    - role: kafka
+      kafka_extra_config: ["num.replica.fetchers=4", "log.segment.bytes={{ segment }}"]
+  tasks:
+    - name: topics
+      block:
+        - kafka_topic:
+            name: clicks
+            partitions: 3
+            replica_factor: 3
+            options: {retention.ms: 1}
+        - kafka_lib: {resource: acl, name: User:a, partitions: 1}
+        - kafka_topics:
+            topics:
+              - {name: gone, partitions: 3, replica_factor: 3, state: absent}
+              - {name: "{{ env }}.x", partitions: "{{ n }}", replica_factor: -1, options: {cleanup_policy: compact}}
+"""
+TOPIC_VARIABLES = """kafka_topics:
+  - name: orders
+    partitions: 12
+    replication_factor: 2
+    retention_ms: 60000
+    config: {min.insync.replicas: 3}
+  - {name: notes}
+"""
+
+
+def pieces_of(path: str, text: str, kind: str) -> Pieces:
+    reading = read_text(path, text, is_named=True)
+    assert reading.kinds == (kind,)
+    return reading.pieces
+
+
+def texts(configs: Configs) -> dict[str, str]:
+    return {key: value.text for key, value in configs.items()}
+
+
+def test_an_inventory_gives_each_broker_what_all_groups_and_itself_set() -> None:
+    controller, one, two, three = pieces_of("hosts.yml", INVENTORY, "ansible").brokers
+    shared = {
+        "default.replication.factor": "3",
+        "min.insync.replicas": "2",
+        "auto.create.topics.enable": "false",
+        "log.retention.hours": "{{ retention_hours }}",
+    }
+    assert (controller.id, controller.roles, texts(controller.static)) == (
+        9991,
+        ("controller",),
+        {"num.io.threads": "16"},
+    )
+    assert [(b.id, b.roles, b.count, b.version) for b in (one, two)] == [(n, ("broker",), 1, "3.9") for n in (1, 2)]
+    assert texts(one.static) == texts(two.static) == shared
+    assert texts(three.static) == {"broker.rack": "c", "num.io.threads": "many"}
+    assert (three.id, three.rack) == (3, "c")
+    assert one.static["min.insync.replicas"].place == Place("hosts.yml", 8, 7)
+    assert three.static["num.io.threads"].place == Place("hosts.yml", 31, 9)
+    assert [(rule, where) for rule, where, *_ in found({"hosts.yml": INVENTORY}) if rule == "KKV002"] == [
+        ("KKV002", "broker 3 of hosts.yml")
+    ]
+
+
+def test_hosts_without_ids_that_set_the_same_are_counted() -> None:
+    hosts = "kafka:\n  vars: {kafka_config: {log.retention.hours: 5}}\n  hosts: {k1: , k2: }\n"
+    (broker,) = pieces_of("hosts.yml", hosts, "ansible").brokers
+    assert (broker.id, broker.count, broker.static["log.retention.hours"].text) == (None, 2, "5")
+    (broker,) = pieces_of("hosts.yml", hosts.replace("k2", '"k[2:9]"'), "ansible").brokers
+    assert broker.count == 0
+
+
+def test_variables_of_a_role_that_are_called_like_settings() -> None:
+    (broker,) = pieces_of("roles/kafka/defaults/main.yml", ROLE, "ansible").brokers
+    assert texts(broker.static) == {
+        "log.dirs": "/data/1,/data/2",
+        "num.io.threads": "8",
+        "default.replication.factor": "{{ factor }}",
+        "auto.create.topics.enable": "true",
+        "socket.request.max.bytes": "104857600",
+    }
+    assert (broker.version, broker.is_partial, broker.is_known, broker.count) == ("3.7.1", True, False, 0)
+    assert broker.static["num.io.threads"].place == Place("roles/kafka/defaults/main.yml", 7, 1)
+    # A version without a table is no reason to refuse the file: it only tells what runs there.
+    assert outcome_of({"roles/kafka/defaults/main.yml": ROLE}).checked
+
+
+def test_a_playbook_with_settings_in_texts_mappings_and_lists_and_with_topics() -> None:
+    pieces = pieces_of("play.yml", PLAY, "ansible")
+    of_play, of_role = pieces.brokers
+    assert texts(of_play.static) == {
+        "log.dirs": "/data",
+        "log.retention.ms": "abc",
+        "num.network.threads": "0",
+        "unclean.leader.election.enable": "true",
+    }
+    assert of_play.static["log.retention.ms"].place == Place("play.yml", 6, 7)
+    assert texts(of_role.static) == {"num.replica.fetchers": "4", "log.segment.bytes": "{{ segment }}"}
+    clicks, filled = pieces.topics
+    assert (clicks.name, clicks.partitions, clicks.replication_factor, texts(clicks.configs)) == (
+        "clicks",
+        3,
+        3,
+        {"retention.ms": "1"},
+    )
+    assert clicks.configs["retention.ms"].place == Place("play.yml", 24, 23)
+    assert (filled.name, filled.partitions, filled.replication_factor) == ("{{ env }}.x", None, None)
+    assert texts(filled.configs) == {"cleanup.policy": "compact"}
+    rules = {rule for rule, *_ in found({"play.yml": PLAY})}
+    assert {"KKV002", "KKV003"} <= rules
+    assert "KKV015" not in rules  # nothing is known of a name that a template fills in
+
+
+def test_lists_of_topics_are_read_where_ansible_keeps_variables() -> None:
+    path = "group_vars/kafka/topics.yml"
+    (topic,) = pieces_of(path, TOPIC_VARIABLES, "ansible").topics
+    assert (topic.name, topic.partitions, topic.replication_factor) == ("orders", 12, 2)
+    assert texts(topic.configs) == {"min.insync.replicas": "3", "retention.ms": "60000"}
+    assert topic.place == Place(path, 2, 5)
+    assert read_text("settings.yml", TOPIC_VARIABLES).kinds == ()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "kafka: {bootstrap.servers: 'k:9092', group.id: a, enable.auto.commit: false}\n",
+        "kafka_consumer_config: {min.insync.replicas: 1, log.dirs: a}\n",
+        "kafka_topics: [a, b]\nkafka_num_partitions: 3\n",
+        "- hosts: web\n  roles: [nginx]\n  tasks: [{name: a, copy: {src: a}}]\n",
+        "web: {hosts: {a: , b: }, vars: {x: 1}}\n",
+        "kafka: {hosts: {a: , b: }}\n",
+        "- {name: a, partitions: 3}\n",
+        "kafka_log_retention_hours: 3\n",
+    ],
+)
+def test_files_of_others_are_no_files_of_ansible(text: str) -> None:
+    assert read_text("vars.yml", text).kinds == ()
+
+
+def test_what_an_authorizer_and_the_environment_tell_without_a_cluster() -> None:
+    # It kept its rules in ZooKeeper; a node without roles that has it does not run 4.0.
+    authorizer = "kafka_broker_custom_properties: {authorizer.class.name: kafka.security.authorizer.AclAuthorizer}\n"
+    assert [rule for rule, *_ in found({"a.yml": authorizer}) if rule == "KKS812"] == []
+    (cluster,) = estate_of({"a.yml": authorizer}).clusters
+    assert (cluster.table.version, cluster.version_because) == (
+        "3.9",
+        "AclAuthorizer without process.roles shows ZooKeeper (3.9 or earlier)",
+    )
+    connector = json.dumps(
+        {
+            "name": "shop",
+            "config": {
+                "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
+                "snapshot.mode": "always",
+            },
+        }
+    )
+    for env, number in (("dev", 0), ("prod", 1), (None, 1)):
+        outcome = outcome_of({"shop.json": connector}, options=AssemblyOptions(env=env))
+        assert [c.rule.code for c in outcome.checked].count("KKE004") == number

@@ -145,10 +145,16 @@ def version_of(image: str, rules: ImageRules) -> str | None:
     major, minor = found.groups()
     if rules.is_versioned_by_kafka:
         return f"{major}.{minor}"
-    if rules is not _CONFLUENT or major not in _CONFLUENT_TO_KAFKA:
+    return confluent_to_kafka(f"{major}.{minor}") if rules is _CONFLUENT else None
+
+
+def confluent_to_kafka(release: str) -> str | None:
+    """The version of Kafka in a release of Confluent Platform, None for a text that is not one."""
+    found = _TAG.fullmatch(release)
+    if found is None or found[1] not in _CONFLUENT_TO_KAFKA:
         return None
-    kafka_major, first = _CONFLUENT_TO_KAFKA[major]
-    return f"{kafka_major}.{first + int(minor)}"
+    kafka_major, first = _CONFLUENT_TO_KAFKA[found[1]]
+    return f"{kafka_major}.{first + int(found[2])}"
 
 
 def _broker(
@@ -283,7 +289,7 @@ def _runs_kafka(container: Mapping) -> bool:
     return image_rules(container.text("image") or "", _pod_variables(container)) not in (None, _STRIMZI)
 
 
-def _properties(reader: Reader, value: Scalar) -> Configs:
+def properties_in(reader: Reader, value: Scalar) -> Configs:
     """The settings of properties that stand in a block of YAML, each with its place in the file."""
     text, document = value.text, reader.document
     first = document.place(value.start)
@@ -308,7 +314,7 @@ def _data(root: Node) -> Mapping | None:
 def _texts_of_nodes(reader: Reader, data: Mapping) -> Iterator[tuple[str, Configs]]:
     for name, entry in data.entries.items():
         if isinstance(entry.value, Scalar) and "properties" in name and "=" in entry.value.text:
-            configs = _properties(reader, entry.value)
+            configs = properties_in(reader, entry.value)
             if are_node_keys(configs.keys()):
                 yield name, configs
 
@@ -415,7 +421,7 @@ def _chart_settings(reader: Reader, section: Mapping) -> dict[str, Declared]:
     for key in _BLOCKS:
         block = section.get(key)
         if isinstance(block, Scalar) and "=" in block.text:
-            found |= _properties(reader, block)
+            found |= properties_in(reader, block)
     for key in _OVERRIDES:
         overrides = section.mapping(key)
         if overrides is not None and all(isinstance(entry.value, Scalar) for entry in overrides.entries.values()):
