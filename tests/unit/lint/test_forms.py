@@ -1,6 +1,8 @@
 """One cluster in other forms and in other files has the same findings; settings in the files of other tools."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 import yaml
@@ -315,3 +317,171 @@ def test_what_an_authorizer_and_the_environment_tell_without_a_cluster() -> None
     for env, number in (("dev", 0), ("prod", 1), (None, 1)):
         outcome = outcome_of({"shop.json": connector}, options=AssemblyOptions(env=env))
         assert [c.rule.code for c in outcome.checked].count("KKE004") == number
+
+
+TERRAFORM = """terraform {
+  required_providers { kafka = { source = "Mongey/kafka" } }
+}
+variable "rf" { default = 3 }
+locals {
+  day_ms = 24 * 60 * 60 * 1000 // a day
+  topics = {
+    orders = { partitions = 12, days = 7, config = { "cleanup.policy" = "delete" } }
+    clicks = { partitions = 3 }
+  }
+  listed = [{ name = "one", n = 1 }, { name = "two", n = 2 }]
+  loop   = local.loop
+}
+resource "aws_s3_bucket" "b" { bucket = "x" }
+resource "kafka_topic" "logs" {
+  name               = "logs"
+  replication_factor = 2
+  partitions         = 100
+  config = {
+    # kafkakit: ignore[KKV003] reason="kept by hand"
+    "cleanup.policy"      = "compat"
+    "min.insync.replicas" = 3
+    "retention.ms"        = var.retention
+    "segment.ms"          = local.loop
+    (var.key)             = 1
+  }
+}
+"""
+EACH = """
+resource "kafka_topic" "each" {
+  for_each           = local.topics
+  name               = "${each.key}.v1"
+  partitions         = each.value.partitions
+  replication_factor = var.rf
+  config = merge({
+    "retention.ms" = try(each.value.days, 2) * local.day_ms
+    "retention.bytes" = -(1)
+  }, lookup(each.value, "config", {}))
+}
+resource "kafka_topic" "for" {
+  for_each   = { for t in local.listed : t.name => t }
+  name       = "${var.env}-${each.key}"
+  partitions = each.value["n"]
+}
+resource "kafka_topic" "unknown" {
+  for_each   = var.topics
+  name       = each.key
+  partitions = length(var.topics) > 1 ? 3 : 1
+  dynamic "x" {
+    for_each = [1]
+    content { y = 1 }
+  }
+}
+resource "kafka_topic" "none" {
+  count = 0
+  name  = "none"
+}
+resource "confluent_kafka_topic" "paid" {
+  kafka_cluster { id = confluent_kafka_cluster.main.id }
+  topic_name       = "paid"
+  partitions_count = 6
+  config           = { "retention.ms" = "604800000" }
+}
+"""
+MSK = """
+resource "aws_msk_configuration" "this" {
+  kafka_versions    = ["2.8.1", var.version]
+  name              = "${var.name}-config"
+  server_properties = <<-PROPERTIES
+    auto.create.topics.enable = true
+    num.io.threads=many
+
+    log.retention.hours = ${var.hours}
+  PROPERTIES
+}
+resource "aws_msk_cluster" "main" {
+  cluster_name           = "main"
+  kafka_version          = "3.8.x"
+  number_of_broker_nodes = 3
+  broker_node_group_info { instance_type = "kafka.m5.large" }
+  configuration_info {
+    arn      = aws_msk_configuration.this[0].arn
+    revision = 1
+  }
+}
+"""
+
+
+def test_topics_of_terraform_have_their_literal_values_and_places() -> None:
+    pieces = pieces_of("topics.tf", TERRAFORM + EACH, "terraform")
+    by_name = {topic.name: topic for topic in pieces.topics}
+    logs, orders, clicks = (by_name[name] for name in ("logs", "orders.v1", "clicks.v1"))
+    assert (logs.name, logs.partitions, logs.replication_factor, logs.place) == (
+        "logs",
+        100,
+        2,
+        Place("topics.tf", 15, 1),
+    )
+    assert texts(logs.configs) == {
+        "cleanup.policy": "compat",
+        "min.insync.replicas": "3",
+        "retention.ms": "${var.retention}",
+        "segment.ms": "${local.loop}",
+    }
+    assert logs.configs["cleanup.policy"].place == Place("topics.tf", 21, 5)
+    assert (orders.partitions, clicks.partitions, orders.replication_factor) == (12, 3, None)
+    assert texts(orders.configs) == {
+        "retention.ms": "604800000",
+        "retention.bytes": "-1",
+        "cleanup.policy": "delete",
+    }
+    assert clicks.configs["retention.ms"].text == "172800000"
+    assert orders.configs["cleanup.policy"].place == Place("topics.tf", 8, 54)
+    assert {name: topic.partitions for name, topic in by_name.items()} == {
+        "logs": 100,
+        "orders.v1": 12,
+        "clicks.v1": 3,
+        "${var.env}-one": 1,
+        "${var.env}-two": 2,
+        "${kafka_topic.unknown}": None,
+        "paid": 6,
+    }
+    outcome = outcome_of({"topics.tf": TERRAFORM + EACH})
+    rules = {c.rule.code for c in outcome.checked}
+    assert "KKD101" in rules
+    assert not rules & {"KKV015", "KKV003", "KKL001"}  # accepted by the comment; names that are filled in
+
+
+def test_a_configuration_of_msk_is_a_cluster_with_its_properties() -> None:
+    (broker,) = pieces_of("msk.tf", MSK, "terraform").brokers
+    assert texts(broker.static) == {
+        "auto.create.topics.enable": "true",
+        "num.io.threads": "many",
+        "log.retention.hours": "${var.hours}",
+    }
+    assert broker.static["num.io.threads"].place == Place("msk.tf", 7, 5)
+    assert (broker.version, broker.count, broker.host.platform) == ("3.8", 3, "msk:kafka.m5.large")
+    (broker,) = pieces_of("msk.tf", MSK.partition('resource "aws_msk_cluster"')[0], "terraform").brokers
+    assert (broker.version, broker.count, broker.host.platform) == ("2.8", 0, None)
+    problems = [(rule, where) for rule, where, *_ in found({"msk.tf": MSK}) if rule == "KKV002"]
+    assert problems == [("KKV002", "brokers of aws_msk_configuration.this")]
+
+
+def test_files_of_terraform_that_lint_does_not_know_or_cannot_read() -> None:
+    foreign = 'resource "aws_s3_bucket" "b" {\n  bucket = "x"\n}\n'
+    assert read_text("s3.tf", foreign).pieces == Pieces()
+    # Nothing of them is parsed, however they are written.
+    assert read_text("s3.tf", foreign + "a = (\n").pieces == Pieces()
+    broken = read_text("a.tf", TERRAFORM.replace("= 100", "= = 100"))
+    (problem,) = broken.pieces.problems
+    assert (problem.rule, problem.message, problem.place) == ("KKL006", "not valid HCL", Place("a.tf", 18, 24))
+    deep = 'resource "kafka_topic" "a" {\n  name = ' + "(" * 5000 + "1" + ")" * 5000 + "\n}\n"
+    assert [topic.partitions for topic in read_text("a.tf", deep).pieces.topics] == [None]
+    large = f'resource "kafka_topic" "a" {{}}\n{"# x" * 1_000_000}'
+    (problem,) = read_text("a.tf", large).pieces.problems
+    assert problem.message == "more than 2,097,152 characters of Terraform"
+
+
+def test_help_and_other_files_load_no_parser_of_terraform() -> None:
+    code = (
+        "import sys\nfrom kafkakit.lint.decide.files import read_text\n"
+        "read_text('a.yaml', 'a: 1')\nread_text('a.tf', 'resource \"x\" \"y\" {}')\n"
+        "print('hcl2' in sys.modules or 'lark' in sys.modules)\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout == "False\n"

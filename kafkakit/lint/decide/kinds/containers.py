@@ -290,10 +290,10 @@ def _runs_kafka(container: Mapping) -> bool:
 
 
 def properties_in(reader: Reader, value: Scalar) -> Configs:
-    """The settings of properties that stand in a block of YAML, each with its place in the file."""
+    """The settings of properties that stand in a block of YAML, or in several lines of HCL, with their places."""
     text, document = value.text, reader.document
     first = document.place(value.start)
-    is_block = document.text[value.start : value.start + 1] in ("|", ">")
+    is_block = document.text[value.start : value.start + 1] in ("|", ">", "<")
     found: dict[str, Declared] = {}
     for entry in locate_properties(text).entries:
         place = first
