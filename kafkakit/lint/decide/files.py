@@ -54,7 +54,7 @@ _TELLING = re.compile(
 _SPEAKING = re.compile(
     r"\bKAFKA_[A-Z]\w+|\b(?:kafka\.strimzi\.io|platform\.confluent\.io|kafka\.jikkou\.io|kafka\.banzaicloud\.io)/"
     r"|\bserver\.properties\b|\b(?:process\.roles|advertised\.listeners|zookeeper\.connect|connector\.class)\b"
-    r"|\b(?:min\.insync\.replicas|retention\.ms|replication\.factor|kafka_topic|kafka_connect_str)\b"
+    r"|\b(?:debezium\.(?:source|sink)\.\w|DEBEZIUM_(?:SOURCE|SINK)_\w)|\b(?:min\.insync\.replicas|retention\.ms|replication\.factor|kafka_topic|kafka_connect_str)\b"
 )
 """What configures Kafka, its topics or its connectors, in whatever format."""
 KINDS: Mapping[str, Kind] = {
@@ -75,6 +75,7 @@ KINDS: Mapping[str, Kind] = {
         kafka_tools.REASSIGNMENT_KIND,
         kafka_tools.CONSUMER_KIND,
         kafka_tools.JMX_KIND,
+        kafka_tools.DEBEZIUM_SERVER_KIND,
         kafka_tools.CONNECTOR_KIND,
         kafka_tools.WORKER_KIND,
         kafka_tools.SERVER_KIND,

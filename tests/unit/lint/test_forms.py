@@ -3,15 +3,17 @@
 import json
 import subprocess
 import sys
+from unittest.mock import patch
 
 import pytest
 import yaml
 
 from kafkakit.core.findings import Place
+from kafkakit.lint.decide import acceptance
 from kafkakit.lint.decide.files import read_text
 from kafkakit.lint.decide.pieces import AssemblyOptions, Pieces
 from kafkakit.rules.effective import Configs
-from tests.rigs.lint_examples import estate_of, outcome_of
+from tests.rigs.lint_examples import codes_of, estate_of, outcome_of
 
 BROKER = {
     "process.roles": "broker",
@@ -485,3 +487,144 @@ def test_help_and_other_files_load_no_parser_of_terraform() -> None:
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout == "False\n"
+
+
+SERVER = """debezium.sink.type=kafka
+debezium.sink.kafka.producer.bootstrap.servers=kafka:9092
+debezium.sink.kafka.producer.acks=1
+debezium.source.connector.class=io.debezium.connector.postgresql.PostgresConnector
+debezium.source.offset.storage=org.apache.kafka.connect.storage.KafkaOffsetBackingStore
+debezium.source.offset.storage.topic=offsets
+debezium.source.offset.flush.interval.ms=0
+debezium.source.database.hostname=postgres
+debezium.source.database.password=${DB_PASSWORD}
+debezium.source.plugin.name=pgoutput
+debezium.source.topic.prefix=shop
+debezium.source.snapshot.mode=always
+debezium.source.slot.name=My-Slot
+debezium.source.hearbeat.interval.ms=1000
+debezium.format.value=json
+debezium.format.value.schemas.enable=false
+debezium.transforms=unwrap
+debezium.transforms.unwrap.type=io.debezium.transforms.ExtractNewRecordState
+quarkus.log.level=INFO
+"""
+SERVER_RULES = {"KKE004", "KKE013", "KKE017", "KKE024", "KKE025"}
+
+
+def rules_of(texts: dict[str, str]) -> dict[str, Place | None]:
+    """The rules of connectors that find something, with the place of each."""
+    outcome = outcome_of(texts)
+    return {c.rule.code: c.finding.place for c in outcome.checked if c.rule.code.startswith("KKE")}
+
+
+def test_the_source_of_debezium_server_is_judged_as_a_connector() -> None:
+    path = "cdc/conf/application.properties"
+    (connector,) = pieces_of(path, SERVER, "debezium-server").connectors
+    assert (connector.name, connector.runs_alone) == ("cdc/conf/application", True)
+    assert connector.text("producer.override.acks") == "1"
+    assert connector.config["snapshot.mode"].place == Place(path, 12, 1)
+    places = rules_of({path: SERVER})
+    assert places.keys() >= SERVER_RULES
+    assert places["KKE004"] == Place(path, 12, 1)
+    assert places["KKE017"] == Place(path, 3, 1)
+    # The topic of the offsets is Debezium Server's, and no misspelt key of a connector.
+    assert places["KKE025"] == Place(path, 14, 1)
+    assert read_text("application.properties", "quarkus.http.port=8080\nkafka.topic=a\n").kinds == ()
+    # Without the connector's class it speaks of Debezium Server, but is not read.
+    part = "debezium.source.snapshot.mode=always\n"
+    assert (read_text(path, part).kinds, read_text(path, part).speaks) == ((), True)
+
+
+def variables(text: str) -> dict[str, str]:
+    pairs = (line.partition("=")[::2] for line in text.splitlines() if line.startswith("debezium"))
+    return {key.upper().replace(".", "_"): value for key, value in pairs}
+
+
+def test_debezium_server_in_containers_and_config_maps() -> None:
+    service = {"image": "quay.io/debezium/server:3.2", "environment": variables(SERVER.replace("${", "$${"))}
+    compose = yaml.safe_dump({"services": {"cdc": service}})
+    (connector,) = pieces_of("compose.yaml", compose, "compose").connectors
+    assert (connector.name, connector.env, connector.text("snapshot.mode")) == ("cdc", "dev", "always")
+    # compose files are of no production, in which a snapshot at each start would be an error
+    assert rules_of({"compose.yaml": compose}).keys() >= SERVER_RULES - {"KKE004"}
+    assert "KKE004" not in rules_of({"compose.yaml": compose})
+    for more in ({"env_file": ".env"}, {"volumes": ["./conf:/debezium/conf"]}):
+        incomplete = yaml.safe_dump({"services": {"cdc": {**service, **more}}})
+        assert read_text("compose.yaml", incomplete).pieces.connectors == ()
+    indented = "".join(f"    {line}\n" for line in SERVER.splitlines())
+    config_map = (
+        f"apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: cdc}}\ndata:\n  application.properties: |\n{indented}"
+    )
+    (connector,) = pieces_of("cdc.yaml", config_map, "kubernetes").connectors
+    assert (connector.name, connector.config["snapshot.mode"].place) == ("cdc", Place("cdc.yaml", 17, 5))
+    assert rules_of({"cdc.yaml": config_map}).keys() >= SERVER_RULES
+
+
+VARIABLES = """apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: kafka-env
+  namespace: prod
+  annotations: {ignore.kafkakit/KKV003: "a test of limits"}
+data:
+  KAFKA_PROCESS_ROLES: broker
+  KAFKA_NUM_IO_THREADS: many
+  KAFKA_NUM_NETWORK_THREADS: "0"
+  KAFKA_LOG_DIRS: /data
+  KAFKA_HEAP_OPTS: -Xmx4g
+"""
+STATEFUL_SET = """---
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: kafka, namespace: prod}
+spec:
+  replicas: 3
+  template:
+    spec:
+      containers:
+        - image: apache/kafka:4.1.0
+          envFrom:
+            - configMapRef: {name: kafka-env}
+          env:
+            - {name: KAFKA_LOG_DIRS, value: /other}
+            - name: KAFKA_BROKER_RACK
+              valueFrom: {configMapKeyRef: {name: kafka-env, key: KAFKA_LOG_DIRS}}
+"""
+
+
+def test_variables_of_config_maps_are_those_of_the_containers_that_take_them() -> None:
+    (broker,) = pieces_of("kafka.yaml", VARIABLES + STATEFUL_SET, "kubernetes").brokers
+    assert texts(broker.static) == {
+        "process.roles": "broker",
+        "num.io.threads": "many",
+        "num.network.threads": "0",
+        "log.dirs": "/other",
+        "broker.rack": "/data",
+    }
+    assert (broker.count, broker.is_partial, broker.version) == (3, False, "4.1")
+    assert broker.static["num.io.threads"].place == Place("kafka.yaml", 9, 3)
+    rules = {rule for rule, *_ in found({"kafka.yaml": VARIABLES + STATEFUL_SET})}
+    assert "KKV002" in rules
+    assert "KKV003" not in rules  # accepted by the annotation of the ConfigMap
+    # A ConfigMap that no container of its file takes is a part of a broker's settings.
+    (broker,) = pieces_of("env.yaml", VARIABLES, "kubernetes").brokers
+    assert (broker.count, broker.is_partial, broker.static["log.dirs"].text) == (0, True, "/data")
+    for other in (STATEFUL_SET.replace("configMapRef", "secretRef"), STATEFUL_SET.replace("kafka-env", "other")):
+        one, two = pieces_of("kafka.yaml", VARIABLES + other, "kubernetes").brokers
+        assert (one.is_partial, two.is_partial) == (True, True)
+    application = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {KAFKA_BOOTSTRAP_SERVERS: 'k:9092'}\n"
+    assert read_text("a.yaml", application).kinds == ()
+
+
+def test_what_thousands_of_annotations_accept_is_looked_up_and_not_searched_for() -> None:
+    # The work grows with the resources: each finding is compared with the suppressions of its own resource only.
+    topic = (
+        "apiVersion: kafka.strimzi.io/v1\nkind: KafkaTopic\n"
+        "metadata: {name: t%d, annotations: {ignore.kafkakit/KKV003: audited}, labels: {strimzi.io/cluster: c}}\n"
+        "spec: {partitions: 3, replicas: 3, config: {cleanup.policy: compat}}\n---\n"
+    )
+    with patch.object(acceptance, "_covers", wraps=acceptance._covers) as covers:
+        outcome = outcome_of({"topics.yaml": "".join(topic % number for number in range(300))})
+    assert "KKV003" not in codes_of(outcome)
+    assert covers.call_count <= 2 * 300
