@@ -13,6 +13,7 @@ from kafkakit.lint.decide import acceptance
 from kafkakit.lint.decide.files import read_text
 from kafkakit.lint.decide.pieces import AssemblyOptions, Pieces
 from kafkakit.rules.effective import Configs
+from tests.places import ROOT
 from tests.rigs.lint_examples import codes_of, estate_of, outcome_of
 
 BROKER = {
@@ -628,3 +629,19 @@ def test_what_thousands_of_annotations_accept_is_looked_up_and_not_searched_for(
         outcome = outcome_of({"topics.yaml": "".join(topic % number for number in range(300))})
     assert "KKV003" not in codes_of(outcome)
     assert covers.call_count <= 2 * 300
+
+
+FORMS = ROOT / "tests" / "cases" / "lint" / "forms"
+
+
+def test_files_as_other_projects_have_them_have_the_findings_that_were_judged() -> None:
+    wanted = yaml.safe_load((FORMS.parent / "forms.findings.yaml").read_text())
+    actual: dict[str, list[tuple[int, str]]] = {}
+    for path in sorted(path for path in FORMS.rglob("*") if path.is_file()):
+        name = path.relative_to(FORMS).as_posix()
+        outcome = outcome_of({name: path.read_text()})
+        rows = sorted((c.finding.place.line if c.finding.place else 0, c.rule.code) for c in outcome.checked)
+        if rows:
+            actual[name] = rows
+        assert read_text(name, path.read_text(), is_named=True).kinds
+    assert actual == {name: sorted((line, rule) for line, rule, _ in rows) for name, rows in wanted.items()}
