@@ -450,6 +450,28 @@ def test_topics_of_terraform_have_their_literal_values_and_places() -> None:
     assert not rules & {"KKV015", "KKV003", "KKL001"}  # accepted by the comment; names that are filled in
 
 
+def test_topics_of_other_providers_in_files_and_plans() -> None:
+    aiven = {"topic_name": "a", "partitions": 3, "replication": 2, "config": [{"cleanup_policy": "compat"}]}
+    google = {"topic_id": "g", "partition_count": 0, "replication_factor": 3, "configs": {"retention.ms": "x"}}
+    text = (
+        'resource "aiven_kafka_topic" "a" {\n  topic_name = "a"\n  partitions = 3\n  replication = 2\n'
+        '  config {\n    cleanup_policy = "compat"\n  }\n}\n'
+        'resource "google_managed_kafka_topic" "g" {\n  topic_id = "g"\n  partition_count = 0\n'
+        '  replication_factor = 3\n  configs = { "retention.ms" = "x" }\n}\n'
+    )
+    resources = [
+        {"address": "a.a", "mode": "managed", "type": kind, "values": values}
+        for kind, values in (("aiven_kafka_topic", aiven), ("google_managed_kafka_topic", google))
+    ]
+    plan = {"format_version": "1.2", "planned_values": {"root_module": {"resources": resources}}}
+    own, planned = found({"a.tf": text}), found({"plan.json": json.dumps(plan)})
+    assert [row[0] for row in own] == [row[0] for row in planned]
+    assert {"KKV002", "KKV003", "KKL006"} <= {row[0] for row in own}
+    topics = pieces_of("a.tf", text, "terraform").topics
+    assert texts(topics[0].configs) == {"cleanup.policy": "compat"}
+    assert topics[0].configs["cleanup.policy"].place == Place("a.tf", 6, 5)
+
+
 def test_a_configuration_of_msk_is_a_cluster_with_its_properties() -> None:
     (broker,) = pieces_of("msk.tf", MSK, "terraform").brokers
     assert texts(broker.static) == {
