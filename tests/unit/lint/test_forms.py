@@ -450,6 +450,40 @@ def test_topics_of_terraform_have_their_literal_values_and_places() -> None:
     assert not rules & {"KKV015", "KKV003", "KKL001"}  # accepted by the comment; names that are filled in
 
 
+def test_numbers_texts_and_providers_of_terraform() -> None:
+    text = """
+resource "kafka_topic" "eu" {
+  provider = kafka.eu
+  name     = "orders"
+  config = {
+    "retention.ms"        = 6.048e8
+    "segment.bytes"       = "${512 * 1024 * 1024}"
+    "max.message.bytes"   = 3 / 2
+    "local.retention.ms"  = null
+    "cleanup.policy"      = var.compacted ? "compact" : "delete"
+    "compression.type"    = "a-${local.codec}-$${b}"
+    "min.insync.replicas" = [1, 2][0]
+  }
+}
+resource "kafka_topic" "us" {
+  provider = kafka.us
+  name     = "orders"
+  config   = { "retention.ms" = "1" }
+}
+"""
+    eu, us = pieces_of("a.tf", text, "terraform").topics
+    assert texts(eu.configs) == {
+        "retention.ms": "604800000",
+        "segment.bytes": "536870912",
+        "max.message.bytes": "${3 / 2}",
+        "cleanup.policy": '${var.compacted ? "compact" : "delete"}',
+        "compression.type": "a-${local.codec}-${b}",
+        "min.insync.replicas": "1",
+    }
+    assert (eu.cluster, us.cluster) == ("kafka.eu", "kafka.us")
+    assert len([topic for cluster in estate_of({"a.tf": text}).clusters for topic in cluster.topics]) == 2
+
+
 def test_topics_of_other_providers_in_files_and_plans() -> None:
     aiven = {"topic_name": "a", "partitions": 3, "replication": 2, "config": [{"cleanup_policy": "compat"}]}
     google = {"topic_id": "g", "partition_count": 0, "replication_factor": 3, "configs": {"retention.ms": "x"}}

@@ -9,7 +9,7 @@ The parser is loaded, in about 0.4 s, for a file that has such a resource; other
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from kafkakit.lint.decide.documents import (
@@ -49,6 +49,7 @@ _ESCAPE = re.compile(r'\\(?:u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([nrt"\\]))')
 _ESCAPED = {"n": "\n", "r": "\r", "t": "\t", '"': '"', "\\": "\\"}
 _HEREDOC = re.compile(r"<<(-?)[\w.-]+\r?\n", re.ASCII)
 _SPACE = re.compile(r"\s+")
+_EXPONENT = re.compile(r"-?\d+(?:\.\d+)?(?:[eE]\+?\d{1,2})?")
 _MINOR = re.compile(r"(\d+\.\d+)(?:\..*)?")
 
 
@@ -222,7 +223,7 @@ class _HclReader:
         """A number, true or false; null has no value."""
         del scope, level
         start, end = _range(tree)
-        return Scalar(self.text[start:end], start, end)
+        return Scalar(_without_exponent(self.text[start:end]), start, end)
 
     def name(self, tree: "Tree[Token]", scope: Scope, level: int) -> Node:
         """A bare name: of what `for` or `for_each` goes over."""
@@ -470,12 +471,20 @@ def _unescaped(text: str) -> str:
 
 def _unknown(source: str, start: int, end: int) -> Scalar:
     """A value that is not known, written so that it is taken for a reference."""
-    words = _SPACE.sub(" ", source.strip().replace("${", "").replace("{", "(").replace("}", ")")).strip('"')
+    words = _SPACE.sub(" ", source.strip().replace("${", "").replace("{", "(").replace("}", ")"))
+    if len(words) > 1 and words[0] == words[-1] == '"':
+        words = words[1:-1]
     return Scalar("${" + (words[:80] or "...") + "}", start, end, False)
 
 
 def _is_unknown(node: Scalar) -> bool:
     return not node.is_plain and holds_placeholder(node.text)
+
+
+def _without_exponent(text: str) -> str:
+    """A whole number such as 1e9 as Terraform passes it on."""
+    found = _EXPONENT.fullmatch(text)
+    return str(int(float(text))) if found is not None and float(text).is_integer() else text
 
 
 def _whole(node: Node) -> int | None:
@@ -555,7 +564,10 @@ def _topic(reader: Reader, address: str, node: MappingNode) -> TopicPiece:
     name = node.text(fields.name)
     # A name of which nothing is known is that of the resource, so that two of them are two topics.
     is_filled_in = name is None or (name.startswith("${") and name.find("}") == len(name) - 1)
-    return resource_topic(reader, node, fields, "${" + address + "}" if name is None or is_filled_in else name)
+    topic = resource_topic(reader, node, fields, "${" + address + "}" if name is None or is_filled_in else name)
+    # One provider for each cluster: a topic of the same name at another one is another topic.
+    provider = node.text("provider")
+    return topic if provider is None else replace(topic, cluster=topic.cluster or provider.strip("${}"))
 
 
 def _msk(reader: Reader, root: Node, address: str, node: MappingNode) -> BrokerPiece | None:
