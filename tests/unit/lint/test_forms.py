@@ -701,3 +701,15 @@ def test_files_as_other_projects_have_them_have_the_findings_that_were_judged() 
             actual[name] = rows
         assert read_text(name, path.read_text(), is_named=True).kinds
     assert actual == {name: sorted((line, rule) for line, rule, _ in rows) for name, rows in wanted.items()}
+
+
+def test_variables_of_a_role_in_one_mapping() -> None:
+    # As in roles that keep all their variables below one name.
+    text = (
+        "kafka:\n  id: 1\n  version: 2.5.0\n  log_dir: /home/kafka/log\n  log_retention_hours: 24\n  port: 9092\n"
+        "  num_io_threads: many\n  heap_opts: -Xmx1g\n  delete.topic.enable: yes\n  zookeeper_hosts: [localhost]\n"
+    )
+    (broker,) = pieces_of("defaults/main.yml", text, "ansible").brokers
+    assert texts(broker.static) == {"log.retention.hours": "24", "num.io.threads": "many"}
+    assert (broker.id, broker.version) == (1, "2.5.0")
+    assert broker.static["num.io.threads"].place == Place("defaults/main.yml", 7, 3)
