@@ -346,7 +346,6 @@ resource "kafka_topic" "logs" {
     "min.insync.replicas" = 3
     "retention.ms"        = var.retention
     "segment.ms"          = local.loop
-    (var.key)             = 1
   }
 }
 """
@@ -482,6 +481,29 @@ resource "kafka_topic" "us" {
     }
     assert (eu.cluster, us.cluster) == ("kafka.eu", "kafka.us")
     assert len([topic for cluster in estate_of({"a.tf": text}).clusters for topic in cluster.topics]) == 2
+
+
+def test_what_an_unknown_part_of_a_configuration_may_set_is_not_taken_for_unset() -> None:
+    resource = 'resource "aiven_kafka_topic" "a" {\n  topic_name = "a"\n  partitions = 3\n  replication = 3\n  %s\n}\n'
+    broker = "process.roles=broker\nnode.id=1\nmin.insync.replicas=1\nlog.retention.hours=1\n"
+
+    def rules(config: str) -> set[str]:
+        rows = found({"a.tf": resource % config, "server.properties": broker})
+        return {rule for rule, where, *_ in rows if where.startswith("topic a")}
+
+    assert {"KKD103", "KKR201", "KKR202"} <= rules("")
+    for config in (
+        "config = var.config",
+        'config = merge({ "retention.ms" = "x" }, var.config)',
+        'config = { (var.key) = "1" }',
+        'dynamic "config" {\n    for_each = var.all\n    content {\n      retention_ms = "x"\n    }\n  }',
+    ):
+        assert rules(config) == set(), config
+    # What is literal and set last is judged all the same.
+    assert rules('config = merge(var.config, { "retention.ms" = "x" })') == {"KKV002"}
+    dynamic = 'dynamic "config" {\n    for_each = %s\n    content {\n      retention_ms = config.value\n    }\n  }'
+    assert "KKV002" in rules(dynamic % '["x"]')
+    assert "KKD103" in rules(dynamic % "[]")
 
 
 def test_topics_of_other_providers_in_files_and_plans() -> None:

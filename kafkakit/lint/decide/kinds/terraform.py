@@ -30,7 +30,7 @@ from kafkakit.lint.decide.kinds.kind import Kind, Reader, of_each, roles_of
 from kafkakit.lint.decide.membership import NodeIdentity
 from kafkakit.lint.decide.pieces import BrokerPiece, Pieces, TopicPiece
 from kafkakit.rules.config_defs import minor_or_none
-from kafkakit.rules.effective import to_int
+from kafkakit.rules.effective import Configs, Declared, Source, to_int
 from kafkakit.rules.subjects import NO_HOST, HostFacts
 from kafkakit.rules.values import holds_placeholder
 
@@ -41,6 +41,15 @@ MAX_CHARACTERS = 2 * 2**20
 """The largest file that is parsed, at about 100,000 characters a second."""
 MOST_LEVELS = 60
 MOST_INSTANCES = 5_000
+REST = "${...}"
+"""The key of a mapping of which more is not known."""
+USUAL_KEYS = (
+    "cleanup.policy", "compression.type", "delete.retention.ms", "flush.messages", "flush.ms", "max.compaction.lag.ms",
+    "max.message.bytes", "message.timestamp.type", "min.cleanable.dirty.ratio", "min.compaction.lag.ms",
+    "min.insync.replicas", "retention.bytes", "retention.ms", "segment.bytes", "segment.index.bytes", "segment.ms",
+    "unclean.leader.election.enable",
+)  # fmt: skip
+"""Settings of topics that are not known where a part of the configuration is not."""
 MSK, MSK_CLUSTER = "aws_msk_configuration", "aws_msk_cluster"
 _READ = frozenset({*TOPIC_RESOURCES, MSK, MSK_CLUSTER})
 TELLING = re.compile(rf'resource[ \t]+"?(?:{"|".join((*TOPIC_RESOURCES, MSK))})"?[ \t]')
@@ -170,14 +179,27 @@ class _HclReader:
             start = block.starts[name]
             found[name] = Entry(Scalar(name, start, start + len(name)), self._or_unknown(expression, scope))
         for inner in block.blocks:
-            if inner.words[0] != "dynamic":
-                node = self._fields(inner, scope)
-                before = found.get(inner.words[0])
-                items = before.value.items if before is not None and isinstance(before.value, SequenceNode) else []
-                found[inner.words[0]] = Entry(
-                    Scalar(inner.words[0], inner.start, inner.start), SequenceNode([*items, node], inner.start)
-                )
+            is_dynamic = inner.words[0] == "dynamic" and len(inner.words) > 1
+            name = inner.words[1] if is_dynamic else inner.words[0]
+            nodes = self._made(inner, scope) if is_dynamic else [self._fields(inner, scope)]
+            before = found.get(name)
+            items = before.value.items if before is not None and isinstance(before.value, SequenceNode) else []
+            found[name] = Entry(Scalar(name, inner.start, inner.start), SequenceNode([*items, *nodes], inner.start))
         return MappingNode(found, block.start)
+
+    def _made(self, block: "_Block", scope: Scope) -> list[Node]:
+        """The blocks that a dynamic one makes; one of which nothing is known where it is not known how many."""
+        each = block.attributes.get("for_each")
+        content = next((inner for inner in block.blocks if inner.words == ("content",)), None)
+        made = self._elements(self._or_unknown(each, scope)) if each is not None and content is not None else None
+        if made is None or content is None:
+            at = Scalar(REST, block.start, block.start, False)
+            return [MappingNode({REST: Entry(at, at)}, block.start)]
+        found: list[Node] = []
+        for key, value in made[:MOST_INSTANCES]:
+            own = MappingNode({"key": Entry(key, key), "value": Entry(key, value)}, key.start)
+            found.append(self._fields(content, {**scope, block.words[1]: own}))
+        return found
 
     def _or_unknown(self, tree: "Tree[Token]", scope: Scope, level: int = 0) -> Node:
         try:
@@ -188,7 +210,7 @@ class _HclReader:
 
     def _elements(self, node: Node) -> list[tuple[Scalar, Node]] | None:
         """What `for_each` and `for` go over: keys and values; None where not all of it is known."""
-        if isinstance(node, MappingNode):
+        if isinstance(node, MappingNode) and REST not in node.entries:
             return [(Scalar(key, *entry.key[1:3]), entry.value) for key, entry in node.entries.items()]
         if isinstance(node, SequenceNode) and all(isinstance(i, Scalar) and not _is_unknown(i) for i in node.items):
             return [(item, item) for item in node.items if isinstance(item, Scalar)]
@@ -263,14 +285,14 @@ class _HclReader:
         return SequenceNode(items, _range(tree)[0], True)
 
     def object(self, tree: "Tree[Token]", scope: Scope, level: int) -> Node:
-        """An object without the entries whose keys are not known."""
+        """An object; entries whose keys are not known are one with the key `REST`."""
         found: dict[str, Entry] = {}
         for element in (child for child in _trees(tree) if child.data == "object_elem"):
             at, expression = _expressions(element)
             try:
                 key = self._key(_only(at), scope, level)
             except _UnknownError:
-                continue
+                key = Scalar(REST, *_range(element))
             found[key.text] = Entry(key, self._or_unknown(expression, scope, level))
         return MappingNode(found, _range(tree)[0], True)
 
@@ -332,6 +354,8 @@ class _HclReader:
         given = next((_expressions(part) for part in parts if part.data == "arguments"), [])
         if name == "try":
             return self._first(given, scope, level)
+        if name == "merge":
+            return _merge([self._or_unknown(part, scope, level) for part in given])
         values = [self._value(part, scope, level) for part in given]
         work = _FUNCTIONS.get(name)
         if work is None:
@@ -375,7 +399,7 @@ class _HclReader:
         collection = self._value(parts[-1], scope, level)
         if isinstance(collection, SequenceNode):
             pairs: list[tuple[Node, Node]] = [(Scalar(str(n), 0, 0), node) for n, node in enumerate(collection.items)]
-        elif isinstance(collection, MappingNode):
+        elif isinstance(collection, MappingNode) and REST not in collection.entries:
             pairs = [(entry.key._replace(text=key), entry.value) for key, entry in collection.entries.items()]
         else:
             raise _UnknownError
@@ -495,7 +519,7 @@ def _field(node: Node, name: str) -> Node:
     if isinstance(node, MappingNode):
         found = node.entries.get(name)
         if found is None:
-            raise _MissingError
+            raise _UnknownError if REST in node.entries else _MissingError
         return found.value
     number = to_int(name)
     if isinstance(node, SequenceNode) and number is not None:
@@ -506,11 +530,13 @@ def _field(node: Node, name: str) -> Node:
 
 
 def _merge(values: Sequence[Node]) -> Node:
+    """All entries; one that is not known may set every key of those before it again."""
     found: dict[str, Entry] = {}
     for value in values:
-        if not isinstance(value, MappingNode):
-            raise _UnknownError
-        found |= value.entries
+        if isinstance(value, MappingNode):
+            found |= value.entries
+        elif isinstance(value, Scalar) and not value.is_null:
+            found = {REST: Entry(value._replace(text=REST), value)}
     return MappingNode(found, values[0].start if values else 0, True)
 
 
@@ -547,7 +573,6 @@ _FUNCTIONS: dict[str, Callable[[Sequence[Node]], Node]] = {
     "tomap": _same,
     "tostring": _same,
     "tonumber": _same,
-    "merge": _merge,
     "concat": _concat,
     "lookup": _lookup,
 }
@@ -565,9 +590,25 @@ def _topic(reader: Reader, address: str, node: MappingNode) -> TopicPiece:
     # A name of which nothing is known is that of the resource, so that two of them are two topics.
     is_filled_in = name is None or (name.startswith("${") and name.find("}") == len(name) - 1)
     topic = resource_topic(reader, node, fields, "${" + address + "}" if name is None or is_filled_in else name)
+    topic = replace(topic, configs=_with_rest(reader, topic.configs, node.entries.get(fields.config)))
     # One provider for each cluster: a topic of the same name at another one is another topic.
     provider = node.text("provider")
     return topic if provider is None else replace(topic, cluster=topic.cluster or provider.strip("${}"))
+
+
+def _with_rest(reader: Reader, configs: Configs, entry: Entry | None) -> Configs:
+    """The settings of a topic; if a part of its configuration is not known, neither are those that it usually sets."""
+    parts = entry.value.items if entry is not None and isinstance(entry.value, SequenceNode) else []
+    nodes = parts or ([entry.value] if entry is not None else [])
+    is_open = any(
+        REST in part.entries if isinstance(part, MappingNode) else isinstance(part, Scalar) and _is_unknown(part)
+        for part in nodes
+    )
+    if entry is None or not is_open:
+        return configs
+    place = reader.place(entry.key)
+    known = {key: declared for key, declared in configs.items() if key != REST}
+    return {**{key: Declared(REST, Source.TOPIC, place) for key in USUAL_KEYS if key not in known}, **known}
 
 
 def _msk(reader: Reader, root: Node, address: str, node: MappingNode) -> BrokerPiece | None:
