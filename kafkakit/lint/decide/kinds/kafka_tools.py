@@ -3,14 +3,16 @@
 - `server.properties` and the properties of KRaft nodes: one broker or controller a file.
 - Kafka's reassignment JSON (`kafka-reassign-partitions`): the replicas that partitions are to have.
 - topicctl's YAML: one cluster or one topic a document.
-- Terraform plans as JSON (`terraform show -json`): the topics that are there after the plan. Resources `kafka_topic` of
-  the provider Mongey/kafka and `confluent_kafka_topic` of confluentinc/confluent, in all modules; the values before a
-  change become the topic's current ones.
+- Terraform plans as JSON (`terraform show -json`): the topics that are there after the plan, of the providers
+  Mongey/kafka, Confluent's, Aiven's and Google's, in all modules; the values before a change become the topic's current
+  ones.
 - Kafka Connect: connectors as JSON (`{name, config}`, flat, or a list of them) or properties, and workers.
+- Debezium Server: `application.properties`. Its source is a connector of Debezium that runs without Kafka Connect.
 - The Datadog agent's `kafka_consumer.d/conf.yaml` and `kafka.d/conf.yaml` (JMX): one subject for each instance.
 """
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from functools import partial
 
 from kafkakit.core.findings import Place
@@ -263,7 +265,27 @@ TOPICCTL_KIND = Kind(
     read=of_each(_read_topicctl),
 )
 
-_NAMES = {"kafka_topic": "name", "confluent_kafka_topic": "topic_name"}
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceFields:
+    """The fields of a provider's resource for topics. `config` is an attribute, or a block with `_` for points."""
+
+    name: str
+    partitions: str
+    replicas: str = ""
+    config: str = "config"
+
+
+TOPIC_RESOURCES = {
+    "kafka_topic": ResourceFields(name="name", partitions="partitions", replicas="replication_factor"),
+    "confluent_kafka_topic": ResourceFields(name="topic_name", partitions="partitions_count"),
+    "confluentcloud_kafka_topic": ResourceFields(name="topic_name", partitions="partitions_count"),
+    "aiven_kafka_topic": ResourceFields(name="topic_name", partitions="partitions", replicas="replication"),
+    "google_managed_kafka_topic": ResourceFields(
+        name="topic_id", partitions="partition_count", replicas="replication_factor", config="configs"
+    ),
+}
+"""The resources of Terraform that are topics of Kafka."""
 
 
 def _is_plan(root: Node) -> bool:
@@ -287,7 +309,9 @@ def _read_plan(document: Document, root: Mapping) -> Pieces:
         _planned_topic(reader, resource, before)
         for module in modules
         for resource in module.sequence("resources")
-        if isinstance(resource, Mapping) and resource.text("type") in _NAMES and resource.text("mode") != "data"
+        if isinstance(resource, Mapping)
+        and resource.text("type") in TOPIC_RESOURCES
+        and resource.text("mode") != "data"
     ]
     return Pieces(topics=tuple(topic for topic in topics if topic is not None), problems=tuple(reader.problems))
 
@@ -305,28 +329,43 @@ def _planned_topic(reader: Reader, resource: Mapping, before: dict[str, Mapping]
     values = resource.mapping("values")
     if values is None:
         return None
-    kind = resource.text("type") or ""
-    name = values.text(_NAMES[kind])
+    fields = TOPIC_RESOURCES[resource.text("type") or ""]
+    name = values.text(fields.name)
     if name is None:
         return None  # not known before the plan is applied
-    clusters = [part for part in values.sequence("kafka_cluster") if isinstance(part, Mapping)]
-    factor = reader.integer(values, "replication_factor", -1)
     current = before.get(resource.text("address") or "")
-    count_key = "partitions_count" if "partitions_count" in values.entries else "partitions"
+    return replace(
+        resource_topic(reader, values, fields, name),
+        current=reader.plain_texts(current) if current is not None else None,
+    )
+
+
+def resource_topic(reader: Reader, values: Mapping, fields: ResourceFields, name: str) -> TopicPiece:
+    """The topic of a resource of Terraform by the values of its fields, of which some may not be known."""
+    clusters = [part for part in values.sequence("kafka_cluster") if isinstance(part, Mapping)]
+    partitions, factor = (
+        reader.integer(values, key, minimum) if isinstance(values.get(key), Scalar) else None
+        for key, minimum in ((fields.partitions, 1), (fields.replicas, -1))
+    )
+    config = values.get(fields.config)
+    configs = reader.configs(config, Source.TOPIC) if isinstance(config, Mapping) else {}
+    if isinstance(config, Sequence):  # a block, whose fields are called as Terraform allows
+        for block in config.items:
+            own = reader.configs(block, Source.TOPIC) if isinstance(block, Mapping) else {}
+            configs = {**configs, **{key.replace("_", "."): declared for key, declared in own.items()}}
     return TopicPiece(
         name=name,
         place=reader.place(values),
         cluster=clusters[0].text("id") if clusters else None,
-        configs=reader.configs(values.mapping("config"), Source.TOPIC),
-        partitions=reader.integer(values, count_key, 1),
+        configs=configs,
+        partitions=partitions,
         replication_factor=factor if factor != -1 else None,
-        current=reader.plain_texts(current) if current is not None else None,
     )
 
 
 TERRAFORM_KIND = Kind(
     name="terraform-plan",
-    about="Terraform plan JSON (kafka_topic, confluent_kafka_topic)",
+    about="Terraform plan JSON: kafka_topic, confluent_kafka_topic, aiven_kafka_topic, google_managed_kafka_topic",
     formats=("json",),
     recognise=_is_plan,
     read=of_each(_read_plan),
@@ -400,6 +439,76 @@ def _read_workers(document: Document, roots: tuple[Node, ...]) -> Pieces:
     return Pieces(connectors=workers, problems=tuple(reader.problems))
 
 
+SERVER_CLASS = "debezium.source.connector.class"
+"""The key that tells the settings of Debezium Server."""
+_SERVER_PREFIXES = (
+    ("debezium.source.", ""),
+    ("debezium.sink.kafka.producer.", "producer.override."),
+    ("debezium.transforms", "transforms"),
+    ("debezium.predicates", "predicates"),
+)
+"""What Debezium Server calls the settings of a connector, and what Connect calls them."""
+
+
+def server_connector(
+    settings: Configs, *, name: str, place: Place | None, owner: str | None = None, env: str | None = None
+) -> LintConnector:
+    """The connector that Debezium Server runs with some settings, under the names that Connect has for them.
+
+    The format of values is that of a converter; what belongs to the sink keeps its name.
+    """
+    found: dict[str, Declared] = {}
+    for key, declared in settings.items():
+        prefix, own = next(((long, short) for long, short in _SERVER_PREFIXES if key.startswith(long)), ("", ""))
+        if prefix or key.startswith("debezium.sink."):
+            found[own + key.removeprefix(prefix)] = declared
+    form = settings.get("debezium.format.value")
+    converter = _CONVERTERS.get(form.text.strip().lower() if form is not None else "json", "")
+    if converter:
+        found.setdefault(
+            "value.converter", Declared(converter, Source.STATIC, form.place if form is not None else place)
+        )
+    schemas = settings.get("debezium.format.value.schemas.enable")
+    if schemas is not None:
+        found.setdefault("value.converter.schemas.enable", schemas)
+    own_name = found.get("name")
+    return LintConnector(
+        name=own_name.text if own_name is not None and own_name.text else name,
+        config=found,
+        runs_alone=True,
+        place=place,
+        owner=owner,
+        env=env,
+    )
+
+
+_CONVERTERS = {
+    "json": "org.apache.kafka.connect.json.JsonConverter",
+    "avro": "io.confluent.connect.avro.AvroConverter",
+    "protobuf": "io.confluent.connect.protobuf.ProtobufConverter",
+}
+
+
+def _is_debezium_server(root: Node) -> bool:
+    return isinstance(root, Mapping) and SERVER_CLASS in root.entries
+
+
+def _read_debezium_server(document: Document, root: Mapping) -> Pieces:
+    reader = Reader(document)
+    stem = _stem(document.path)
+    # Nearly all of them are called application.properties: the folder tells one from another.
+    name = document.path.replace("\\", "/").rpartition(".")[0] if stem == "application" else stem
+    connector = server_connector(reader.configs(root, Source.STATIC), name=name or stem, place=reader.place(root))
+    return Pieces(connectors=(connector,), problems=tuple(reader.problems))
+
+
+DEBEZIUM_SERVER_KIND = Kind(
+    name="debezium-server",
+    about="application.properties of Debezium Server",
+    formats=("properties",),
+    recognise=_is_debezium_server,
+    read=of_each(_read_debezium_server),
+)
 CONNECTOR_KIND = Kind(
     name="connector",
     about="Kafka Connect connectors (Debezium and others) as JSON or properties",
