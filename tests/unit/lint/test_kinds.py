@@ -358,6 +358,92 @@ def test_the_jmx_agent_is_known_by_name_or_beans() -> None:
     assert pieces_of("x.yaml", text, "datadog-kafka").agents
 
 
+CHECK = '{"kafka_consumer": {"instances": [{"kafka_connect_str": "k-1", "monitor_unlisted_consumer_groups": true}]}}'
+INSTANCES = '[{"kafka_connect_str": "k-1", "monitor_unlisted_consumer_groups": true}]'
+CONFD = "init_config:\ninstances:\n- kafka_connect_str: k-1\n  monitor_unlisted_consumer_groups: true\n"
+POD = "apiVersion: v1\nkind: Pod\nmetadata:\n  name: p\n  annotations:\n"
+AGENT = (
+    "apiVersion: datadoghq.com/v2alpha1\nkind: DatadogAgent\nspec:\n  override:\n    nodeAgent:\n      extraConfd:\n"
+)
+
+
+def _block(text: str, spaces: int) -> str:
+    return "".join(f"{' ' * spaces}{line}\n" for line in text.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (POD + f"    ad.datadoghq.com/app.checks: '{CHECK}'\n", 6),
+        (POD + f"    ad.datadoghq.com/app.checks: |\n      {CHECK}\n", 7),
+        (POD + f"    ad.datadoghq.com/app.checks: {json.dumps(CHECK)}\n", 6),
+        (
+            POD + f"    ad.datadoghq.com/app.check_names: '[\"x\", \"kafka_consumer\"]'\n"
+            f"    ad.datadoghq.com/app.instances: '[{{}}, {INSTANCES[1:]}'\n",
+            7,
+        ),
+        (f"services:\n  a:\n    labels:\n      com.datadoghq.ad.checks: '{CHECK}'\n", 4),
+        (f"services:\n  a:\n    labels:\n    - 'com.datadoghq.ad.checks={CHECK}'\n", 4),
+        ("datadog:\n  confd:\n    kafka_consumer.yaml: |-\n" + _block(CONFD, 6), 6),
+        ("datadog:\n  confd:\n    kafka_consumer.yaml: >-\n" + _block(CONFD.replace("\n", "\n\n"), 6), 8),
+        (f"{AGENT}        configDataMap:\n          kafka_consumer.yaml: |\n" + _block(CONFD, 12), 11),
+        ("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata:\n  conf.yaml: |\n" + _block(CONFD, 4), 8),
+        ("datadog_checks:\n  kafka_consumer:\n" + _block(CONFD, 4), 5),
+    ],
+)  # fmt: skip
+def test_checks_of_the_agent_are_read_where_people_keep_them(text: str, line: int) -> None:
+    reading = read_text("a.yaml", text)
+    assert reading.kinds == ("datadog-kafka-consumer",)
+    ((agent,), problems) = (reading.pieces.agents, reading.pieces.problems)
+    assert problems == ()
+    assert agent.settings["kafka_connect_str"].text == "k-1"
+    at = agent.settings["kafka_connect_str"].place
+    assert at is not None
+    assert at.line == line
+    assert text.splitlines()[line - 1][at.column - 1 :].lstrip('"\\').startswith("kafka_connect_str")
+    found = [item for item in outcome_of({"a.yaml": text}).checked if item.rule.code == "KKA957"]
+    assert [item.finding.place for item in found] == [at]
+
+
+def test_a_workload_of_kafka_that_carries_a_check_is_of_both_kinds_and_accepts_once() -> None:
+    text = (
+        "apiVersion: apps/v1\nkind: StatefulSet\nmetadata: {name: kafka, annotations: {ignore.kafkakit/KKA957: mesh}}\n"
+        "spec:\n  template:\n    metadata:\n      annotations:\n"
+        f"        ad.datadoghq.com/kafka.checks: '{CHECK}'\n"
+        "    spec:\n      containers:\n      - image: apache/kafka:4.1.0\n        name: kafka\n"
+        "        env:\n        - {name: KAFKA_PROCESS_ROLES, value: broker}\n"
+    )
+    reading = read_text("a.yaml", text)
+    assert reading.kinds == ("kubernetes", "datadog-kafka-consumer")
+    assert (len(reading.pieces.brokers), len(reading.pieces.agents), len(reading.pieces.accepted)) == (1, 1, 1)
+    found = {item.rule.code for item in outcome_of({"a.yaml": text}).checked}
+    assert not found & {"KKA957", "KKL001"}
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (POD + "    ad.datadoghq.com/app.checks: '{\"kafka_consumer\": {,}}'\n", ["KKL006"]),
+        (POD + "    ad.datadoghq.com/app.checks: '{\"kafka_consumer\": {{ .Values.check }}}'\n", []),
+        (POD + "    ad.datadoghq.com/app.checks: '{\"nginx\": {,}}'\n", None),
+        (POD + '    ad.datadoghq.com/app.instances: \'[{"kafka_connect_str": "k"}]\'\n', None),
+        ("data:\n  kafka.yaml: |\n    brokers: [{id: 1}]\n", None),
+        ("kafka: {instances: [1, 2]}\ndatadog_checks: {}\n", None),
+    ],
+)
+def test_what_is_no_check_of_kafka_is_left_alone(text: str, told: list[str] | None) -> None:
+    reading = read_text("a.yaml", text)
+    assert [problem.rule for problem in reading.pieces.problems] == (told or [])
+    assert bool(reading.kinds) == (told is not None)
+
+
+def test_a_jmx_check_in_a_chart_is_read_with_its_secret() -> None:
+    text = "confd:\n  kafka.yaml: |-\n    init_config: {is_jmx: true}\n    instances:\n    - password: x\n"
+    reading = read_text("values.yaml", text)
+    assert reading.kinds == ("datadog-kafka",)
+    assert {item.rule.code for item in outcome_of({"values.yaml": text}).checked} == {"KKA956"}
+
+
 @pytest.mark.parametrize(
     ("path", "text", "name"),
     [

@@ -20,6 +20,7 @@ from kafkakit.lint.decide.kinds.kind import (
     node_id_of,
     of_each,
     owner_in,
+    resources_in,
     roles_of,
     with_accepted,
     without_secret,
@@ -329,14 +330,6 @@ def _is_kubernetes(root: Node) -> bool:
     return any(_runs_kafka(container) for container in _containers(root)) or _is_config_map(root)
 
 
-def _resources(roots: Iterable[Node]) -> Iterator[Mapping]:
-    for root in roots:
-        if isinstance(root, Mapping) and root.text("kind") == "List":
-            yield from _resources(root.sequence("items"))
-        elif isinstance(root, Mapping):
-            yield root
-
-
 def _read_resource(document: Document, root: Mapping) -> Pieces:
     reader = Reader(document)
     metadata = root.mapping("metadata") or Mapping({}, root.start)
@@ -379,7 +372,7 @@ def _read_resource(document: Document, root: Mapping) -> Pieces:
 
 
 def _read_kubernetes(document: Document, roots: tuple[Node, ...]) -> Pieces:
-    resources = list(_resources(roots))
+    resources = list(resources_in(roots))
     return with_accepted(document, resources, (_read_resource(document, root) for root in resources))
 
 

@@ -4,15 +4,15 @@ Numbers, names and configurations are read with a problem for each wrong shape.
 """
 
 import re
-from bisect import bisect_right
-from collections.abc import Callable, Iterable
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Mapping as MappingABC
 from collections.abc import Sequence as Sequence_
 from dataclasses import dataclass, field
 from functools import lru_cache
 
 from kafkakit.core.findings import Place
-from kafkakit.lint.decide.documents import NULLS, UNPARSABLE, Document, Mapping, Node, Scalar, Sequence
+from kafkakit.lint.decide.documents import NULLS, UNPARSABLE, Document, Entry, Mapping, Node, Scalar, Sequence
 from kafkakit.lint.decide.pieces import FileProblem, Pieces, ResourceAcceptance
 from kafkakit.rules.effective import NO_CONFIGS, Configs, Declared, Source, to_int, to_items
 from kafkakit.rules.subjects import LogDirFacts
@@ -31,7 +31,8 @@ class Kind:
 
     `recognise` is called with each document of a file; `read` with the file and those of its documents that are of
     this kind, and never raises. A name proves nothing: `patterns` are file names (shell patterns over the path) that
-    decide only about a document that `may_be` of this kind by its content.
+    decide only about a document that `may_be` of this kind by its content. A document that is of another kind, or of
+    none, may carry settings of this kind too: if the file has one of the `marks`, `carries` tells.
     """
 
     name: str
@@ -41,6 +42,8 @@ class Kind:
     read: Callable[[Document, tuple[Node, ...]], Pieces]
     patterns: tuple[str, ...] = ()
     may_be: Callable[[Node], bool] = field(default=lambda _: False)
+    marks: tuple[str, ...] = ()
+    carries: Callable[[Node], bool] = field(default=lambda _: False)
 
 
 def joined(parts: list[Pieces]) -> Pieces:
@@ -81,6 +84,71 @@ def _accepted_by(document: Document, resources: Sequence_[Mapping]) -> tuple[Res
             place = document.place(resource.start)
             found.append(ResourceAcceptance(ignored=ignored, place=place, end=end and (end.line, end.column)))
     return tuple(found)
+
+
+def resources_in(roots: Iterable[Node]) -> Iterator[Mapping]:
+    """Every resource of Kubernetes, those of lists of kubectl too."""
+    for root in roots:
+        if isinstance(root, Mapping) and root.text("kind") == "List":
+            yield from resources_in(root.sequence("items"))
+        elif isinstance(root, Mapping):
+            yield root
+
+
+_INK = re.compile(r"\S")
+_INK_OF_STYLE = {
+    "'": re.compile(r"''|\S"),
+    '"': re.compile(r"\\(?:u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|[^\w\s]|[^nrtNL_\s])|(?<!\\)\S"),
+}
+
+
+def embedded(
+    document: Document, value: Scalar, inner: Document, skipped: int = 0
+) -> tuple[tuple[Node, ...], list[FileProblem]]:
+    """The trees and problems of a text that stands in a value of a document, with the places that they have there.
+
+    `inner` is the text as read, which begins `skipped` characters behind the beginning of the value. Characters that
+    are seen are the same and in the same order in the value and as it is written, in whatever style.
+    """
+    places = _places_of_ink(document, value)
+    inked = [found.start() - skipped for found in _INK.finditer(value.text)]
+
+    def moved(at: int) -> int:
+        number = bisect_left(inked, at)
+        if len(places) != len(inked) or number >= len(inked):
+            return value.start
+        return places[number]
+
+    problems = [
+        FileProblem(rule=p.rule, message=p.message, place=document.place(moved(p.at)), key=p.key)
+        for p in inner.problems
+    ]
+    return tuple(_moved(root, moved) for root in inner.roots), problems
+
+
+def _places_of_ink(document: Document, value: Scalar) -> list[int]:
+    """Where each character of a value stands in the text that is no space; more or less of them if that is not sure."""
+    text, start, end = document.text, value.start, value.end
+    style = text[start : start + 1]
+    if style in ("|", ">") and not value.is_plain:
+        line_end = text.find("\n", start, end)
+        return [found.start() for found in _INK.finditer(text, line_end if line_end >= 0 else end, end)]
+    pattern = _INK_OF_STYLE.get(style) if not value.is_plain else None
+    if pattern is None:
+        return [found.start() for found in _INK.finditer(text, start, end)]
+    return [found.start() for found in pattern.finditer(text, start + 1, end - 1)]
+
+
+def _moved(node: Node, to: Callable[[int], int]) -> Node:
+    if isinstance(node, Scalar):
+        return node._replace(start=to(node.start), end=to(node.end))
+    if isinstance(node, Sequence):
+        return node._replace(items=[_moved(item, to) for item in node.items], start=to(node.start))
+    entries = {
+        name: Entry(Scalar(key.text, to(key.start), to(key.end), key.is_plain), _moved(held, to))
+        for name, (key, held) in node.entries.items()
+    }
+    return node._replace(entries=entries, start=to(node.start))
 
 
 def of_each(read_one: Callable[[Document, Mapping], Pieces]) -> Callable[[Document, tuple[Node, ...]], Pieces]:
