@@ -185,6 +185,8 @@ def suppressions_of(file: FileReading) -> Iterator[Suppression]:
     lines = len(document.line_starts)
     for comment in comments:
         line = comment.line
+        if "kafkakit" not in comment.text:
+            continue
         if comment.own_line:
             line = next((n for n in range(line + 1, lines + 1) if n not in alone), line)
         place = document.place(document.offset(comment.line, comment.column))

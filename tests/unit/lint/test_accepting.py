@@ -5,8 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkakit.core.errors import InputError
+from kafkakit.lint.decide import acceptance
 from kafkakit.lint.decide.acceptance import decode_baseline, encode_baseline, prune_baseline
 from kafkakit.rules.catalogue import all_rules
+from kafkakit.rules.engine import Checked
 from tests.rigs.lint_runs import codes, linted
 
 TOPIC = "kafkakit: cluster\ntopics:\n- name: a\n  config:\n    retention.ms: '0'{comment}\n"
@@ -102,6 +104,19 @@ def test_annotations_at_connectors_and_workers_accept_their_findings(kind: str, 
     assert found_in(CONNECT % (kind, accepted, config), code) == ([], 1)
     both = CONNECT % (kind, accepted, config) + "---\n" + CONNECT % (kind, "", config)
     assert found_in(both, code) == ([code], 1)
+
+
+def test_a_finding_is_not_compared_with_the_annotations_of_all_resources(monkeypatch: pytest.MonkeyPatch) -> None:
+    covers, compared = acceptance._covers, []
+
+    def counted(suppression: acceptance.Suppression, item: Checked) -> bool:
+        compared.append(suppression)
+        return covers(suppression, item)
+
+    monkeypatch.setattr(acceptance, "_covers", counted)
+    one = CONNECT % ("KafkaConnector", "ignore.kafkakit/KKE004: rebuilt", "topic.prefix: x, snapshot.mode: always")
+    assert found_in("---\n".join([one] * 50), "KKE004") == ([], 50)
+    assert len(compared) == 50
 
 
 @pytest.mark.parametrize("roles", ["[broker]", "[controller]", "[broker, controller]"])
