@@ -31,7 +31,7 @@ from kafkakit.lint.decide.documents import (
 )
 from kafkakit.lint.decide.documents import Mapping as MappingNode
 from kafkakit.lint.decide.documents import Sequence as SequenceNode
-from kafkakit.lint.decide.kinds import containers, datadog, kafka_tools, kafkakit, operators
+from kafkakit.lint.decide.kinds import containers, datadog, kafka_tools, kafkakit, operators, topics_as_code
 from kafkakit.lint.decide.kinds.kind import Kind, joined
 from kafkakit.lint.decide.pieces import FileProblem, Pieces
 from kafkakit.lint.decide.templates import alternatives, branches_of
@@ -61,13 +61,15 @@ KINDS: Mapping[str, Kind] = {
     for kind in (
         kafkakit.CLUSTER_KIND,
         operators.STRIMZI_KIND,
-        operators.CONFLUENT_KIND,
-        operators.KOPERATOR_KIND,
-        operators.JIKKOU_KIND,
+        topics_as_code.CONFLUENT_KIND,
+        topics_as_code.KOPERATOR_KIND,
+        topics_as_code.JIKKOU_KIND,
         containers.KUBERNETES_KIND,
         containers.COMPOSE_KIND,
         containers.HELM_KIND,
         kafka_tools.TOPICCTL_KIND,
+        topics_as_code.JULIE_KIND,
+        topics_as_code.GITOPS_KIND,
         kafka_tools.TERRAFORM_KIND,
         kafka_tools.REASSIGNMENT_KIND,
         datadog.CONSUMER_KIND,

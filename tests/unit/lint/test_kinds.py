@@ -549,7 +549,7 @@ def test_a_name_decides_only_about_what_the_content_allows(path: str, text: str,
         ("apiVersion: kafka.strimzi.io/v1\nkind: KafkaUser\n", True),
         ("apiVersion: platform.confluent.io/v1beta1\nkind: SchemaRegistry\n", True),
         ("apiVersion: kafka.jikkou.io/v1beta2\nkind: KafkaClientQuotaList\n", True),
-        ("apiVersion: kafka.banzaicloud.io/v1beta1\nkind: KafkaCluster\n", True),
+        ("apiVersion: kafka.banzaicloud.io/v1beta1\nkind: CruiseControlOperation\n", True),
         ("kind: Deployment\nmetadata: {name: shop}\n", False),
         ("# about kafka\na: 1\n", False),
     ],
@@ -701,7 +701,7 @@ def test_workloads_and_config_maps_of_kubernetes() -> None:
     assert "hunter2" not in str(pieces)
     listed = "kind: List\nitems: [{kind: ConfigMap, data: {server.properties: 'process.roles=broker'}}]\n"
     (broker,) = pieces_of("l.yaml", listed, "kubernetes").brokers
-    assert broker.static["process.roles"].place == Place("l.yaml", 2, 53)
+    assert broker.static["process.roles"].place == Place("l.yaml", 2, 54)
 
 
 BITNAMI = """image: {repository: bitnami/kafka, tag: 3.9.0-debian-12-r4}
@@ -789,12 +789,153 @@ def test_resources_of_confluent_for_kubernetes() -> None:
             "jikkou",
             None,
         ),
+        (
+            "apiVersion: kafka.jikkou.io/v1beta2\nkind: KafkaTopicList\nmetadata: {labels: {}}\nspec:\n  topics:\n"
+            "  - {name: t, partitions: 3, replication_factor: 2, configs: {retention.ms: 9}}\n",
+            "jikkou",
+            None,
+        ),
+        (
+            "apiVersion: kafka.jikkou.io/v1\nkind: KafkaTopic\nmetadata: {name: t}\n"
+            "spec: {partitions: 3, replicas: 2, configMapRefs: [shared, elsewhere]}\n---\n"
+            "apiVersion: core.jikkou.io/v1\nkind: ConfigMap\nmetadata: {name: shared}\ndata: {retention.ms: 9}\n",
+            "jikkou",
+            None,
+        ),
+        (
+            "topics:\n  t: {partitions: 3, replication: 2, configs: {retention.ms: 9}}\nservices: {}\n",
+            "kafka-gitops",
+            None,
+        ),
+        (
+            "settings: {topics: {defaults: {replication: 2}}}\n"
+            "topics:\n  t: {partitions: 3, configs: {retention.ms: 9}}\n",
+            "kafka-gitops",
+            None,
+        ),
+        (
+            "projects:\n- name: ''\n  topics:\n  - name: t\n    config: {num.partitions: '3', replication.factor: '2', "
+            "retention.ms: '9'}\n",
+            "julieops",
+            None,
+        ),
     ],
 )
 def test_topics_as_code(text: str, kind: str, cluster: str | None) -> None:
     topic = only_topic(pieces_of("t.yaml", text, kind))
     assert (topic.name, topic.cluster, topic.partitions, topic.replication_factor) == ("t", cluster, 3, 2)
     assert texts(topic.configs) == {"retention.ms": "9"}
+
+
+JULIE = """---
+context: shop
+source: orders
+projects:
+- name: checkout
+  consumers:
+  - principal: User:App0
+  topics:
+  - name: placed
+    metadata: {owner: team-checkout}
+    config:
+      replication.factor: "3"
+      num.partitions: "12"
+      retention.ms: "3600000"
+  - {name: paid, dataType: avro, plan: gold}
+special_topics:
+- {name: audit, config: {num.partitions: 1}}
+platform: {schema_registry: {}}
+"""
+
+
+def test_a_descriptor_of_julieops_names_its_topics_by_context_and_project() -> None:
+    pieces = pieces_of("descriptor.yaml", JULIE, "julieops")
+    assert {(topic.name, topic.partitions, topic.replication_factor, topic.owner) for topic in pieces.topics} == {
+        ("shop.orders.checkout.placed", 12, 3, "team-checkout"),
+        ("shop.orders.checkout.paid.avro", None, None, None),
+        ("audit", 1, None, None),
+    }
+    placed = next(topic for topic in pieces.topics if topic.name.endswith("placed"))
+    assert placed.configs == {"retention.ms": ("3600000", Source.TOPIC, Place("descriptor.yaml", 14, 7))}
+
+
+def test_a_connector_of_jikkou() -> None:
+    text = (
+        "apiVersion: kafka.jikkou.io/v1\nkind: KafkaConnector\nmetadata: {name: sink}\n"
+        "spec: {connectorClass: FileStreamSink, tasksMax: 2, config: {topics: t}, state: RUNNING}\n"
+    )
+    (connector,) = pieces_of("c.yaml", text, "jikkou").connectors
+    assert texts(connector.config) == {"connector.class": "FileStreamSink", "tasks.max": "2", "topics": "t"}
+
+
+KOPERATOR = """apiVersion: kafka.banzaicloud.io/v1beta1
+kind: KafkaCluster
+metadata: {name: main, namespace: kafka, labels: {team: platform}}
+spec:
+  zkAddresses: ["zk-0:2181", "zk-1:2181"]
+  clusterImage: ghcr.io/banzaicloud/kafka:2.13-3.9.1
+  readOnlyConfig: |
+    # what needs a restart
+    auto.create.topics.enable=false
+    unclean.leader.election.enable=false
+  clusterWideConfig: |
+    log.retention.ms=86400000
+  brokerConfigGroups:
+    large:
+      config: |
+        num.io.threads=16
+      storageConfigs:
+      - mountPath: /kafka-logs
+        pvcSpec: {resources: {requests: {storage: 10Gi}}}
+  brokers:
+  - {id: 0, brokerConfigGroup: large}
+  - id: 1
+    brokerConfigGroup: large
+    readOnlyConfig: |
+      unclean.leader.election.enable=true
+    brokerConfig:
+      config: |
+        num.io.threads=0
+"""
+
+
+def test_a_cluster_of_koperator() -> None:
+    pieces = pieces_of("k.yaml", KOPERATOR, "koperator")
+    (cluster,), (first, second) = pieces.clusters, pieces.brokers
+    assert (cluster.name, cluster.namespace, texts(cluster.dynamic_default)) == (
+        ("main", "kafka", {"log.retention.ms": "86400000"})
+    )
+    assert {(b.cluster, b.namespace, b.version, b.owner, b.is_partial) for b in (first, second)} == (
+        {("main", "kafka", "3.9", "platform", True)}
+    )
+    assert texts(first.static) == {
+        "zookeeper.connect": "zk-0:2181,zk-1:2181",
+        "auto.create.topics.enable": "false",
+        "unclean.leader.election.enable": "false",
+    }
+    assert first.log_dirs == (LogDirFacts(path="/kafka-logs/kafka", total_bytes=10 * 2**30),)
+    assert second.static["unclean.leader.election.enable"].place == Place("k.yaml", 25, 7)
+    assert second.dynamic == {"num.io.threads": ("0", Source.DYNAMIC_BROKER, Place("k.yaml", 28, 9))}
+    found = {item.rule.code: item.finding.place for item in outcome_of({"k.yaml": KOPERATOR}).checked}
+    assert {code: place and place.line for code, place in found.items()} == {"KKD106": 25, "KKV003": 28, "KKB507": 28}
+    wrong = "apiVersion: kafka.banzaicloud.io/v1\nkind: KafkaCluster\nspec: {readOnlyConfig: {}, brokers: [{id: 0}]}\n"
+    assert [problem.rule for problem in read_text("k.yaml", wrong).pieces.problems] == ["KKL006"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "projects:\n- {name: a, topics: [x, y]}\n",
+        "projects:\n- {name: a, topics: [{name: x, config: {color: red}}]}\n",
+        "context: a\nprojects: [{name: a}]\n",
+        "topics: {a: {partitions: 1}}\ncolor: red\n",
+        "topics: {a: {color: red}}\n",
+        "services: {a: {type: application}}\n",
+        "apiVersion: core.kubernetes.io/v1\nkind: ConfigMap\ndata: {a: b}\n",
+    ],
+)
+def test_what_only_looks_like_topics_as_code_is_left_alone(text: str) -> None:
+    assert read_text("a.yaml", text).kinds == ()
 
 
 @pytest.mark.parametrize("end", [".j2", ".ERB", ".tmpl", ".tpl"])

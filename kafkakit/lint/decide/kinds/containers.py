@@ -20,6 +20,7 @@ from kafkakit.lint.decide.kinds.kind import (
     node_id_of,
     of_each,
     owner_in,
+    properties_in,
     resources_in,
     roles_of,
     with_accepted,
@@ -94,6 +95,7 @@ _CONFLUENT_TO_KAFKA = {"6": ("2", 6), "7": ("3", 0), "8": ("4", 0)}
 """The first release of each major of Confluent Platform, with the Kafka in it; later ones count on together."""
 _TAG = re.compile(r"v?(\d+)\.(\d+)(?:\.\d+)*(?:[-.].*)?")
 _SCALA = re.compile(r"2\.1\d-")
+"""Scala's version, which stands before Kafka's in the tags of some."""
 _CONFIG_MOUNT = re.compile(
     r"(?:server|kafka)\.properties|/(?:mnt/shared/config|bitnami/kafka/config|etc/kafka|opt/kafka/config)(?:[/:]|$)"
 )
@@ -140,7 +142,8 @@ def _without_tag(image: str) -> str:
 def version_of(image: str, rules: ImageRules) -> str | None:
     """Kafka's version by the tag of an image, None where it does not tell."""
     tag = image.partition("@")[0].rpartition("/")[2].partition(":")[2]
-    found = _TAG.fullmatch(_SCALA.sub("", tag) if rules is _WURSTMEISTER else tag)
+    scala = _SCALA.match(tag)
+    found = _TAG.fullmatch(tag[scala.end() :] if scala else tag)
     if found is None:
         return None
     major, minor = found.groups()
@@ -284,22 +287,6 @@ def _runs_kafka(container: Mapping) -> bool:
     return image_rules(container.text("image") or "", _pod_variables(container)) not in (None, _STRIMZI)
 
 
-def _properties(reader: Reader, value: Scalar) -> Configs:
-    """The settings of properties that stand in a block of YAML, each with its place in the file."""
-    text, document = value.text, reader.document
-    first = document.place(value.start)
-    is_block = document.text[value.start : value.start + 1] in ("|", ">")
-    found: dict[str, Declared] = {}
-    for entry in locate_properties(text).entries:
-        place = first
-        if is_block:
-            line = first.line + 1 + text.count("\n", 0, entry.name_at.start)
-            written = document.text[document.offset(line) : document.offset(line + 1)]
-            place = Place(document.path, line, len(written) - len(written.lstrip(" ")) + 1)
-        found[entry.name] = Declared(without_secret(entry.name, entry.value), Source.STATIC, place)
-    return found
-
-
 def _data(root: Node) -> Mapping | None:
     if not isinstance(root, Mapping) or root.text("kind") != "ConfigMap":
         return None
@@ -309,7 +296,7 @@ def _data(root: Node) -> Mapping | None:
 def _texts_of_nodes(reader: Reader, data: Mapping) -> Iterator[tuple[str, Configs]]:
     for name, entry in data.entries.items():
         if isinstance(entry.value, Scalar) and "properties" in name and "=" in entry.value.text:
-            configs = _properties(reader, entry.value)
+            configs = properties_in(reader, entry.value)
             if are_node_keys(configs.keys()):
                 yield name, configs
 
@@ -408,7 +395,7 @@ def _chart_settings(reader: Reader, section: Mapping) -> dict[str, Declared]:
     for key in _BLOCKS:
         block = section.get(key)
         if isinstance(block, Scalar) and "=" in block.text:
-            found |= _properties(reader, block)
+            found |= properties_in(reader, block)
     for key in _OVERRIDES:
         overrides = section.mapping(key)
         if overrides is not None and all(isinstance(entry.value, Scalar) for entry in overrides.entries.values()):

@@ -11,6 +11,7 @@ from collections.abc import Sequence as Sequence_
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+from kafkakit.config.client_properties import locate_properties
 from kafkakit.core.findings import Place
 from kafkakit.lint.decide.documents import NULLS, UNPARSABLE, Document, Entry, Mapping, Node, Scalar, Sequence
 from kafkakit.lint.decide.pieces import FileProblem, Pieces, ResourceAcceptance
@@ -96,6 +97,7 @@ def resources_in(roots: Iterable[Node]) -> Iterator[Mapping]:
 
 
 _INK = re.compile(r"\S")
+_LINE_END = re.compile(r"[\r\n]")
 _INK_OF_STYLE = {
     "'": re.compile(r"''|\S"),
     '"': re.compile(r"\\(?:u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|[^\w\s]|[^nrtNL_\s])|(?<!\\)\S"),
@@ -107,18 +109,9 @@ def embedded(
 ) -> tuple[tuple[Node, ...], list[FileProblem]]:
     """The trees and problems of a text that stands in a value of a document, with the places that they have there.
 
-    `inner` is the text as read, which begins `skipped` characters behind the beginning of the value. Characters that
-    are seen are the same and in the same order in the value and as it is written, in whatever style.
+    `inner` is the text as read, which begins `skipped` characters behind the beginning of the value.
     """
-    places = _places_of_ink(document, value)
-    inked = [found.start() - skipped for found in _INK.finditer(value.text)]
-
-    def moved(at: int) -> int:
-        number = bisect_left(inked, at)
-        if len(places) != len(inked) or number >= len(inked):
-            return value.start
-        return places[number]
-
+    moved = _offsets_inside(document, value, skipped)
     problems = [
         FileProblem(rule=p.rule, message=p.message, place=document.place(moved(p.at)), key=p.key)
         for p in inner.problems
@@ -126,13 +119,41 @@ def embedded(
     return tuple(_moved(root, moved) for root in inner.roots), problems
 
 
+def properties_in(reader: "Reader", value: Scalar, source: Source = Source.STATIC) -> Configs:
+    """The settings of properties that stand in a value of YAML or JSON, each with its place in the file."""
+    moved = _offsets_inside(reader.document, value)
+    return {
+        entry.name: Declared(
+            without_secret(entry.name, entry.value),
+            source,
+            reader.document.place(moved(entry.name_at.start)),
+        )
+        for entry in locate_properties(value.text).entries
+    }
+
+
+def _offsets_inside(document: Document, value: Scalar, skipped: int = 0) -> Callable[[int], int]:
+    """Tells where in a document a character of a value stands; where the value begins if that is not sure.
+
+    Characters that are seen are the same and in the same order in a value and as it is written, in whatever style.
+    """
+    places = _places_of_ink(document, value)
+    inked = [found.start() - skipped for found in _INK.finditer(value.text)]
+
+    def moved(at: int) -> int:
+        number = bisect_left(inked, at)
+        return places[number] if len(places) == len(inked) and number < len(inked) else value.start
+
+    return moved
+
+
 def _places_of_ink(document: Document, value: Scalar) -> list[int]:
     """Where each character of a value stands in the text that is no space; more or less of them if that is not sure."""
     text, start, end = document.text, value.start, value.end
     style = text[start : start + 1]
     if style in ("|", ">") and not value.is_plain:
-        line_end = text.find("\n", start, end)
-        return [found.start() for found in _INK.finditer(text, line_end if line_end >= 0 else end, end)]
+        header = _LINE_END.search(text, start, end)
+        return [found.start() for found in _INK.finditer(text, header.end() if header else end, end)]
     pattern = _INK_OF_STYLE.get(style) if not value.is_plain else None
     if pattern is None:
         return [found.start() for found in _INK.finditer(text, start, end)]
@@ -373,3 +394,39 @@ def dirs_of(static: Configs) -> tuple[LogDirFacts, ...]:
     """The log dirs that a node's own configuration names."""
     found = static.get("log.dirs") or static.get("log.dir")
     return tuple(LogDirFacts(path=path) for path in to_items(found.text)) if found is not None else ()
+
+
+def metadata_of(root: Mapping) -> Mapping:
+    """The metadata of a resource of Kubernetes, empty where it has none."""
+    return root.mapping("metadata") or Mapping({}, root.start)
+
+
+def owner_of(root: Mapping) -> str | None:
+    """The owner that a resource's labels or annotations name."""
+    metadata = metadata_of(root)
+    return owner_in(metadata.mapping("labels"), metadata.mapping("annotations"))
+
+
+def from_fields(reader: Reader, spec: Mapping, key_of: MappingABC[str, str]) -> dict[str, Declared]:
+    """The settings that have a field of their own in `spec`, by key; `key_of` names the key of each field."""
+    return {
+        key: Declared(text, Source.STATIC, reader.place(spec.entries[field].key))
+        for field, key in key_of.items()
+        if (text := reader.text(spec, field)) is not None
+    }
+
+
+_QUANTITY = re.compile(r"(\d+(?:\.\d+)?)(m|[kKMGTPE]i?)?")
+_UNITS = "KMGTPE"
+
+
+def quantity_bytes(text: str | None) -> int | None:
+    """A quantity of Kubernetes in bytes."""
+    found = _QUANTITY.fullmatch(text or "")
+    if found is None:
+        return None
+    number, unit = float(found.group(1)), found.group(2) or ""
+    if unit in ("", "m"):
+        return int(number if not unit else number / 1000)
+    base = 1024 if unit.endswith("i") else 1000
+    return int(number * float(base) ** (_UNITS.index(unit[0].upper()) + 1))

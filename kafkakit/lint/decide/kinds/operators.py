@@ -1,27 +1,25 @@
-"""Resources of operators and of topics as code: Strimzi's, Confluent for Kubernetes', koperator's, jikkou's.
+"""Resources of Strimzi: Kafka, KafkaNodePool, KafkaTopic, KafkaConnect and KafkaConnector.
 
-Strimzi's are Kafka, KafkaNodePool, KafkaTopic, KafkaConnect and KafkaConnector. What the operator sets on brokers
-itself, from the listeners, authorization and storage of its resources, is as effective as what a file sets, so it is
-part of the static configuration: without it a cluster would look as if it had no authorizer or kept its logs in /tmp.
-Of brokers the resources of the others say only a part. Their topics differ in the names of the same few fields, which a
-record for each tool lists.
+What the operator sets on brokers itself, from the listeners, authorization and storage of its resources, is as
+effective as what a file sets, so it is part of the static configuration: without it a cluster would look as if it had
+no authorizer or kept its logs in /tmp.
 """
 
-import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 
 from kafkakit.core.findings import Place
-from kafkakit.lint.decide.documents import Document, Mapping, Node, Scalar
-from kafkakit.lint.decide.kinds.containers import image_rules, version_of
+from kafkakit.lint.decide.documents import Document, Mapping, Node
 from kafkakit.lint.decide.kinds.kind import (
     Kind,
     Reader,
     environment_of,
+    from_fields,
     joined,
+    metadata_of,
     owner_in,
+    owner_of,
+    quantity_bytes,
     with_accepted,
-    without_secret,
 )
 from kafkakit.lint.decide.pieces import BrokerPiece, ClusterPiece, FileProblem, Pieces, TopicPiece
 from kafkakit.rules.effective import Declared, Source
@@ -77,21 +75,17 @@ def _resources(roots: tuple[Node, ...]) -> Iterator[Mapping]:
             yield root
 
 
-def _metadata(root: Mapping) -> Mapping:
-    return root.mapping("metadata") or Mapping({}, root.start)
-
-
 def _name(root: Mapping) -> str | None:
-    return _metadata(root).text("name")
+    return metadata_of(root).text("name")
 
 
 def _labels(root: Mapping) -> tuple[Mapping | None, Mapping | None]:
-    metadata = _metadata(root)
+    metadata = metadata_of(root)
     return metadata.mapping("labels"), metadata.mapping("annotations")
 
 
 def _namespace(root: Mapping) -> str | None:
-    return _metadata(root).text("namespace")
+    return metadata_of(root).text("namespace")
 
 
 def _settings(
@@ -183,7 +177,7 @@ def _read_pool(reader: Reader, root: Mapping, spec: Mapping) -> Pieces:
         host=pod_facts(spec),
         log_dirs=dirs,
         count=reader.integer(spec, "replicas") or 0,
-        owner=owner_in(*_labels(root)),
+        owner=owner_of(root),
         is_known=False,
     )
     return Pieces(brokers=(pool,))
@@ -214,42 +208,33 @@ def _read_topic(reader: Reader, root: Mapping, spec: Mapping) -> Pieces:
         configs=reader.configs(reader.mapping(spec, "config"), Source.TOPIC),
         partitions=reader.integer(spec, "partitions", 1),
         replication_factor=reader.integer(spec, "replicas", 1),
-        owner=owner_in(*_labels(root)),
+        owner=owner_of(root),
     )
     return Pieces(topics=(topic,))
 
 
-def _from_fields(reader: Reader, spec: Mapping, key_of: dict[str, str]) -> dict[str, Declared]:
-    """The settings that have a field of their own in `spec`, by key; `key_of` names the key of each field."""
-    return {
-        key: Declared(text, Source.STATIC, reader.place(spec.entries[field].key))
-        for field, key in key_of.items()
-        if (text := reader.text(spec, field)) is not None
-    }
-
-
 def _read_connect(reader: Reader, root: Mapping, spec: Mapping) -> Pieces:
     found = _settings(reader, spec, "spec.config", _OF_WORKERS, _KEPT_OF_WORKERS)
-    for key, declared in _from_fields(reader, spec, {**_SHORT_FORMS, "bootstrapServers": "bootstrap.servers"}).items():
+    for key, declared in from_fields(reader, spec, {**_SHORT_FORMS, "bootstrapServers": "bootstrap.servers"}).items():
         found.setdefault(key, declared)
     worker = LintConnector(
         name=_name(root) or "without name",
         config=found,
         is_worker=True,
         place=reader.place(spec),
-        owner=owner_in(*_labels(root)),
+        owner=owner_of(root),
     )
     return Pieces(connectors=(worker,))
 
 
 def _read_connector(reader: Reader, root: Mapping, spec: Mapping) -> Pieces:
     found = dict(reader.configs(reader.mapping(spec, "config"), Source.STATIC))
-    found |= _from_fields(reader, spec, {"class": "connector.class", "tasksMax": "tasks.max"})
+    found |= from_fields(reader, spec, {"class": "connector.class", "tasksMax": "tasks.max"})
     connector = LintConnector(
         name=_name(root) or "without name",
         config=found,
         place=reader.place(spec),
-        owner=owner_in(*_labels(root)),
+        owner=owner_of(root),
     )
     return Pieces(connectors=(connector,))
 
@@ -262,8 +247,6 @@ _AUTHORIZERS = {
 _MECHANISMS = {"scram-sha-512": "SCRAM-SHA-512", "scram-sha-256": "SCRAM-SHA-256", "oauth": "OAUTHBEARER"}
 _CONTROL, _REPLICATION = "CONTROLPLANE-9090", "REPLICATION-9091"
 CONTROLLER_LISTENERS = f"{_CONTROL}://0.0.0.0:9090"
-_QUANTITY = re.compile(r"(\d+(?:\.\d+)?)(m|[kKMGTPE]i?)?")
-_UNITS = "KMGTPE"
 
 
 def operator_settings(reader: Reader, kafka: Mapping, name: str, uses_zookeeper: bool) -> dict[str, Declared]:
@@ -339,14 +322,14 @@ def storage_dirs(storage: Mapping | None) -> tuple[LogDirFacts, ...]:
         return (
             LogDirFacts(
                 path="/var/lib/kafka/data/kafka-log0",
-                total_bytes=_bytes_of(storage.text("size")),
+                total_bytes=quantity_bytes(storage.text("size")),
                 is_ephemeral=storage.text("type") == "ephemeral",
             ),
         )
     return tuple(
         LogDirFacts(
             path=f"/var/lib/kafka/data-{volume.text('id') or number}/kafka-log0",
-            total_bytes=_bytes_of(volume.text("size")),
+            total_bytes=quantity_bytes(volume.text("size")),
             is_ephemeral=volume.text("type") == "ephemeral",
         )
         for number, volume in enumerate(volumes)
@@ -359,26 +342,14 @@ def pod_facts(*sections: Mapping | None) -> HostFacts:
     options = _first(s.mapping("jvmOptions") for s in sections if s)
     heap = options.text("-Xmx") if options is not None else None
     facts = HostFacts(
-        memory_bytes=_bytes_of(memory.text("memory")) if memory is not None else None,
-        heap_bytes=_bytes_of(heap.upper().rstrip("B") + "i" if heap and heap[-1:].isalpha() else heap),
+        memory_bytes=quantity_bytes(memory.text("memory")) if memory is not None else None,
+        heap_bytes=quantity_bytes(heap.upper().rstrip("B") + "i" if heap and heap[-1:].isalpha() else heap),
     )
     return NO_HOST if facts == NO_HOST else facts
 
 
 def _first(sections: Iterable[Mapping | None]) -> Mapping | None:
     return next((section for section in sections if section is not None), None)
-
-
-def _bytes_of(text: str | None) -> int | None:
-    """A quantity of Kubernetes in bytes."""
-    found = _QUANTITY.fullmatch(text or "")
-    if found is None:
-        return None
-    number, unit = float(found.group(1)), found.group(2) or ""
-    if unit in ("", "m"):
-        return int(number if not unit else number / 1000)
-    base = 1024 if unit.endswith("i") else 1000
-    return int(number * float(base) ** (_UNITS.index(unit[0].upper()) + 1))
 
 
 _READERS: dict[str, Callable[[Reader, Mapping, Mapping], Pieces]] = {
@@ -413,160 +384,3 @@ STRIMZI_KIND = Kind(
     recognise=_is_strimzi,
     read=_read,
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicFields:
-    """The fields of one tool's topics in `spec`: their number of partitions and replicas, configuration and cluster."""
-
-    group: str
-    partitions: str
-    replicas: str
-    configs: str
-    cluster: str = ""
-
-
-_CONFLUENT = TopicFields(
-    group="platform.confluent.io",
-    partitions="partitionCount",
-    replicas="replicas",
-    configs="configs",
-    cluster="kafkaClusterRef",
-)
-_KOPERATOR = TopicFields(
-    group="kafka.banzaicloud.io",
-    partitions="partitions",
-    replicas="replicationFactor",
-    configs="config",
-    cluster="clusterRef",
-)
-_JIKKOU = TopicFields(group="kafka.jikkou.io", partitions="partitions", replicas="replicas", configs="configs")
-_LISTS = frozenset({"List", "KafkaTopicList"})
-
-
-def _group_of(root: Mapping) -> str:
-    return (root.text("apiVersion") or "").partition("/")[0]
-
-
-def _listed(roots: Iterable[Node]) -> Iterator[Mapping]:
-    """Every resource; the items of jikkou's lists have neither kind nor version of their own."""
-    for root in roots:
-        if isinstance(root, Mapping) and root.text("kind") in _LISTS:
-            yield from (item for item in root.sequence("items") if isinstance(item, Mapping))
-        elif isinstance(root, Mapping):
-            yield root
-
-
-def _owner(root: Mapping) -> str | None:
-    return owner_in(*_labels(root))
-
-
-def _topic_of_tool(reader: Reader, root: Mapping, spec: Mapping, fields: TopicFields) -> Pieces:
-    metadata = _metadata(root)
-    name = reader.text(spec, "name") or metadata.text("name")
-    if name is None:
-        reader.problem(root, "a topic needs a name", "name")
-        return Pieces()
-    cluster = spec.mapping(fields.cluster) if fields.cluster else None
-    factor = reader.integer(spec, fields.replicas, -1)
-    partitions = reader.integer(spec, fields.partitions, -1)
-    topic = TopicPiece(
-        name=name,
-        place=reader.place(spec),
-        cluster=cluster.text("name") if cluster is not None else None,
-        namespace=(cluster.text("namespace") or metadata.text("namespace")) if cluster is not None else None,
-        configs=reader.configs(reader.mapping(spec, fields.configs), Source.TOPIC),
-        partitions=partitions if partitions is not None and partitions > 0 else None,
-        replication_factor=factor if factor is not None and factor > 0 else None,
-        owner=_owner(root),
-    )
-    return Pieces(topics=(topic,))
-
-
-def _confluent_nodes(reader: Reader, root: Mapping, spec: Mapping, roles: tuple[str, ...]) -> Pieces:
-    """The brokers or controllers of Confluent's operator: what `configOverrides.server` sets."""
-    metadata = _metadata(root)
-    name, namespace = metadata.text("name"), metadata.text("namespace")
-    overrides = spec.mapping("configOverrides")
-    static: dict[str, Declared] = {}
-    for item in overrides.sequence("server") if overrides is not None else ():
-        key, equals, text = item.text.partition("=") if isinstance(item, Scalar) else ("", "", "")
-        if equals:
-            value = without_secret(key.strip(), text.strip())
-            static[key.strip()] = Declared(value, Source.STATIC, reader.place(item))
-    image = spec.mapping("image")
-    named = (image.text("application") if image is not None else None) or ""
-    rules = image_rules(named, ())
-    nodes = BrokerPiece(
-        place=reader.place(spec),
-        cluster=name,
-        namespace=namespace,
-        roles=roles,
-        static=static,
-        version=version_of(named, rules) if rules is not None else None,
-        count=reader.integer(spec, "replicas") or 0,
-        owner=_owner(root),
-        is_known=False,
-        is_partial=True,
-        in_container=True,
-    )
-    cluster = ClusterPiece(place=reader.place(spec), name=name, namespace=namespace, is_whole="broker" in roles)
-    return Pieces(clusters=(cluster,), brokers=(nodes,))
-
-
-def _confluent_connector(reader: Reader, root: Mapping, spec: Mapping) -> Pieces:
-    found = dict(reader.configs(reader.mapping(spec, "configs"), Source.STATIC))
-    found |= _from_fields(reader, spec, {"class": "connector.class", "taskMax": "tasks.max"})
-    name = reader.text(spec, "name") or _metadata(root).text("name") or "without name"
-    connector = LintConnector(name=name, config=found, place=reader.place(spec), owner=_owner(root))
-    return Pieces(connectors=(connector,))
-
-
-def _read_resource(document: Document, root: Mapping, kind: str, fields: TopicFields) -> Pieces:
-    reader = Reader(document)
-    spec = reader.mapping(root, "spec")
-    if spec is None:
-        reader.problem(root, "a resource needs a spec", "spec")
-        return Pieces(problems=tuple(reader.problems))
-    match kind:
-        case "Kafka":
-            found = _confluent_nodes(reader, root, spec, ("broker",))
-        case "KRaftController":
-            found = _confluent_nodes(reader, root, spec, ("controller",))
-        case "Connector":
-            found = _confluent_connector(reader, root, spec)
-        case _:
-            found = _topic_of_tool(reader, root, spec, fields)
-    return joined([found, Pieces(problems=tuple(reader.problems))])
-
-
-def _kind(name: str, about: str, fields: TopicFields, kinds: frozenset[str]) -> Kind:
-    def is_one(root: Node) -> bool:
-        if not isinstance(root, Mapping):
-            return False
-        if root.text("kind") == "List":
-            return any(is_one(item) for item in root.sequence("items"))
-        return _group_of(root) == fields.group and root.text("kind") in kinds
-
-    return Kind(name=name, about=about, formats=("yaml", "json"), recognise=is_one, read=_reader(fields, kinds))
-
-
-def _reader(fields: TopicFields, kinds: frozenset[str]) -> Callable[[Document, tuple[Node, ...]], Pieces]:
-    def read(document: Document, roots: tuple[Node, ...]) -> Pieces:
-        # The items of a list of topics are topics, those of a list of kubectl what they say.
-        resources = [root for root in _listed(roots) if _group_of(root) in ("", fields.group)]
-        told = [(root, root.text("kind") or "KafkaTopic") for root in resources]
-        parts = (_read_resource(document, root, kind, fields) for root, kind in told if kind in kinds)
-        return with_accepted(document, resources, parts)
-
-    return read
-
-
-CONFLUENT_KIND = _kind(
-    "confluent-operator",
-    "Confluent for Kubernetes: Kafka, KRaftController, KafkaTopic and Connector",
-    _CONFLUENT,
-    frozenset({"Kafka", "KRaftController", "KafkaTopic", "Connector"}),
-)
-KOPERATOR_KIND = _kind("koperator", "topics of koperator", _KOPERATOR, frozenset({"KafkaTopic"}))
-JIKKOU_KIND = _kind("jikkou", "jikkou's topics as code", _JIKKOU, frozenset({"KafkaTopic", "KafkaTopicList"}))
