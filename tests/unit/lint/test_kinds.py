@@ -546,7 +546,7 @@ def test_a_name_decides_only_about_what_the_content_allows(path: str, text: str,
     ("text", "speaks"),
     [
         ("services: {app: {environment: {KAFKA_BOOTSTRAP_SERVERS: 'k:9092'}}}\n", True),
-        ("apiVersion: kafka.strimzi.io/v1\nkind: KafkaUser\n", True),
+        ("apiVersion: kafka.strimzi.io/v1\nkind: KafkaBridge\n", True),
         ("apiVersion: platform.confluent.io/v1beta1\nkind: SchemaRegistry\n", True),
         ("apiVersion: kafka.jikkou.io/v1beta2\nkind: KafkaClientQuotaList\n", True),
         ("apiVersion: kafka.banzaicloud.io/v1beta1\nkind: CruiseControlOperation\n", True),
@@ -936,6 +936,150 @@ def test_a_cluster_of_koperator() -> None:
 )
 def test_what_only_looks_like_topics_as_code_is_left_alone(text: str) -> None:
     assert read_text("a.yaml", text).kinds == ()
+
+
+MIRRORS_OF_OLD = """apiVersion: kafka.strimzi.io/v1beta2
+kind: KafkaMirrorMaker2
+metadata: {name: mirror}
+spec:
+  version: 3.9.0
+  connectCluster: west
+  clusters:
+  - alias: east
+    bootstrapServers: east-kafka-bootstrap:9092
+  - alias: west
+    bootstrapServers: west-kafka-bootstrap:9092
+    config:
+      config.storage.replication.factor: 1
+      ssl.keystore.location: /x
+  mirrors:
+  - sourceCluster: east
+    targetCluster: west
+    sourceConnector:
+      tasksMax: 2
+      config:
+        errors.tolerance: all
+    checkpointConnector: {config: {sync.group.offsets.enabled: true}}
+    heartbeatConnector: {}
+    topicsPattern: orders.*
+    groupsPattern: ".*"
+"""
+MIRRORS = """apiVersion: kafka.strimzi.io/v1
+kind: KafkaMirrorMaker2
+metadata: {name: mirror}
+spec:
+  version: 4.1.0
+  target:
+    alias: west
+    bootstrapServers: west-kafka-bootstrap:9092
+    groupId: mirror
+    configStorageTopic: mirror-configs
+    offsetStorageTopic: mirror-offsets
+    statusStorageTopic: mirror-status
+  mirrors:
+  - source: {alias: east, bootstrapServers: "east-kafka-bootstrap:9092"}
+    sourceConnector: {tasksMax: 2}
+    topicsPattern: orders.*
+"""
+
+
+def test_a_mirror_maker_is_a_worker_with_the_connectors_of_its_mirrors() -> None:
+    worker, source, checkpoint, heartbeat = read_text("m.yaml", MIRRORS_OF_OLD).pieces.connectors
+    assert (worker.is_worker, worker.name, worker.text("bootstrap.servers")) == (
+        (True, "mirror", "west-kafka-bootstrap:9092")
+    )
+    assert (source.name, texts(source.config)) == (
+        "east->west.MirrorSourceConnector",
+        {
+            "connector.class": "org.apache.kafka.connect.mirror.MirrorSourceConnector",
+            "errors.tolerance": "all",
+            "tasks.max": "2",
+            "topics": "orders.*",
+        },
+    )
+    assert source.config["errors.tolerance"].place == Place("m.yaml", 21, 9)
+    assert checkpoint.text("groups") == ".*"
+    assert heartbeat.text("connector.class") == "org.apache.kafka.connect.mirror.MirrorHeartbeatConnector"
+    found = {item.rule.code: item.finding.place for item in outcome_of({"m.yaml": MIRRORS_OF_OLD}).checked}
+    lines = {code: place and place.line for code, place in found.items() if code not in ("KKE018",)}
+    assert lines == {"KKE021": 13, "KKL009": 14, "KKE014": 21}
+    worker, source = pieces_of("m.yaml", MIRRORS, "strimzi").connectors
+    assert texts(worker.config) == {
+        "bootstrap.servers": "west-kafka-bootstrap:9092",
+        "group.id": "mirror",
+        "config.storage.topic": "mirror-configs",
+        "offset.storage.topic": "mirror-offsets",
+        "status.storage.topic": "mirror-status",
+    }
+    assert source.name == "east->west.MirrorSourceConnector"
+
+
+LABELLED = (
+    "apiVersion: kafka.strimzi.io/v1\nkind: %s\nmetadata: {name: a, labels: {strimzi.io/cluster: main}}\nspec: %s\n"
+)
+RULE = (
+    "{authorization: {type: simple, acls: [{resource: {type: topic, name: t, patternType: literal}, "
+    "operations: [Read, Describe]}]}}"
+)
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "told"),
+    [
+        ("KafkaUser", "{}", []),
+        ("KafkaUser", RULE.replace("{auth", "{authentication: {type: tls}, auth", 1), []),
+        ("KafkaUser", "{authentication: {type: scram-sha-512, password: {valueFrom: {secretKeyRef: {}}}}}", []),
+        ("KafkaUser", "{quotas: {producerByteRate: 1048576, requestPercentage: 55, controllerMutationRate: 10}}", []),
+        ("KafkaUser", "{authorization: {type: simple, acls: [{resource: {type: cluster}, operations: [All]}]}}", []),
+        (
+            "KafkaUser",
+            "{authorization: {type: simple, acls: [{resource: {type: topic}, operations: [All]}]}}",
+            ["KKL006"],
+        ),
+        ("KafkaUser", "{authorization: {type: simple, acls: [{resource: {type: cluster}}]}}", ["KKL006"]),
+        ("KafkaUser", "{authorization: {type: simple, acls: [{operations: [Read]}]}}", ["KKL006"]),
+        ("KafkaUser", "{authorization: {type: opa, acls: []}}", ["KKL006"]),
+        ("KafkaUser", RULE.replace("Read,", "Reed,"), ["KKL006"]),
+        ("KafkaUser", RULE.replace("literal", "regex"), ["KKL006"]),
+        ("KafkaUser", "{authentication: {type: scram-sha-256}}", ["KKL006"]),
+        ("KafkaUser", "{authentication: {type: '{{ .Values.type }}'}}", []),
+        ("KafkaUser", "{quotas: {producerByteRate: 1MB, controllerMutationRate: x}}", ["KKL006", "KKL006"]),
+        ("KafkaUser", "{acls: []}", ["KKL011"]),
+        ("KafkaRebalance", "{}", []),
+        ("KafkaRebalance", "{goals: [RackAwareGoal, DiskCapacityGoal, com.acme.MyGoal]}", []),
+        ("KafkaRebalance", "{mode: add-brokers, brokers: [3, 4], concurrentLeaderMovements: 100}", []),
+        ("KafkaRebalance", "{mode: remove-disks, moveReplicasOffVolumes: [{brokerId: 0, volumeIds: [1]}]}", []),
+        ("KafkaRebalance", "{mode: add-brokers}", ["KKL006"]),
+        ("KafkaRebalance", "{mode: half}", ["KKL006"]),
+        ("KafkaRebalance", "{goals: [RackAware]}", ["KKL006"]),
+        ("KafkaRebalance", "{replicationThrottle: 10MB}", ["KKL006"]),
+        ("KafkaRebalance", "{brokers: [a]}", ["KKL006"]),
+        ("KafkaRebalance", "{concurrency: 5}", ["KKL011"]),
+        ("KafkaMirrorMaker2", "{connectCluster: x, clusters: [{alias: y}]}", ["KKL006"]),
+        (
+            "KafkaMirrorMaker2",
+            "{connectCluster: x, clusters: [{alias: x}, {alias: y}], mirrors: [{sourceCluster: z, targetCluster: y}]}",
+            ["KKL006", "KKL006"],
+        ),
+    ],
+)
+def test_what_operators_refuse_or_do_not_read_of_users_rebalances_and_mirrors(
+    kind: str, spec: str, told: list[str]
+) -> None:
+    reading = read_text("a.yaml", LABELLED % (kind, spec))
+    assert reading.kinds == ("strimzi",)
+    assert sorted(problem.rule for problem in reading.pieces.problems) == told
+
+
+def test_a_user_and_a_rebalance_without_a_cluster_are_read_by_no_operator_but_a_template_is() -> None:
+    def told(kind: str, metadata: str) -> list[str]:
+        text = f"apiVersion: kafka.strimzi.io/v1\nkind: {kind}\nmetadata: {{name: {metadata}}}\nspec: {{}}\n"
+        return [problem.rule for problem in read_text("a.yaml", text).pieces.problems]
+
+    assert told("KafkaUser", "a") == told("KafkaRebalance", "a") == ["KKL011"]
+    assert told("KafkaRebalance", "a, annotations: {strimzi.io/rebalance-template: 'true'}") == []
+    long = LABELLED.replace("name: a,", f"name: {'a' * 65},") % ("KafkaUser", "{authentication: {type: tls}}")
+    assert [problem.rule for problem in read_text("a.yaml", long).pieces.problems] == ["KKL006"]
 
 
 @pytest.mark.parametrize("end", [".j2", ".ERB", ".tmpl", ".tpl"])

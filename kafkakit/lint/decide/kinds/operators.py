@@ -1,4 +1,7 @@
-"""Resources of Strimzi: Kafka, KafkaNodePool, KafkaTopic, KafkaConnect and KafkaConnector.
+"""Resources of Strimzi: clusters, pools, topics, workers, connectors, mirrors, users and rebalances.
+
+A KafkaMirrorMaker2 is a worker, and a connector for each that its mirrors run. Users and rebalances have nothing that
+rules judge: told is what their operator refuses or does not read.
 
 What the operator sets on brokers itself, from the listeners, authorization and storage of its resources, is as
 effective as what a file sets, so it is part of the static configuration: without it a cluster would look as if it had
@@ -6,9 +9,10 @@ no authorizer or kept its logs in /tmp.
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Mapping as MappingABC
 
 from kafkakit.core.findings import Place
-from kafkakit.lint.decide.documents import Document, Mapping, Node
+from kafkakit.lint.decide.documents import Document, Mapping, Node, Scalar, Sequence
 from kafkakit.lint.decide.kinds.kind import (
     Kind,
     Reader,
@@ -24,6 +28,7 @@ from kafkakit.lint.decide.kinds.kind import (
 from kafkakit.lint.decide.pieces import BrokerPiece, ClusterPiece, FileProblem, Pieces, TopicPiece
 from kafkakit.rules.effective import Declared, Source
 from kafkakit.rules.subjects import NO_HOST, HostFacts, LintConnector, LogDirFacts
+from kafkakit.rules.values import holds_placeholder
 
 TOPIC_FIELDS = ("topicName", "partitions", "replicas", "config")
 UNREAD = "KKL011"
@@ -188,18 +193,7 @@ def _read_topic(reader: Reader, root: Mapping, spec: Mapping) -> Pieces:
     if name is None:
         reader.problem(root, "a KafkaTopic needs a name", "name")
         return Pieces()
-    for entry in spec.entries.values():
-        if entry.key.text not in TOPIC_FIELDS:
-            reader.problem(
-                entry.key,
-                f"a KafkaTopic has no field {entry.key.text!r:.60}: the operator does not read it",
-                entry.key.text,
-                UNREAD,
-            )
-    if _cluster(root) is None:
-        reader.problem(
-            root, f"without the label {CLUSTER_LABEL} no operator reads it, unless a tool adds it", rule=UNREAD
-        )
+    _tell_unread(reader, root, spec, TOPIC_FIELDS)
     topic = TopicPiece(
         name=name,
         place=reader.place(spec),
@@ -211,6 +205,24 @@ def _read_topic(reader: Reader, root: Mapping, spec: Mapping) -> Pieces:
         owner=owner_of(root),
     )
     return Pieces(topics=(topic,))
+
+
+def _tell_unread(
+    reader: Reader, root: Mapping, spec: Mapping, fields: tuple[str, ...], *, is_labelled: bool = True
+) -> None:
+    """Problems for fields that a resource does not have, and for one without the label that its operator looks for."""
+    for entry in spec.entries.values():
+        if entry.key.text not in fields:
+            reader.problem(
+                entry.key,
+                f"a {root.text('kind')} has no field {entry.key.text!r:.60}: the operator does not read it",
+                entry.key.text,
+                UNREAD,
+            )
+    if is_labelled and _cluster(root) is None:
+        reader.problem(
+            root, f"without the label {CLUSTER_LABEL} no operator reads it, unless a tool adds it", rule=UNREAD
+        )
 
 
 def _read_connect(reader: Reader, root: Mapping, spec: Mapping) -> Pieces:
@@ -237,6 +249,165 @@ def _read_connector(reader: Reader, root: Mapping, spec: Mapping) -> Pieces:
         owner=owner_of(root),
     )
     return Pieces(connectors=(connector,))
+
+
+_MIRROR_CONNECTORS = {
+    "sourceConnector": ("MirrorSourceConnector", {"topicsPattern": "topics", "topicsExcludePattern": "topics.exclude"}),
+    "checkpointConnector": (
+        "MirrorCheckpointConnector",
+        {"groupsPattern": "groups", "groupsExcludePattern": "groups.exclude"},
+    ),
+    "heartbeatConnector": ("MirrorHeartbeatConnector", {}),
+}
+"""The connectors of a mirror by their fields: their classes, and the fields of the mirror that become settings."""
+
+
+def _read_mirror_maker(reader: Reader, root: Mapping, spec: Mapping) -> Pieces:
+    clusters = {cluster.text("alias"): cluster for cluster in reader.mappings(spec, "clusters")}
+    target = reader.mapping(spec, "target") or clusters.get(spec.text("connectCluster"))
+    if target is None:
+        known = ", ".join(alias for alias in clusters if alias) or "none"
+        reader.problem(spec, f"connectCluster must be the alias of one of the clusters ({known})", "connectCluster")
+        return Pieces()
+    found = _settings(reader, target, "the target cluster's config", _OF_WORKERS, _KEPT_OF_WORKERS)
+    for key, declared in from_fields(reader, target, {**_SHORT_FORMS, "bootstrapServers": "bootstrap.servers"}).items():
+        found.setdefault(key, declared)
+    worker = LintConnector(
+        name=_name(root) or "without name",
+        config=found,
+        is_worker=True,
+        place=reader.place(spec),
+        owner=owner_of(root),
+    )
+    mirrors = [_mirrored(reader, root, mirror, target, clusters) for mirror in reader.mappings(spec, "mirrors")]
+    return Pieces(connectors=(worker, *(connector for mirror in mirrors for connector in mirror)))
+
+
+def _mirrored(
+    reader: Reader, root: Mapping, mirror: Mapping, target: Mapping, clusters: MappingABC[str | None, Mapping]
+) -> Iterator[LintConnector]:
+    """The connectors of one mirror; problems for clusters that it names and that are not there."""
+    into, source = target.text("alias"), mirror.mapping("source")
+    alias = source.text("alias") if source is not None else mirror.text("sourceCluster")
+    if source is None and alias not in clusters and not holds_placeholder(alias or ""):
+        reader.problem(mirror, f"sourceCluster {alias or ''!r:.80} is not the alias of a cluster", "sourceCluster")
+    named = mirror.text("targetCluster")
+    if named is not None and named != into and not holds_placeholder(named):
+        told = f"targetCluster {named!r:.80} is not connectCluster, and the operator refuses others"
+        reader.problem(mirror.entries["targetCluster"].value, told, "targetCluster")
+    for field, (kind, patterns) in _MIRROR_CONNECTORS.items():
+        connector = reader.mapping(mirror, field)
+        if connector is None:
+            continue
+        place = reader.place(connector)
+        yield LintConnector(
+            name=f"{alias}->{into}.{kind}",
+            config={
+                **reader.configs(reader.mapping(connector, "config"), Source.STATIC),
+                "connector.class": Declared(f"org.apache.kafka.connect.mirror.{kind}", Source.STATIC, place),
+                **from_fields(reader, mirror, patterns),
+                **from_fields(reader, connector, {"tasksMax": "tasks.max"}),
+            },
+            place=place,
+            owner=owner_of(root),
+        )
+
+
+_OPERATIONS = (
+    "Read", "Write", "Create", "Delete", "Alter", "Describe", "ClusterAction", "AlterConfigs", "DescribeConfigs",
+    "IdempotentWrite", "All",
+)  # fmt: skip
+_MOST_COMMON_NAME = 64
+"""Characters of the common name of a certificate."""
+
+
+def _one_of(reader: Reader, node: Mapping, key: str, allowed: tuple[str, ...]) -> str | None:
+    """The word at a key; a problem for one that is not allowed."""
+    found = reader.text(node, key)
+    if found is not None and found not in allowed and not holds_placeholder(found):
+        reader.problem(node.entries[key].value, f"{key} must be one of {', '.join(allowed)}, not {found!r:.60}", key)
+    return found
+
+
+def _read_user(reader: Reader, root: Mapping, spec: Mapping) -> Pieces:
+    _tell_unread(reader, root, spec, ("authentication", "authorization", "quotas", "template"))
+    authentication = reader.mapping(spec, "authentication")
+    if authentication is not None:
+        how = _one_of(reader, authentication, "type", ("tls", "tls-external", "scram-sha-512"))
+        name = _name(root) or ""
+        if how == "tls" and len(name) > _MOST_COMMON_NAME:
+            told = f"a user with a certificate has a name of {_MOST_COMMON_NAME} characters at most, not {len(name)}"
+            reader.problem(root, told, "name")
+    quotas = reader.mapping(spec, "quotas")
+    if quotas is not None:
+        for key in ("producerByteRate", "consumerByteRate", "requestPercentage"):
+            reader.integer(quotas, key)
+        reader.number(quotas, "controllerMutationRate")
+    authorization = reader.mapping(spec, "authorization")
+    if authorization is not None:
+        _one_of(reader, authorization, "type", ("simple",))
+        for rule in reader.mappings(authorization, "acls"):
+            _tell_rule(reader, rule)
+    return Pieces()
+
+
+def _tell_rule(reader: Reader, rule: Mapping) -> None:
+    """Problems of one rule of access."""
+    _one_of(reader, rule, "type", ("allow", "deny"))
+    operations = rule.get("operations")
+    for item in operations.items if isinstance(operations, Sequence) else ():
+        if isinstance(item, Scalar) and item.text not in _OPERATIONS and not holds_placeholder(item.text):
+            reader.problem(item, f"{item.text!r:.60} is not an operation: {', '.join(_OPERATIONS)}", "operations")
+    if operations is None and "operation" not in rule.entries:
+        reader.problem(rule, "a rule of access needs operations", "operations")
+    elif "operation" in rule.entries:
+        _one_of(reader, rule, "operation", _OPERATIONS)
+    resource = reader.mapping(rule, "resource")
+    if resource is None:
+        reader.problem(rule, "a rule of access needs a resource", "resource")
+        return
+    kind = _one_of(reader, resource, "type", ("topic", "group", "cluster", "transactionalId"))
+    _one_of(reader, resource, "patternType", ("literal", "prefix"))
+    if kind != "cluster" and resource.text("name") is None:
+        reader.problem(resource, "the resource of a rule of access needs a name", "name")
+
+
+_REBALANCE_FIELDS = (
+    "mode", "brokers", "goals", "skipHardGoalCheck", "rebalanceDisk", "excludedTopics",
+    "concurrentPartitionMovementsPerBroker", "concurrentIntraBrokerPartitionMovements", "concurrentLeaderMovements",
+    "replicationThrottle", "replicaMovementStrategies", "moveReplicasOffVolumes",
+)  # fmt: skip
+_GOALS = frozenset({
+    "RackAwareGoal", "RackAwareDistributionGoal", "MinTopicLeadersPerBrokerGoal", "ReplicaCapacityGoal",
+    "DiskCapacityGoal", "NetworkInboundCapacityGoal", "NetworkOutboundCapacityGoal", "CpuCapacityGoal",
+    "ReplicaDistributionGoal", "PotentialNwOutGoal", "DiskUsageDistributionGoal",
+    "NetworkInboundUsageDistributionGoal", "NetworkOutboundUsageDistributionGoal", "CpuUsageDistributionGoal",
+    "TopicReplicaDistributionGoal", "LeaderReplicaDistributionGoal", "LeaderBytesInDistributionGoal",
+    "PreferredLeaderElectionGoal", "IntraBrokerDiskCapacityGoal", "IntraBrokerDiskUsageDistributionGoal",
+    "KafkaAssignerDiskUsageDistributionGoal", "KafkaAssignerEvenRackAwareGoal", "BrokerSetAwareGoal",
+})  # fmt: skip
+"""Goals of Cruise Control; those of others have the name of a package before their own."""
+
+
+def _read_rebalance(reader: Reader, root: Mapping, spec: Mapping) -> Pieces:
+    annotations = _labels(root)[1]
+    is_template = annotations is not None and annotations.text("strimzi.io/rebalance-template") == "true"
+    _tell_unread(reader, root, spec, _REBALANCE_FIELDS, is_labelled=not is_template)
+    mode = _one_of(reader, spec, "mode", ("full", "add-brokers", "remove-brokers", "remove-disks"))
+    reader.integers(spec, "brokers")
+    needed = {"add-brokers": "brokers", "remove-brokers": "brokers", "remove-disks": "moveReplicasOffVolumes"}
+    field = needed.get(mode or "")
+    if field is not None and field not in spec.entries and not is_template:
+        reader.problem(spec, f"mode {mode} needs {field}", field)
+    for key in _REBALANCE_FIELDS:
+        if key.startswith("concurrent") or key == "replicationThrottle":
+            reader.integer(spec, key)
+    goals = spec.get("goals")
+    for item in goals.items if isinstance(goals, Sequence) else ():
+        is_own = isinstance(item, Scalar) and ("." in item.text or holds_placeholder(item.text))
+        if isinstance(item, Scalar) and item.text not in _GOALS and not is_own:
+            reader.problem(item, f"{item.text!r:.80} is not a goal of Cruise Control", "goals")
+    return Pieces()
 
 
 _AUTHORIZERS = {
@@ -358,6 +529,9 @@ _READERS: dict[str, Callable[[Reader, Mapping, Mapping], Pieces]] = {
     "KafkaTopic": _read_topic,
     "KafkaConnect": _read_connect,
     "KafkaConnector": _read_connector,
+    "KafkaMirrorMaker2": _read_mirror_maker,
+    "KafkaUser": _read_user,
+    "KafkaRebalance": _read_rebalance,
 }
 
 
@@ -379,7 +553,7 @@ def _read(document: Document, roots: tuple[Node, ...]) -> Pieces:
 
 STRIMZI_KIND = Kind(
     name="strimzi",
-    about="Strimzi Kafka, KafkaNodePool, KafkaTopic, KafkaConnect and KafkaConnector",
+    about="Strimzi Kafka, KafkaNodePool, KafkaTopic, KafkaConnect(or), KafkaMirrorMaker2, KafkaUser and KafkaRebalance",
     formats=("yaml", "json"),
     recognise=_is_strimzi,
     read=_read,
