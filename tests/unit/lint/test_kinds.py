@@ -428,6 +428,7 @@ def test_a_workload_of_kafka_that_carries_a_check_is_of_both_kinds_and_accepts_o
         (POD + "    ad.datadoghq.com/app.checks: '{\"nginx\": {,}}'\n", None),
         (POD + '    ad.datadoghq.com/app.instances: \'[{"kafka_connect_str": "k"}]\'\n', None),
         ("data:\n  kafka.yaml: |\n    brokers: [{id: 1}]\n", None),
+        ("data:\n  kafka.yaml: |\n    instances: [{id: 1, password: x}]\n", None),
         ("kafka: {instances: [1, 2]}\ndatadog_checks: {}\n", None),
     ],
 )

@@ -96,7 +96,7 @@ def _is_check(key: str, value: Node, check: str) -> bool:
     if not isinstance(value, Scalar) or not _YAML.search(key) or not _INSTANCES.search(value.text):
         return False
     if named is not None:
-        return named[1] == check
+        return named[1] == check and (check == CONSUMER or "init_config" in value.text)
     return check == CONSUMER and any(f"{word}:" in value.text for word in _CONSUMER_KEYS)
 
 

@@ -137,8 +137,10 @@ def _offsets_inside(document: Document, value: Scalar, skipped: int = 0) -> Call
 
     Characters that are seen are the same and in the same order in a value and as it is written, in whatever style.
     """
-    places = _places_of_ink(document, value)
     inked = [found.start() - skipped for found in _INK.finditer(value.text)]
+    places = _places_of_ink(document, value)
+    if document.text.startswith("<<", value.start):  # the mark that ends a heredoc stands behind its text
+        places = places[: len(inked)]
 
     def moved(at: int) -> int:
         number = bisect_left(inked, at)
@@ -151,7 +153,7 @@ def _places_of_ink(document: Document, value: Scalar) -> list[int]:
     """Where each character of a value stands in the text that is no space; more or less of them if that is not sure."""
     text, start, end = document.text, value.start, value.end
     style = text[start : start + 1]
-    if style in ("|", ">") and not value.is_plain:
+    if (style in ("|", ">") and not value.is_plain) or text.startswith("<<", start):
         header = _LINE_END.search(text, start, end)
         return [found.start() for found in _INK.finditer(text, header.end() if header else end, end)]
     pattern = _INK_OF_STYLE.get(style) if not value.is_plain else None
