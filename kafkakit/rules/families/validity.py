@@ -26,7 +26,7 @@ from kafkakit.rules.rule import (
     topic_rule,
 )
 from kafkakit.rules.subjects import LintBroker, LintCluster, LintTopic
-from kafkakit.rules.values import accepted, duplicates, parsed
+from kafkakit.rules.values import accepted, duplicates, holds_placeholder, parsed
 
 
 @config_rule("KKV001", ERROR, CORE, fix=Fix.UNSAFE)
@@ -265,7 +265,8 @@ def illegal_topic_name(topic: LintTopic, cluster: LintCluster, limits: Limits) -
         topics:
           - {name: orders.v1}
     """
-    problem = name_problem(topic.name)
+    # What a template fills in is not known: its marks are not part of the name.
+    problem = name_problem(topic.name) if not holds_placeholder(topic.name) else None
     if problem is not None:
         yield Violation(message=f"the name {topic.name!r:.80} {problem}: brokers refuse the topic", refused=True)
 
