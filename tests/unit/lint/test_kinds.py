@@ -994,6 +994,10 @@ def test_a_mirror_maker_is_a_worker_with_the_connectors_of_its_mirrors() -> None
         {
             "connector.class": "org.apache.kafka.connect.mirror.MirrorSourceConnector",
             "errors.tolerance": "all",
+            "source.cluster.alias": "east",
+            "source.cluster.bootstrap.servers": "east-kafka-bootstrap:9092",
+            "target.cluster.alias": "west",
+            "target.cluster.bootstrap.servers": "west-kafka-bootstrap:9092",
             "tasks.max": "2",
             "topics": "orders.*",
         },
@@ -1012,7 +1016,7 @@ def test_a_mirror_maker_is_a_worker_with_the_connectors_of_its_mirrors() -> None
         "offset.storage.topic": "mirror-offsets",
         "status.storage.topic": "mirror-status",
     }
-    assert source.name == "east->west.MirrorSourceConnector"
+    assert (source.name, source.text("source.cluster.alias")) == ("east->west.MirrorSourceConnector", "east")
 
 
 LABELLED = (
