@@ -82,8 +82,13 @@ def write_site(rules: Sequence[LintRule], folder: Path, write_file: Write) -> in
 
 BOM = "\ufeff".encode()
 LATIN_1 = "iso-8859-1"
-_WIDE = ("utf-32-le", "utf-32-be", "utf-16-le", "utf-16-be")
-"""Encodings whose characters have two or four bytes; the longer byte order marks begin with the shorter ones."""
+_WIDE = {
+    "utf-32-le": b"\xff\xfe\x00\x00",
+    "utf-32-be": b"\x00\x00\xfe\xff",
+    "utf-16-le": b"\xff\xfe",
+    "utf-16-be": b"\xfe\xff",
+}
+"""Encodings whose characters have two or four bytes, with their byte order marks; the longer ones come first."""
 _BY_ZEROS = dict(
     zip(
         [(False, True, True, True), (True, True, True, False), (False, True, False, True), (True, False, True, False)],
@@ -405,7 +410,7 @@ def _misread(
 
 def _wide_encoding(data: bytes) -> str | None:
     """The encoding of a text whose characters have two or four bytes, by its byte order mark or its zero bytes."""
-    marked = next((name for name in _WIDE if data.startswith("\ufeff".encode(name))), None)
+    marked = next((name for name, mark in _WIDE.items() if data.startswith(mark)), None)
     if marked is not None:
         return marked
     first, second, third, fourth = (

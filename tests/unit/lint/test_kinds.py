@@ -438,6 +438,14 @@ def test_what_is_no_check_of_kafka_is_left_alone(text: str, told: list[str] | No
     assert bool(reading.kinds) == (told is not None)
 
 
+def test_aliases_in_texts_repeat_no_more_instances_than_a_file_may_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kafkakit.lint.decide.kinds.datadog.MOST_INSTANCES", 20)
+    bomb = "x: &x {kafka_connect_str: k}\na: &a [*x, *x, *x]\ninstances: [*a, *a, *a]\n"
+    text = "confd:\n" + "".join(f"  {number}:\n    kafka_consumer.yaml: |\n" + _block(bomb, 6) for number in range(3))
+    pieces = read_text("values.yaml", text).pieces
+    assert (len(pieces.agents), [problem.rule for problem in pieces.problems]) == (20, ["KKL006"])
+
+
 def test_a_jmx_check_in_a_chart_is_read_with_its_secret() -> None:
     text = "confd:\n  kafka.yaml: |-\n    init_config: {is_jmx: true}\n    instances:\n    - password: x\n"
     reading = read_text("values.yaml", text)
@@ -994,6 +1002,10 @@ def test_a_mirror_maker_is_a_worker_with_the_connectors_of_its_mirrors() -> None
         {
             "connector.class": "org.apache.kafka.connect.mirror.MirrorSourceConnector",
             "errors.tolerance": "all",
+            "source.cluster.alias": "east",
+            "source.cluster.bootstrap.servers": "east-kafka-bootstrap:9092",
+            "target.cluster.alias": "west",
+            "target.cluster.bootstrap.servers": "west-kafka-bootstrap:9092",
             "tasks.max": "2",
             "topics": "orders.*",
         },
@@ -1012,7 +1024,7 @@ def test_a_mirror_maker_is_a_worker_with_the_connectors_of_its_mirrors() -> None
         "offset.storage.topic": "mirror-offsets",
         "status.storage.topic": "mirror-status",
     }
-    assert source.name == "east->west.MirrorSourceConnector"
+    assert (source.name, source.text("source.cluster.alias")) == ("east->west.MirrorSourceConnector", "east")
 
 
 LABELLED = (

@@ -68,6 +68,8 @@ _INSTANCES = re.compile(r"^[ \t]*[\"']?instances[\"']?[ \t]*:", re.MULTILINE)
 _ITEM = re.compile(r"([\w./-]+)=")
 MARKS = ("datadoghq", "kafka_consumer", "kafka.yaml", "kafka.d", "kafka_connect_str", "datadog_checks")
 """Of these a file has one that carries a check."""
+MOST_INSTANCES = 10_000
+"""How many instances of a check are read in one file, however often aliases repeat them."""
 
 
 def _carried(root: Node, check: str) -> Iterator[_Carried]:
@@ -138,14 +140,21 @@ class _Agents:
     reader: Reader
     kind: str
     found: list[LintAgent] = field(default_factory=list)
+    is_full: bool = False
 
-    def add(self, node: Node | None) -> None:
-        """Read a list of instances."""
+    def add(self, node: Node | None, *, is_nested: bool = False) -> None:
+        """Read a list of instances, or of such lists."""
         for item in node.items if isinstance(node, Sequence) else []:
+            if len(self.found) + len(self.reader.problems) >= MOST_INSTANCES:
+                if not self.is_full:
+                    told = f"more than {MOST_INSTANCES:,} instances: no more are read"
+                    self.reader.problem(item, told, "instances")
+                self.is_full = True
+                return
             if isinstance(item, Mapping):
                 self.found.append(_agent(self.reader, item, self.kind, len(self.found)))
-            elif isinstance(item, Sequence):
-                self.add(item)
+            elif isinstance(item, Sequence) and not is_nested:
+                self.add(item, is_nested=True)
             else:
                 self.reader.problem(item, "an instance must be a mapping of keys to values", "instances")
 

@@ -116,7 +116,8 @@ def embedded(
         FileProblem(rule=p.rule, message=p.message, place=document.place(moved(p.at)), key=p.key)
         for p in inner.problems
     ]
-    return tuple(_moved(root, moved) for root in inner.roots), problems
+    nodes: dict[int, Node] = {}
+    return tuple(_moved(root, moved, nodes) for root in inner.roots), problems
 
 
 def properties_in(reader: "Reader", value: Scalar, source: Source = Source.STATIC) -> Configs:
@@ -162,16 +163,23 @@ def _places_of_ink(document: Document, value: Scalar) -> list[int]:
     return [found.start() for found in pattern.finditer(text, start + 1, end - 1)]
 
 
-def _moved(node: Node, to: Callable[[int], int]) -> Node:
+def _moved(node: Node, to: Callable[[int], int], moved: dict[int, Node]) -> Node:
+    """A tree at other offsets; `moved` has the nodes that aliases share, so that each is moved once."""
     if isinstance(node, Scalar):
         return node._replace(start=to(node.start), end=to(node.end))
+    known = moved.get(id(node))
+    if known is not None:
+        return known
     if isinstance(node, Sequence):
-        return node._replace(items=[_moved(item, to) for item in node.items], start=to(node.start))
-    entries = {
-        name: Entry(Scalar(key.text, to(key.start), to(key.end), key.is_plain), _moved(held, to))
-        for name, (key, held) in node.entries.items()
-    }
-    return node._replace(entries=entries, start=to(node.start))
+        found: Node = node._replace(items=[_moved(item, to, moved) for item in node.items], start=to(node.start))
+    else:
+        entries = {
+            name: Entry(Scalar(key.text, to(key.start), to(key.end), key.is_plain), _moved(held, to, moved))
+            for name, (key, held) in node.entries.items()
+        }
+        found = node._replace(entries=entries, start=to(node.start))
+    moved[id(node)] = found
+    return found
 
 
 def of_each(read_one: Callable[[Document, Mapping], Pieces]) -> Callable[[Document, tuple[Node, ...]], Pieces]:

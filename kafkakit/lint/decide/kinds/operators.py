@@ -295,6 +295,12 @@ def _mirrored(
     if named is not None and named != into and not holds_placeholder(named):
         told = f"targetCluster {named!r:.80} is not connectCluster, and the operator refuses others"
         reader.problem(mirror.entries["targetCluster"].value, told, "targetCluster")
+    ends = {
+        f"{end}.cluster.{name}": Declared(text, Source.STATIC, reader.place(cluster.entries[field].key))
+        for end, cluster in (("source", source or clusters.get(alias)), ("target", target))
+        for name, field in (("alias", "alias"), ("bootstrap.servers", "bootstrapServers"))
+        if cluster is not None and (text := cluster.text(field)) is not None
+    }
     for field, (kind, patterns) in _MIRROR_CONNECTORS.items():
         connector = reader.mapping(mirror, field)
         if connector is None:
@@ -304,6 +310,7 @@ def _mirrored(
             name=f"{alias}->{into}.{kind}",
             config={
                 **reader.configs(reader.mapping(connector, "config"), Source.STATIC),
+                **ends,
                 "connector.class": Declared(f"org.apache.kafka.connect.mirror.{kind}", Source.STATIC, place),
                 **from_fields(reader, mirror, patterns),
                 **from_fields(reader, connector, {"tasksMax": "tasks.max"}),
