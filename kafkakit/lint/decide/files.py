@@ -56,7 +56,6 @@ _TEMPLATE = re.compile(r"\{\{|\{%|<%")
 _TELLING = re.compile(
     r"kafkakit: *cluster|kafka\.strimzi\.io/|kafka_connect_str|bootstrapAddrs|replicationFactor|replication_factor"
     r"|retention\.ms|min\.insync\.replicas|process\.roles|log\.dirs|connector\.class|cluster-snapshot"
-    r'|resource[ \t]+"(?:kafka_topic|confluent_kafka_topic|aws_msk_configuration)"'
     r"|^(?:topics|brokers):[ \t]*$",
     re.MULTILINE,
 )
@@ -265,6 +264,8 @@ def looks_known(path: str, text: str) -> bool:
     """
     if _TEMPLATE.search(text):
         return False
+    if suffix_of(path) == ".tf":
+        return terraform.TELLING.search(text) is not None
     if suffix_of(path) not in (".yaml", ".yml"):
         return _TELLING.search(text) is not None
     return _TELLING.search(text) is not None or any(_matches(path, kind.patterns) for kind in KINDS.values())

@@ -450,6 +450,62 @@ def test_topics_of_terraform_have_their_literal_values_and_places() -> None:
     assert not rules & {"KKV015", "KKV003", "KKL001"}  # accepted by the comment; names that are filled in
 
 
+def test_numbers_texts_and_providers_of_terraform() -> None:
+    text = """
+resource "kafka_topic" "eu" {
+  provider = kafka.eu
+  name     = "orders"
+  config = {
+    "retention.ms"        = 6.048e8
+    "segment.bytes"       = "${512 * 1024 * 1024}"
+    "max.message.bytes"   = 3 / 2
+    "local.retention.ms"  = null
+    "cleanup.policy"      = var.compacted ? "compact" : "delete"
+    "compression.type"    = "a-${local.codec}-$${b}"
+    "min.insync.replicas" = [1, 2][0]
+  }
+}
+resource "kafka_topic" "us" {
+  provider = kafka.us
+  name     = "orders"
+  config   = { "retention.ms" = "1" }
+}
+"""
+    eu, us = pieces_of("a.tf", text, "terraform").topics
+    assert texts(eu.configs) == {
+        "retention.ms": "604800000",
+        "segment.bytes": "536870912",
+        "max.message.bytes": "${3 / 2}",
+        "cleanup.policy": '${var.compacted ? "compact" : "delete"}',
+        "compression.type": "a-${local.codec}-${b}",
+        "min.insync.replicas": "1",
+    }
+    assert (eu.cluster, us.cluster) == ("kafka.eu", "kafka.us")
+    assert len([topic for cluster in estate_of({"a.tf": text}).clusters for topic in cluster.topics]) == 2
+
+
+def test_topics_of_other_providers_in_files_and_plans() -> None:
+    aiven = {"topic_name": "a", "partitions": 3, "replication": 2, "config": [{"cleanup_policy": "compat"}]}
+    google = {"topic_id": "g", "partition_count": 0, "replication_factor": 3, "configs": {"retention.ms": "x"}}
+    text = (
+        'resource "aiven_kafka_topic" "a" {\n  topic_name = "a"\n  partitions = 3\n  replication = 2\n'
+        '  config {\n    cleanup_policy = "compat"\n  }\n}\n'
+        'resource "google_managed_kafka_topic" "g" {\n  topic_id = "g"\n  partition_count = 0\n'
+        '  replication_factor = 3\n  configs = { "retention.ms" = "x" }\n}\n'
+    )
+    resources = [
+        {"address": "a.a", "mode": "managed", "type": kind, "values": values}
+        for kind, values in (("aiven_kafka_topic", aiven), ("google_managed_kafka_topic", google))
+    ]
+    plan = {"format_version": "1.2", "planned_values": {"root_module": {"resources": resources}}}
+    own, planned = found({"a.tf": text}), found({"plan.json": json.dumps(plan)})
+    assert [row[0] for row in own] == [row[0] for row in planned]
+    assert {"KKV002", "KKV003", "KKL006"} <= {row[0] for row in own}
+    topics = pieces_of("a.tf", text, "terraform").topics
+    assert texts(topics[0].configs) == {"cleanup.policy": "compat"}
+    assert topics[0].configs["cleanup.policy"].place == Place("a.tf", 6, 5)
+
+
 def test_a_configuration_of_msk_is_a_cluster_with_its_properties() -> None:
     (broker,) = pieces_of("msk.tf", MSK, "terraform").brokers
     assert texts(broker.static) == {
@@ -645,3 +701,15 @@ def test_files_as_other_projects_have_them_have_the_findings_that_were_judged() 
             actual[name] = rows
         assert read_text(name, path.read_text(), is_named=True).kinds
     assert actual == {name: sorted((line, rule) for line, rule, _ in rows) for name, rows in wanted.items()}
+
+
+def test_variables_of_a_role_in_one_mapping() -> None:
+    # As in roles that keep all their variables below one name.
+    text = (
+        "kafka:\n  id: 1\n  version: 2.5.0\n  log_dir: /home/kafka/log\n  log_retention_hours: 24\n  port: 9092\n"
+        "  num_io_threads: many\n  heap_opts: -Xmx1g\n  delete.topic.enable: yes\n  zookeeper_hosts: [localhost]\n"
+    )
+    (broker,) = pieces_of("defaults/main.yml", text, "ansible").brokers
+    assert texts(broker.static) == {"log.retention.hours": "24", "num.io.threads": "many"}
+    assert (broker.id, broker.version) == (1, "2.5.0")
+    assert broker.static["num.io.threads"].place == Place("defaults/main.yml", 7, 3)

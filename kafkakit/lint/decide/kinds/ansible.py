@@ -32,6 +32,7 @@ _OF_OTHERS = re.compile(
 _SURE_NAMES = re.compile(r"kafka_(?:broker|controller)_custom_properties")
 _ID_NAMES = ("broker_id", "node_id", "kafka_broker_id", "kafka_node_id", "kafka_id")
 _VERSION_NAMES = ("kafka_version", "confluent_package_version", "confluent_repo_version")
+_OUTER_NAMES = ("kafka", "kafka_config", "kafka_broker", "kafka_server")
 _TOPIC_NAMES = re.compile(r"(?:\w+_)?topics")
 _TOPIC_MODULES = re.compile(r"(?:[\w.]+\.)?kafka_(?:topics?|lib)")
 _PARTITIONS = ("partitions", "num_partitions", "partition_count", "partitions_count")
@@ -248,9 +249,21 @@ def _flat(variables: Mapping[str, Entry]) -> dict[str, tuple[str, Entry]]:
     }
 
 
+def _with_inner(variables: Mapping[str, Entry]) -> Mapping[str, Entry]:
+    """The variables, and those of a mapping called after Kafka under the names that they would have on their own."""
+    found = dict(variables)
+    for outer in _OUTER_NAMES:
+        inner = variables.get(outer)
+        if inner is not None and isinstance(inner.value, MappingNode):
+            for name, entry in inner.value.entries.items():
+                found.setdefault(f"kafka_{name}", entry)
+    return found
+
+
 def _settings(reader: Reader, variables: Mapping[str, Entry], *, of_controllers: bool, least_flat: int) -> _Settings:
     static: dict[str, Declared] = {}
-    flat = _flat(variables) if least_flat else {}
+    named = _with_inner(variables)
+    flat = _flat(named) if least_flat else {}
     if are_node_keys(flat) and len(flat) >= least_flat:
         for key, (_, entry) in flat.items():
             value = entry.value
@@ -259,7 +272,7 @@ def _settings(reader: Reader, variables: Mapping[str, Entry], *, of_controllers:
     for name, value in _blocks(variables):
         if ("controller" in name and "broker" not in name) == of_controllers:
             static |= _block_settings(reader, value, _SURE_NAMES.fullmatch(name) is not None)
-    texts = {name: _text(variables, name) for name in (*_ID_NAMES, *_VERSION_NAMES)}
+    texts = {name: _text(named, name) for name in (*_ID_NAMES, *_VERSION_NAMES)}
     numbers = (to_int(texts[name] or "") for name in _ID_NAMES)
     number = node_id_of(static)
     return _Settings(

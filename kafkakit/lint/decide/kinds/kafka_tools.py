@@ -3,14 +3,15 @@
 - `server.properties` and the properties of KRaft nodes: one broker or controller a file.
 - Kafka's reassignment JSON (`kafka-reassign-partitions`): the replicas that partitions are to have.
 - topicctl's YAML: one cluster or one topic a document.
-- Terraform plans as JSON (`terraform show -json`): the topics that are there after the plan. Resources `kafka_topic` of
-  the provider Mongey/kafka and `confluent_kafka_topic` of confluentinc/confluent, in all modules; the values before a
-  change become the topic's current ones.
+- Terraform plans as JSON (`terraform show -json`): the topics that are there after the plan, of the providers
+  Mongey/kafka, Confluent's, Aiven's and Google's, in all modules; the values before a change become the topic's current
+  ones.
 - Kafka Connect: connectors as JSON (`{name, config}`, flat, or a list of them) or properties, and workers.
 - Debezium Server: `application.properties`. Its source is a connector of Debezium that runs without Kafka Connect.
 """
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 
 from kafkakit.core.findings import Place
 from kafkakit.core.quantities import counted
@@ -261,7 +262,27 @@ TOPICCTL_KIND = Kind(
     read=of_each(_read_topicctl),
 )
 
-_NAMES = {"kafka_topic": "name", "confluent_kafka_topic": "topic_name"}
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceFields:
+    """The fields of a provider's resource for topics. `config` is an attribute, or a block with `_` for points."""
+
+    name: str
+    partitions: str
+    replicas: str = ""
+    config: str = "config"
+
+
+TOPIC_RESOURCES = {
+    "kafka_topic": ResourceFields(name="name", partitions="partitions", replicas="replication_factor"),
+    "confluent_kafka_topic": ResourceFields(name="topic_name", partitions="partitions_count"),
+    "confluentcloud_kafka_topic": ResourceFields(name="topic_name", partitions="partitions_count"),
+    "aiven_kafka_topic": ResourceFields(name="topic_name", partitions="partitions", replicas="replication"),
+    "google_managed_kafka_topic": ResourceFields(
+        name="topic_id", partitions="partition_count", replicas="replication_factor", config="configs"
+    ),
+}
+"""The resources of Terraform that are topics of Kafka."""
 
 
 def _is_plan(root: Node) -> bool:
@@ -285,7 +306,9 @@ def _read_plan(document: Document, root: Mapping) -> Pieces:
         _planned_topic(reader, resource, before)
         for module in modules
         for resource in module.sequence("resources")
-        if isinstance(resource, Mapping) and resource.text("type") in _NAMES and resource.text("mode") != "data"
+        if isinstance(resource, Mapping)
+        and resource.text("type") in TOPIC_RESOURCES
+        and resource.text("mode") != "data"
     ]
     return Pieces(topics=tuple(topic for topic in topics if topic is not None), problems=tuple(reader.problems))
 
@@ -303,28 +326,43 @@ def _planned_topic(reader: Reader, resource: Mapping, before: dict[str, Mapping]
     values = resource.mapping("values")
     if values is None:
         return None
-    kind = resource.text("type") or ""
-    name = values.text(_NAMES[kind])
+    fields = TOPIC_RESOURCES[resource.text("type") or ""]
+    name = values.text(fields.name)
     if name is None:
         return None  # not known before the plan is applied
-    clusters = [part for part in values.sequence("kafka_cluster") if isinstance(part, Mapping)]
-    factor = reader.integer(values, "replication_factor", -1)
     current = before.get(resource.text("address") or "")
-    count_key = "partitions_count" if "partitions_count" in values.entries else "partitions"
+    return replace(
+        resource_topic(reader, values, fields, name),
+        current=reader.plain_texts(current) if current is not None else None,
+    )
+
+
+def resource_topic(reader: Reader, values: Mapping, fields: ResourceFields, name: str) -> TopicPiece:
+    """The topic of a resource of Terraform by the values of its fields, of which some may not be known."""
+    clusters = [part for part in values.sequence("kafka_cluster") if isinstance(part, Mapping)]
+    partitions, factor = (
+        reader.integer(values, key, minimum) if isinstance(values.get(key), Scalar) else None
+        for key, minimum in ((fields.partitions, 1), (fields.replicas, -1))
+    )
+    config = values.get(fields.config)
+    configs = reader.configs(config, Source.TOPIC) if isinstance(config, Mapping) else {}
+    if isinstance(config, Sequence):  # a block, whose fields are called as Terraform allows
+        for block in config.items:
+            own = reader.configs(block, Source.TOPIC) if isinstance(block, Mapping) else {}
+            configs = {**configs, **{key.replace("_", "."): declared for key, declared in own.items()}}
     return TopicPiece(
         name=name,
         place=reader.place(values),
         cluster=clusters[0].text("id") if clusters else None,
-        configs=reader.configs(values.mapping("config"), Source.TOPIC),
-        partitions=reader.integer(values, count_key, 1),
+        configs=configs,
+        partitions=partitions,
         replication_factor=factor if factor != -1 else None,
-        current=reader.plain_texts(current) if current is not None else None,
     )
 
 
 TERRAFORM_KIND = Kind(
     name="terraform-plan",
-    about="Terraform plan JSON (kafka_topic, confluent_kafka_topic)",
+    about="Terraform plan JSON: kafka_topic, confluent_kafka_topic, aiven_kafka_topic, google_managed_kafka_topic",
     formats=("json",),
     recognise=_is_plan,
     read=of_each(_read_plan),

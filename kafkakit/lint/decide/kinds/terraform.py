@@ -9,7 +9,7 @@ The parser is loaded, in about 0.4 s, for a file that has such a resource; other
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from kafkakit.lint.decide.documents import (
@@ -24,11 +24,12 @@ from kafkakit.lint.decide.documents import (
 )
 from kafkakit.lint.decide.documents import Mapping as MappingNode
 from kafkakit.lint.decide.documents import Sequence as SequenceNode
+from kafkakit.lint.decide.kinds.kafka_tools import TOPIC_RESOURCES, resource_topic
 from kafkakit.lint.decide.kinds.kind import Kind, Reader, of_each, properties_in, roles_of
 from kafkakit.lint.decide.membership import NodeIdentity
 from kafkakit.lint.decide.pieces import BrokerPiece, Pieces, TopicPiece
 from kafkakit.rules.config_defs import minor_or_none
-from kafkakit.rules.effective import Source, to_int
+from kafkakit.rules.effective import to_int
 from kafkakit.rules.subjects import NO_HOST, HostFacts
 from kafkakit.rules.values import holds_placeholder
 
@@ -40,14 +41,14 @@ MAX_CHARACTERS = 2 * 2**20
 MOST_LEVELS = 60
 MOST_INSTANCES = 5_000
 MSK, MSK_CLUSTER = "aws_msk_configuration", "aws_msk_cluster"
-TOPIC_NAMES = {"kafka_topic": "name", "confluent_kafka_topic": "topic_name"}
-"""The resources that are topics, with the field that names them."""
-_READ = frozenset({*TOPIC_NAMES, MSK, MSK_CLUSTER})
-_TELLING = re.compile(r'resource[ \t]+"?(?:kafka_topic|confluent_kafka_topic|aws_msk_configuration)"?[ \t]')
+_READ = frozenset({*TOPIC_RESOURCES, MSK, MSK_CLUSTER})
+TELLING = re.compile(rf'resource[ \t]+"?(?:{"|".join((*TOPIC_RESOURCES, MSK))})"?[ \t]')
+"""The beginning of a resource that lint reads."""
 _ESCAPE = re.compile(r'\\(?:u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([nrt"\\]))')
 _ESCAPED = {"n": "\n", "r": "\r", "t": "\t", '"': '"', "\\": "\\"}
 _HEREDOC = re.compile(r"<<(-?)[\w.-]+\r?\n", re.ASCII)
 _SPACE = re.compile(r"\s+")
+_EXPONENT = re.compile(r"-?\d+(?:\.\d+)?(?:[eE]\+?\d{1,2})?")
 _MINOR = re.compile(r"(\d+\.\d+)(?:\..*)?")
 
 
@@ -68,7 +69,7 @@ def read_hcl(path: str, text: str) -> Document:
     The root maps addresses (`kafka_topic.orders["a"]`) to the fields of the resource. A text without such a resource
     is not parsed.
     """
-    if not _TELLING.search(text):
+    if not TELLING.search(text):
         return Document(path, text, "hcl", (MappingNode({}, 0),))
     if len(text) > MAX_CHARACTERS:
         problem = Problem(UNPARSABLE, f"more than {MAX_CHARACTERS:,} characters of Terraform", 0)
@@ -221,7 +222,7 @@ class _HclReader:
         """A number, true or false; null has no value."""
         del scope, level
         start, end = _range(tree)
-        return Scalar(self.text[start:end], start, end)
+        return Scalar(_without_exponent(self.text[start:end]), start, end)
 
     def name(self, tree: "Tree[Token]", scope: Scope, level: int) -> Node:
         """A bare name: of what `for` or `for_each` goes over."""
@@ -469,12 +470,20 @@ def _unescaped(text: str) -> str:
 
 def _unknown(source: str, start: int, end: int) -> Scalar:
     """A value that is not known, written so that it is taken for a reference."""
-    words = _SPACE.sub(" ", source.strip().replace("${", "").replace("{", "(").replace("}", ")")).strip('"')
+    words = _SPACE.sub(" ", source.strip().replace("${", "").replace("{", "(").replace("}", ")"))
+    if len(words) > 1 and words[0] == words[-1] == '"':
+        words = words[1:-1]
     return Scalar("${" + (words[:80] or "...") + "}", start, end, False)
 
 
 def _is_unknown(node: Scalar) -> bool:
     return not node.is_plain and holds_placeholder(node.text)
+
+
+def _without_exponent(text: str) -> str:
+    """A whole number such as 1e9 as Terraform passes it on."""
+    found = _EXPONENT.fullmatch(text)
+    return str(int(float(text))) if found is not None and float(text).is_integer() else text
 
 
 def _whole(node: Node) -> int | None:
@@ -550,25 +559,14 @@ def _resources(root: Node, *kinds: str) -> Iterator[tuple[str, MappingNode]]:
 
 
 def _topic(reader: Reader, address: str, node: MappingNode) -> TopicPiece:
-    name = node.text(TOPIC_NAMES[address.partition(".")[0]])
-    clusters = [part for part in node.sequence("kafka_cluster") if isinstance(part, MappingNode)]
-    config = node.get("config")
-    factor = _integer(reader, node, "replication_factor", -1)
-    partitions = "partitions_count" if "partitions_count" in node.entries else "partitions"
+    fields = TOPIC_RESOURCES[address.partition(".")[0]]
+    name = node.text(fields.name)
     # A name of which nothing is known is that of the resource, so that two of them are two topics.
     is_filled_in = name is None or (name.startswith("${") and name.find("}") == len(name) - 1)
-    return TopicPiece(
-        name="${" + address + "}" if name is None or is_filled_in else name,
-        place=reader.place(node),
-        cluster=clusters[0].text("id") if clusters else None,
-        configs=reader.configs(config, Source.TOPIC) if isinstance(config, MappingNode) else {},
-        partitions=_integer(reader, node, partitions, 1),
-        replication_factor=factor if factor != -1 else None,
-    )
-
-
-def _integer(reader: Reader, node: MappingNode, key: str, minimum: int) -> int | None:
-    return reader.integer(node, key, minimum) if isinstance(node.get(key), Scalar) else None
+    topic = resource_topic(reader, node, fields, "${" + address + "}" if name is None or is_filled_in else name)
+    # One provider for each cluster: a topic of the same name at another one is another topic.
+    provider = node.text("provider")
+    return topic if provider is None else replace(topic, cluster=topic.cluster or provider.strip("${}"))
 
 
 def _msk(reader: Reader, root: Node, address: str, node: MappingNode) -> BrokerPiece | None:
@@ -598,7 +596,7 @@ def _msk(reader: Reader, root: Node, address: str, node: MappingNode) -> BrokerP
         host=HostFacts(platform=f"msk:{platform}") if platform is not None else NO_HOST,
         version=next((minor for text in (*stated, *versions) if (minor := _minor(text))), None),
         has_nearest_version=True,
-        count=(_integer(reader, only, "number_of_broker_nodes", 1) or 0) if only is not None else 0,
+        count=(to_int(only.text("number_of_broker_nodes") or "") or 0) if only is not None else 0,
         is_known=False,
         is_partial=True,
     )
@@ -611,12 +609,12 @@ def _minor(text: str | None) -> str | None:
 
 
 def _is_terraform(root: Node) -> bool:
-    return any(True for _ in _resources(root, *TOPIC_NAMES, MSK))
+    return any(True for _ in _resources(root, *TOPIC_RESOURCES, MSK))
 
 
 def _read(document: Document, root: MappingNode) -> Pieces:
     reader = Reader(document)
-    topics = [_topic(reader, address, node) for address, node in _resources(root, *TOPIC_NAMES)]
+    topics = [_topic(reader, address, node) for address, node in _resources(root, *TOPIC_RESOURCES)]
     brokers = [_msk(reader, root, address, node) for address, node in _resources(root, MSK)]
     return Pieces(
         brokers=tuple(broker for broker in brokers if broker is not None),
@@ -627,7 +625,7 @@ def _read(document: Document, root: MappingNode) -> Pieces:
 
 TERRAFORM_SOURCE_KIND = Kind(
     name="terraform",
-    about="Terraform's .tf files: kafka_topic, confluent_kafka_topic, aws_msk_configuration",
+    about="Terraform's .tf files: topics as in its plans, and aws_msk_configuration",
     formats=("hcl",),
     recognise=_is_terraform,
     read=of_each(_read),
