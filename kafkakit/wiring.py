@@ -224,8 +224,8 @@ def open_run_store(location: str) -> RunStore:
 def spark_drivers(cache_dir: Path) -> SparkDrivers:
     """Drivers of Spark on this host; what only this host can make is kept under `cache_dir`."""
     from kafkakit.adapters.host import holder_of, life_of, this_holder
-    from kafkakit.adapters.java import find_java
     from kafkakit.adapters.lock import FileLock
+    from kafkakit.adapters.processes import find_java
     from kafkakit.adapters.spark import LocalDrivers
 
     return LocalDrivers(
@@ -461,9 +461,8 @@ def this_machine(cache_dir: Path) -> Machine:
     import os
 
     from kafkakit.adapters.jars import JarCache
-    from kafkakit.adapters.java import find_java
     from kafkakit.adapters.kafka.admin import KafkaAdmin
-    from kafkakit.adapters.processes import LocalProcesses
+    from kafkakit.adapters.processes import LocalProcesses, find_java
     from kafkakit.adapters.tls import CertificateMaker
     from kafkakit.ports.machine import Machine
 
@@ -481,7 +480,7 @@ def this_machine(cache_dir: Path) -> Machine:
 
 def describe_java() -> str:
     """The Java that the sandbox would use, in words; `UsageError` when there is none."""
-    from kafkakit.adapters.java import find_java
+    from kafkakit.adapters.processes import find_java
 
     java = find_java()
     return f"Java {java.major} from {java.source} ({java.path})"

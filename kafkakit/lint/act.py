@@ -82,6 +82,22 @@ def write_site(rules: Sequence[LintRule], folder: Path, write_file: Write) -> in
 
 BOM = "\ufeff".encode()
 LATIN_1 = "iso-8859-1"
+_WIDE = {
+    "utf-32-le": b"\xff\xfe\x00\x00",
+    "utf-32-be": b"\x00\x00\xfe\xff",
+    "utf-16-le": b"\xff\xfe",
+    "utf-16-be": b"\xfe\xff",
+}
+"""Encodings whose characters have two or four bytes, with their byte order marks; the longer ones come first."""
+_BY_ZEROS = dict(
+    zip(
+        [(False, True, True, True), (True, True, True, False), (False, True, False, True), (True, False, True, False)],
+        _WIDE,
+        strict=True,
+    )
+)
+"""Which of four bytes are mostly zero in a text in Latin letters."""
+_HEAD_BYTES = 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -363,20 +379,44 @@ def _read(file: FoundFile, name: str, kind: str | None, read_input: ReadInput) -
     except InputError as error:
         # Large JSON files of folders are the data of other tools.
         return None if is_json and not file.is_named and not looks_known(name, "") else unreadable(name, error.problem)
+    wide = _wide_encoding(data)
+    if wide is not None:
+        what = f"is {wide[:6].upper()} text, which neither Kafka nor the tools around it read: save it as UTF-8"
+        return _misread(file, name, kind, data.decode(wide, "replace").removeprefix("\ufeff"), what)
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
         if SUFFIXES.get(suffix_of(name)) == "properties" and b"\x00" not in data:
             # As Java reads properties.
             return read_text(name, data.decode(LATIN_1), kind, is_named=file.is_named)
-        is_known = looks_known(name, data.removeprefix(BOM).decode("utf-8", "replace"))
-        if not file.is_named and not is_known:
-            return None
         before = error.object[: error.start].decode("utf-8", "replace").removeprefix("\ufeff")
         byte = len(data) - len(error.object) + error.start
         what = "a zero byte: this is not a text file" if "\x00" in before else f"not valid UTF-8 text (byte {byte})"
-        return unreadable(name, what, before) if is_known or kind is not None else foreign(name, what, before)
+        return _misread(file, name, kind, data.removeprefix(BOM).decode("utf-8", "replace"), what, before)
     return read_text(name, text, kind, is_named=file.is_named)
+
+
+def _misread(
+    file: FoundFile, name: str, kind: str | None, text: str, problem: str, before: str = ""
+) -> FileReading | None:
+    """The reading of a file in another encoding: a problem if its text, as well as it can be read, is of a kind."""
+    reading = read_text(name, text, kind)
+    if reading.kinds or reading.pieces.problems or kind is not None or looks_known(name, text):
+        return unreadable(name, problem, before)
+    if file.is_named:
+        return foreign(name, problem, before)
+    return reading if reading.speaks else None
+
+
+def _wide_encoding(data: bytes) -> str | None:
+    """The encoding of a text whose characters have two or four bytes, by its byte order mark or its zero bytes."""
+    marked = next((name for name, mark in _WIDE.items() if data.startswith(mark)), None)
+    if marked is not None:
+        return marked
+    first, second, third, fourth = (
+        2 * part.count(0) > len(part) for part in (data[at:_HEAD_BYTES:4] for at in range(4))
+    )
+    return _BY_ZEROS.get((first, second, third, fourth))
 
 
 _SOURCES = {

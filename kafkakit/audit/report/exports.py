@@ -17,7 +17,7 @@ from kafkakit.audit.decide.launch import Schedule, Scheduler, SparkChoice
 from kafkakit.audit.decide.runs import BROKER, CLUSTER, TOPIC, Repairs
 from kafkakit.audit.report.results import RunView, severities, worst_first
 from kafkakit.core.errors import UsageError
-from kafkakit.core.findings import AuditFinding, Severity
+from kafkakit.core.findings import AuditFinding, Rule, Severity
 from kafkakit.core.fleet_tables import JobSpec
 from kafkakit.core.quantities import counted
 from kafkakit.core.text import printable
@@ -39,9 +39,14 @@ from kafkakit.report import (
     single,
     timer_text,
 )
-from kafkakit.rules.audits.catalogue import audit_rules
+from kafkakit.rules.audits import capacity, delivery, drift, segments
 from kafkakit.rules.catalogue import all_rules
 
+RULES: tuple[tuple[Rule, ...], ...] = (
+    capacity.CAPACITY_RULES, drift.RULES, capacity.HOTSPOT_RULES, delivery.LAG_RULES, delivery.MIRROR_RULES,
+    segments.RULES,
+)  # fmt: skip
+"""All rules that only audits of a fleet have; those that lint has too keep its codes, pages and thresholds."""
 PREFIX = "kafkakit_audit_"
 _COLUMNS = ("name", "labels", "value")
 HELP: Mapping[str, str] = {
@@ -59,6 +64,11 @@ HELP: Mapping[str, str] = {
     "snapshot_timestamp_seconds": "Time of the data that the run looked at.",
 }
 """The metrics, without the prefix, and their help. The label of a job is `audit`: Prometheus sets `job` itself."""
+
+
+def audit_rules() -> Mapping[str, Rule]:
+    """The rules that only audits have, by code."""
+    return {rule.code: rule for rules in RULES for rule in rules}
 
 
 def families(view: RunView) -> tuple[MetricFamily, ...]:

@@ -31,7 +31,16 @@ from kafkakit.lint.decide.documents import (
 )
 from kafkakit.lint.decide.documents import Mapping as MappingNode
 from kafkakit.lint.decide.documents import Sequence as SequenceNode
-from kafkakit.lint.decide.kinds import ansible, containers, kafka_tools, kafkakit, operators, terraform
+from kafkakit.lint.decide.kinds import (
+    ansible,
+    containers,
+    datadog,
+    kafka_tools,
+    kafkakit,
+    operators,
+    terraform,
+    topics_as_code,
+)
 from kafkakit.lint.decide.kinds.kind import Kind, joined
 from kafkakit.lint.decide.pieces import FileProblem, Pieces
 from kafkakit.lint.decide.templates import alternatives, branches_of
@@ -61,19 +70,21 @@ KINDS: Mapping[str, Kind] = {
     for kind in (
         kafkakit.CLUSTER_KIND,
         operators.STRIMZI_KIND,
-        operators.CONFLUENT_KIND,
-        operators.KOPERATOR_KIND,
-        operators.JIKKOU_KIND,
+        topics_as_code.CONFLUENT_KIND,
+        topics_as_code.KOPERATOR_KIND,
+        topics_as_code.JIKKOU_KIND,
         containers.KUBERNETES_KIND,
         containers.COMPOSE_KIND,
         containers.HELM_KIND,
         kafka_tools.TOPICCTL_KIND,
+        topics_as_code.JULIE_KIND,
+        topics_as_code.GITOPS_KIND,
         ansible.ANSIBLE_KIND,
         kafka_tools.TERRAFORM_KIND,
         terraform.TERRAFORM_SOURCE_KIND,
         kafka_tools.REASSIGNMENT_KIND,
-        kafka_tools.CONSUMER_KIND,
-        kafka_tools.JMX_KIND,
+        datadog.CONSUMER_KIND,
+        datadog.JMX_KIND,
         kafka_tools.DEBEZIUM_SERVER_KIND,
         kafka_tools.CONNECTOR_KIND,
         kafka_tools.WORKER_KIND,
@@ -185,6 +196,8 @@ def _read(path: str, text: str, forced: Kind | None, is_named: bool) -> FileRead
     elif is_named and not problems:
         problems = (_unknown(document, is_broken),)
     found = joined([*pieces, Pieces(problems=problems)])
+    if len(by_kind) > 1:  # a resource that is read as several kinds accepts once
+        found = replace(found, accepted=tuple({piece.place: piece for piece in found.accepted}.values()))
     return FileReading(
         document=document,
         kinds=tuple(by_kind),
@@ -218,11 +231,16 @@ def kind_named(name: str) -> Kind:
 
 
 def _by_kind(document: Document, forced: Kind | None) -> dict[str, list[Node]]:
+    """The documents of a file by kind: each is of one, and may carry settings of others."""
     found: dict[str, list[Node]] = {}
+    carried = [kind for kind in KINDS.values() if any(mark in document.text for mark in kind.marks)]
     for root in document.roots:
         kind = forced or _kind_of(document, root)
         if kind is not None:
             found.setdefault(kind.name, []).append(root)
+        for other in carried if forced is None else ():
+            if other is not kind and other.carries(root):
+                found.setdefault(other.name, []).append(root)
     return found
 
 

@@ -248,11 +248,11 @@ def _insertion(document: Document, held: LocatedEntry, key: str, value: str) -> 
     new_key, new_value = _as(document, entry.key, key, held.parent), _as(document, entry.value, value, held.parent)
     line_start = document.offset(document.place(entry.key.start).line)
     before = text[line_start : entry.key.start]
-    end_of_line = "\r\n" if "\r\n" in text else "\n"
+    at = _line_end(text, entry.value.end)
+    end_of_line = "\r\n" if "\r\n" in (text[max(line_start - 2, 0) : line_start], text[at : at + 2]) else "\n"
     if held.parent.is_flow or document.format == "json":
         gap = f",{end_of_line}{before}" if not before.strip() else ", "
         return TextEdit(entry.value.end, entry.value.end, f"{gap}{new_key}: {new_value}")
-    at = _line_end(text, entry.value.end)
     if document.format == "properties":
         return TextEdit(at, at, f"{end_of_line}{new_key}={new_value}")
     indent = re.sub(r"\S", " ", before)

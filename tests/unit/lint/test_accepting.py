@@ -5,8 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkakit.core.errors import InputError
+from kafkakit.lint.decide import acceptance
 from kafkakit.lint.decide.acceptance import decode_baseline, encode_baseline, prune_baseline
+from kafkakit.lint.decide.kinds import operators, topics_as_code
 from kafkakit.rules.catalogue import all_rules
+from kafkakit.rules.engine import Checked
 from tests.rigs.lint_runs import codes, linted
 
 TOPIC = "kafkakit: cluster\ntopics:\n- name: a\n  config:\n    retention.ms: '0'{comment}\n"
@@ -102,6 +105,105 @@ def test_annotations_at_connectors_and_workers_accept_their_findings(kind: str, 
     assert found_in(CONNECT % (kind, accepted, config), code) == ([], 1)
     both = CONNECT % (kind, accepted, config) + "---\n" + CONNECT % (kind, "", config)
     assert found_in(both, code) == ([code], 1)
+
+
+def test_a_finding_is_not_compared_with_the_annotations_of_all_resources(monkeypatch: pytest.MonkeyPatch) -> None:
+    covers, compared = acceptance._covers, []
+
+    def counted(suppression: acceptance.Suppression, item: Checked) -> bool:
+        compared.append(suppression)
+        return covers(suppression, item)
+
+    monkeypatch.setattr(acceptance, "_covers", counted)
+    one = CONNECT % ("KafkaConnector", "ignore.kafkakit/KKE004: rebuilt", "topic.prefix: x, snapshot.mode: always")
+    assert found_in("---\n".join([one] * 50), "KKE004") == ([], 50)
+    assert len(compared) == 50
+
+
+STRIMZI, CONFLUENT, KOPERATOR = "kafka.strimzi.io/v1", "platform.confluent.io/v1beta1", "kafka.banzaicloud.io/v1beta1"
+OF_MAIN = "labels: {strimzi.io/cluster: main}"
+CHECK = """'{"kafka_consumer": {"instances": [{"kafka_connect_str": "k"}]}}'"""
+RESOURCES = {
+    "Kafka": (STRIMZI, "", "spec: {kafka: {listeners: [], config: {auto.create.topics.enable: true}}}", "KKD121"),
+    "KafkaNodePool": (STRIMZI, OF_MAIN, "spec: {replicas: many}", "KKL006"),
+    "KafkaTopic": (STRIMZI, OF_MAIN, "spec: {partitions: 1, replicas: 1}", "KKD104"),
+    "KafkaConnect": (STRIMZI, "", "spec: {config: {producer.acks: 1}}", "KKE017"),
+    "KafkaConnector": (STRIMZI, "", "spec: {class: x, config: {errors.tolerance: all}}", "KKE014"),
+    "KafkaMirrorMaker2": (
+        STRIMZI,
+        "",
+        "spec: {connectCluster: a, clusters: [{alias: a, config: {config.storage.replication.factor: 1}}]}",
+        "KKE021",
+    ),
+    "KafkaUser": (STRIMZI, OF_MAIN, "spec: {acls: []}", "KKL011"),
+    "KafkaRebalance": (STRIMZI, OF_MAIN, "spec: {goals: [None]}", "KKL006"),
+    "Kafka of Confluent": (
+        CONFLUENT,
+        "",
+        "spec: {replicas: 3, configOverrides: {server: [unclean.leader.election.enable=true]}}",
+        "KKD106",
+    ),
+    "KRaftController": (CONFLUENT, "", "spec: {configOverrides: {server: [node.idd=1]}}", "KKV001"),
+    "KafkaTopic of Confluent": (CONFLUENT, "", "spec: {partitionCount: 1, replicas: 1}", "KKD104"),
+    "Connector": (CONFLUENT, "", "spec: {class: x, configs: {errors.tolerance: all}}", "KKE014"),
+    "KafkaCluster": (
+        KOPERATOR,
+        "",
+        "spec: {readOnlyConfig: unclean.leader.election.enable=true, brokers: [{id: 0}]}",
+        "KKD106",
+    ),
+    "KafkaTopic of koperator": (KOPERATOR, "", "spec: {partitions: 1, replicationFactor: 1}", "KKD104"),
+    "KafkaTopic of jikkou": ("kafka.jikkou.io/v1", "", "spec: {partitions: 1, replicas: 1}", "KKD104"),
+    "KafkaConnector of jikkou": ("kafka.jikkou.io/v1", "", "spec: {config: {errors.tolerance: all}}", "KKE014"),
+    "StatefulSet": (
+        "apps/v1",
+        "",
+        "spec: {template: {spec: {containers: [{image: apache/kafka, env: "
+        "[{name: KAFKA_UNCLEAN_LEADER_ELECTION_ENABLE, value: 'true'}]}]}}}",
+        "KKD106",
+    ),
+    "ConfigMap": ("v1", "", 'data: {server.properties: "node.id=1\\nunclean.leader.election.enable=true"}', "KKD106"),
+    "Deployment": (
+        "apps/v1",
+        "",
+        f"spec: {{template: {{metadata: {{annotations: {{ad.datadoghq.com/x.checks: {CHECK}}}}}}}}}",
+        "KKA952",
+    ),
+    "DatadogAgent": (
+        "datadoghq.com/v2alpha1",
+        "",
+        "spec: {override: {nodeAgent: {extraConfd: {configDataMap: {kafka_consumer.yaml: "
+        "'instances: [{kafka_connect_str: k}]'}}}}}",
+        "KKA952",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", RESOURCES)
+def test_annotations_accept_findings_of_every_kind_of_resource(name: str) -> None:
+    api, labels, body, code = RESOURCES[name]
+
+    def resource(annotations: str) -> str:
+        metadata = ", ".join(part for part in ("name: main", labels, f"annotations: {{{annotations}}}") if part)
+        return f"apiVersion: {api}\nkind: {name.partition(' of ')[0]}\nmetadata: {{{metadata}}}\n{body}\n"
+
+    without, accepted = resource(""), resource(f"ignore.kafkakit/{code}: reviewed")
+    assert found_in(without, code) == ([code], 0)
+    assert found_in(accepted, code) == ([], 1)
+    other = resource("").replace("name: main", "name: other")
+    assert found_in(f"{accepted}---\n{other}", code) == ([code], 1)
+    assert found_in(f"{other}---\n{accepted}", code) == ([code], 1)
+    assert found_in(resource("ignore.kafkakit/KKC301: reviewed"), code, "KKC301") == (sorted(["KKL001", code]), 0)
+    assert found_in(resource(f"ignore.kafkakit/{code}: ''"), code, "KKL002") == (["KKL002"], 1)
+
+
+def test_every_resource_that_is_read_is_tried_with_an_annotation() -> None:
+    kinds = {(api.partition("/")[0], name.partition(" of ")[0]) for name, (api, *_) in RESOURCES.items()}
+    read = {("kafka.strimzi.io", kind) for kind in operators._READERS}
+    for kind in (topics_as_code.CONFLUENT_KIND, topics_as_code.KOPERATOR_KIND):
+        told = kind.recognise.keywords  # type: ignore[attr-defined]
+        read |= {(told["group"], name) for name in told["kinds"]}
+    assert read <= kinds
 
 
 @pytest.mark.parametrize("roles", ["[broker]", "[controller]", "[broker, controller]"])

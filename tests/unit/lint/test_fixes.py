@@ -337,3 +337,41 @@ def test_what_is_offered_is_what_can_be_done(path: str, text: str, expected: Fix
     for unsafe in (False, True):
         run = fix_all(read({path: text}), (), wanted, None, unsafe=unsafe)
         assert bool(run.changed) == (expected is Fix.SAFE or (unsafe and expected is Fix.UNSAFE))
+
+
+IN_TEXTS = {
+    "task.json": json.dumps(
+        {
+            "dockerLabels": {
+                "com.datadoghq.ad.checks": json.dumps(
+                    {
+                        "kafka_consumer": {
+                            "instances": [
+                                {
+                                    "kafka_connect_str": "k:9092",
+                                    "monitor_unlisted_consumer_groups": True,
+                                    "consumer_groups": {"g": {}},
+                                }
+                            ]
+                        }
+                    }
+                )
+            }
+        }
+    ),
+    "k.yaml": "apiVersion: kafka.banzaicloud.io/v1beta1\nkind: KafkaCluster\nmetadata: {name: k}\nspec:\n"
+    "  clusterImage: banzaicloud/kafka:2.13-3.9.1\n  readOnlyConfig: |\n    log.retention.hours=1\n"
+    "    log.retention.ms=3600000\n  brokers: [{id: 1}]\n",
+}
+
+
+@pytest.mark.parametrize(("name", "code"), [("task.json", "KKA953"), ("k.yaml", "KKV008")])
+def test_nothing_is_fixed_in_a_text_that_stands_in_a_value(name: str, code: str) -> None:
+    wanted = replace(request(), rules=all_rules(), known=all_rules())
+    text = IN_TEXTS[name]
+    run = fix_all(read({name: text}), (), wanted, None, unsafe=True)
+    assert run.changed == ()
+    (place,) = (item.finding.place for item in run.linted.result.checked if item.rule.code == code)
+    assert place is not None
+    written = text.splitlines()[place.line - 1][place.column - 1 :]
+    assert written.lstrip('"\\').startswith(("consumer_groups", "log.retention.hours"))

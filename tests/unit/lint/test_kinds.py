@@ -358,6 +358,101 @@ def test_the_jmx_agent_is_known_by_name_or_beans() -> None:
     assert pieces_of("x.yaml", text, "datadog-kafka").agents
 
 
+CHECK = '{"kafka_consumer": {"instances": [{"kafka_connect_str": "k-1", "monitor_unlisted_consumer_groups": true}]}}'
+INSTANCES = '[{"kafka_connect_str": "k-1", "monitor_unlisted_consumer_groups": true}]'
+CONFD = "init_config:\ninstances:\n- kafka_connect_str: k-1\n  monitor_unlisted_consumer_groups: true\n"
+POD = "apiVersion: v1\nkind: Pod\nmetadata:\n  name: p\n  annotations:\n"
+AGENT = (
+    "apiVersion: datadoghq.com/v2alpha1\nkind: DatadogAgent\nspec:\n  override:\n    nodeAgent:\n      extraConfd:\n"
+)
+
+
+def _block(text: str, spaces: int) -> str:
+    return "".join(f"{' ' * spaces}{line}\n" for line in text.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (POD + f"    ad.datadoghq.com/app.checks: '{CHECK}'\n", 6),
+        (POD + f"    ad.datadoghq.com/app.checks: |\n      {CHECK}\n", 7),
+        (POD + f"    ad.datadoghq.com/app.checks: {json.dumps(CHECK)}\n", 6),
+        (
+            POD + f"    ad.datadoghq.com/app.check_names: '[\"x\", \"kafka_consumer\"]'\n"
+            f"    ad.datadoghq.com/app.instances: '[{{}}, {INSTANCES[1:]}'\n",
+            7,
+        ),
+        (f"services:\n  a:\n    labels:\n      com.datadoghq.ad.checks: '{CHECK}'\n", 4),
+        (f"services:\n  a:\n    labels:\n    - 'com.datadoghq.ad.checks={CHECK}'\n", 4),
+        ("datadog:\n  confd:\n    kafka_consumer.yaml: |-\n" + _block(CONFD, 6), 6),
+        ("datadog:\n  confd:\n    kafka_consumer.yaml: >-\n" + _block(CONFD.replace("\n", "\n\n"), 6), 8),
+        (f"{AGENT}        configDataMap:\n          kafka_consumer.yaml: |\n" + _block(CONFD, 12), 11),
+        ("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata:\n  conf.yaml: |\n" + _block(CONFD, 4), 8),
+        ("datadog_checks:\n  kafka_consumer:\n" + _block(CONFD, 4), 5),
+    ],
+)  # fmt: skip
+def test_checks_of_the_agent_are_read_where_people_keep_them(text: str, line: int) -> None:
+    reading = read_text("a.yaml", text)
+    assert reading.kinds == ("datadog-kafka-consumer",)
+    ((agent,), problems) = (reading.pieces.agents, reading.pieces.problems)
+    assert problems == ()
+    assert agent.settings["kafka_connect_str"].text == "k-1"
+    at = agent.settings["kafka_connect_str"].place
+    assert at is not None
+    assert at.line == line
+    assert text.splitlines()[line - 1][at.column - 1 :].lstrip('"\\').startswith("kafka_connect_str")
+    found = [item for item in outcome_of({"a.yaml": text}).checked if item.rule.code == "KKA957"]
+    assert [item.finding.place for item in found] == [at]
+
+
+def test_a_workload_of_kafka_that_carries_a_check_is_of_both_kinds_and_accepts_once() -> None:
+    text = (
+        "apiVersion: apps/v1\nkind: StatefulSet\nmetadata: {name: kafka, annotations: {ignore.kafkakit/KKA957: mesh}}\n"
+        "spec:\n  template:\n    metadata:\n      annotations:\n"
+        f"        ad.datadoghq.com/kafka.checks: '{CHECK}'\n"
+        "    spec:\n      containers:\n      - image: apache/kafka:4.1.0\n        name: kafka\n"
+        "        env:\n        - {name: KAFKA_PROCESS_ROLES, value: broker}\n"
+    )
+    reading = read_text("a.yaml", text)
+    assert reading.kinds == ("kubernetes", "datadog-kafka-consumer")
+    assert (len(reading.pieces.brokers), len(reading.pieces.agents), len(reading.pieces.accepted)) == (1, 1, 1)
+    found = {item.rule.code for item in outcome_of({"a.yaml": text}).checked}
+    assert not found & {"KKA957", "KKL001"}
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (POD + "    ad.datadoghq.com/app.checks: '{\"kafka_consumer\": {,}}'\n", ["KKL006"]),
+        (POD + "    ad.datadoghq.com/app.checks: '{\"kafka_consumer\": {{ .Values.check }}}'\n", []),
+        (POD + "    ad.datadoghq.com/app.checks: '{\"nginx\": {,}}'\n", None),
+        (POD + '    ad.datadoghq.com/app.instances: \'[{"kafka_connect_str": "k"}]\'\n', None),
+        ("data:\n  kafka.yaml: |\n    brokers: [{id: 1}]\n", None),
+        ("data:\n  kafka.yaml: |\n    instances: [{id: 1, password: x}]\n", None),
+        ("kafka: {instances: [1, 2]}\ndatadog_checks: {}\n", None),
+    ],
+)
+def test_what_is_no_check_of_kafka_is_left_alone(text: str, told: list[str] | None) -> None:
+    reading = read_text("a.yaml", text)
+    assert [problem.rule for problem in reading.pieces.problems] == (told or [])
+    assert bool(reading.kinds) == (told is not None)
+
+
+def test_aliases_in_texts_repeat_no_more_instances_than_a_file_may_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kafkakit.lint.decide.kinds.datadog.MOST_INSTANCES", 20)
+    bomb = "x: &x {kafka_connect_str: k}\na: &a [*x, *x, *x]\ninstances: [*a, *a, *a]\n"
+    text = "confd:\n" + "".join(f"  {number}:\n    kafka_consumer.yaml: |\n" + _block(bomb, 6) for number in range(3))
+    pieces = read_text("values.yaml", text).pieces
+    assert (len(pieces.agents), [problem.rule for problem in pieces.problems]) == (20, ["KKL006"])
+
+
+def test_a_jmx_check_in_a_chart_is_read_with_its_secret() -> None:
+    text = "confd:\n  kafka.yaml: |-\n    init_config: {is_jmx: true}\n    instances:\n    - password: x\n"
+    reading = read_text("values.yaml", text)
+    assert reading.kinds == ("datadog-kafka",)
+    assert {item.rule.code for item in outcome_of({"values.yaml": text}).checked} == {"KKA956"}
+
+
 @pytest.mark.parametrize(
     ("path", "text", "name"),
     [
@@ -460,10 +555,10 @@ def test_a_name_decides_only_about_what_the_content_allows(path: str, text: str,
     ("text", "speaks"),
     [
         ("services: {app: {environment: {KAFKA_BOOTSTRAP_SERVERS: 'k:9092'}}}\n", True),
-        ("apiVersion: kafka.strimzi.io/v1\nkind: KafkaUser\n", True),
+        ("apiVersion: kafka.strimzi.io/v1\nkind: KafkaBridge\n", True),
         ("apiVersion: platform.confluent.io/v1beta1\nkind: SchemaRegistry\n", True),
         ("apiVersion: kafka.jikkou.io/v1beta2\nkind: KafkaClientQuotaList\n", True),
-        ("apiVersion: kafka.banzaicloud.io/v1beta1\nkind: KafkaCluster\n", True),
+        ("apiVersion: kafka.banzaicloud.io/v1beta1\nkind: CruiseControlOperation\n", True),
         ("kind: Deployment\nmetadata: {name: shop}\n", False),
         ("# about kafka\na: 1\n", False),
     ],
@@ -615,7 +710,7 @@ def test_workloads_and_config_maps_of_kubernetes() -> None:
     assert "hunter2" not in str(pieces)
     listed = "kind: List\nitems: [{kind: ConfigMap, data: {server.properties: 'process.roles=broker'}}]\n"
     (broker,) = pieces_of("l.yaml", listed, "kubernetes").brokers
-    assert broker.static["process.roles"].place == Place("l.yaml", 2, 53)
+    assert broker.static["process.roles"].place == Place("l.yaml", 2, 54)
 
 
 BITNAMI = """image: {repository: bitnami/kafka, tag: 3.9.0-debian-12-r4}
@@ -703,12 +798,301 @@ def test_resources_of_confluent_for_kubernetes() -> None:
             "jikkou",
             None,
         ),
+        (
+            "apiVersion: kafka.jikkou.io/v1beta2\nkind: KafkaTopicList\nmetadata: {labels: {}}\nspec:\n  topics:\n"
+            "  - {name: t, partitions: 3, replication_factor: 2, configs: {retention.ms: 9}}\n",
+            "jikkou",
+            None,
+        ),
+        (
+            "apiVersion: kafka.jikkou.io/v1\nkind: KafkaTopic\nmetadata: {name: t}\n"
+            "spec: {partitions: 3, replicas: 2, configMapRefs: [shared, elsewhere]}\n---\n"
+            "apiVersion: core.jikkou.io/v1\nkind: ConfigMap\nmetadata: {name: shared}\ndata: {retention.ms: 9}\n",
+            "jikkou",
+            None,
+        ),
+        (
+            "topics:\n  t: {partitions: 3, replication: 2, configs: {retention.ms: 9}}\nservices: {}\n",
+            "kafka-gitops",
+            None,
+        ),
+        (
+            "settings: {topics: {defaults: {replication: 2}}}\n"
+            "topics:\n  t: {partitions: 3, configs: {retention.ms: 9}}\n",
+            "kafka-gitops",
+            None,
+        ),
+        (
+            "projects:\n- name: ''\n  topics:\n  - name: t\n    config: {num.partitions: '3', replication.factor: '2', "
+            "retention.ms: '9'}\n",
+            "julieops",
+            None,
+        ),
     ],
 )
 def test_topics_as_code(text: str, kind: str, cluster: str | None) -> None:
     topic = only_topic(pieces_of("t.yaml", text, kind))
     assert (topic.name, topic.cluster, topic.partitions, topic.replication_factor) == ("t", cluster, 3, 2)
     assert texts(topic.configs) == {"retention.ms": "9"}
+
+
+JULIE = """---
+context: shop
+source: orders
+projects:
+- name: checkout
+  consumers:
+  - principal: User:App0
+  topics:
+  - name: placed
+    metadata: {owner: team-checkout}
+    config:
+      replication.factor: "3"
+      num.partitions: "12"
+      retention.ms: "3600000"
+  - {name: paid, dataType: avro, plan: gold}
+special_topics:
+- {name: audit, config: {num.partitions: 1}}
+platform: {schema_registry: {}}
+"""
+
+
+def test_a_descriptor_of_julieops_names_its_topics_by_context_and_project() -> None:
+    pieces = pieces_of("descriptor.yaml", JULIE, "julieops")
+    assert {(topic.name, topic.partitions, topic.replication_factor, topic.owner) for topic in pieces.topics} == {
+        ("shop.orders.checkout.placed", 12, 3, "team-checkout"),
+        ("shop.orders.checkout.paid.avro", None, None, None),
+        ("audit", 1, None, None),
+    }
+    placed = next(topic for topic in pieces.topics if topic.name.endswith("placed"))
+    assert placed.configs == {"retention.ms": ("3600000", Source.TOPIC, Place("descriptor.yaml", 14, 7))}
+
+
+def test_a_connector_of_jikkou() -> None:
+    text = (
+        "apiVersion: kafka.jikkou.io/v1\nkind: KafkaConnector\nmetadata: {name: sink}\n"
+        "spec: {connectorClass: FileStreamSink, tasksMax: 2, config: {topics: t}, state: RUNNING}\n"
+    )
+    (connector,) = pieces_of("c.yaml", text, "jikkou").connectors
+    assert texts(connector.config) == {"connector.class": "FileStreamSink", "tasks.max": "2", "topics": "t"}
+
+
+KOPERATOR = """apiVersion: kafka.banzaicloud.io/v1beta1
+kind: KafkaCluster
+metadata: {name: main, namespace: kafka, labels: {team: platform}}
+spec:
+  zkAddresses: ["zk-0:2181", "zk-1:2181"]
+  clusterImage: ghcr.io/banzaicloud/kafka:2.13-3.9.1
+  readOnlyConfig: |
+    # what needs a restart
+    auto.create.topics.enable=false
+    unclean.leader.election.enable=false
+  clusterWideConfig: |
+    log.retention.ms=86400000
+  brokerConfigGroups:
+    large:
+      config: |
+        num.io.threads=16
+      storageConfigs:
+      - mountPath: /kafka-logs
+        pvcSpec: {resources: {requests: {storage: 10Gi}}}
+  brokers:
+  - {id: 0, brokerConfigGroup: large}
+  - id: 1
+    brokerConfigGroup: large
+    readOnlyConfig: |
+      unclean.leader.election.enable=true
+    brokerConfig:
+      config: |
+        num.io.threads=0
+"""
+
+
+def test_a_cluster_of_koperator() -> None:
+    pieces = pieces_of("k.yaml", KOPERATOR, "koperator")
+    (cluster,), (first, second) = pieces.clusters, pieces.brokers
+    assert (cluster.name, cluster.namespace, texts(cluster.dynamic_default)) == (
+        ("main", "kafka", {"log.retention.ms": "86400000"})
+    )
+    assert {(b.cluster, b.namespace, b.version, b.owner, b.is_partial) for b in (first, second)} == (
+        {("main", "kafka", "3.9", "platform", True)}
+    )
+    assert texts(first.static) == {
+        "zookeeper.connect": "zk-0:2181,zk-1:2181",
+        "auto.create.topics.enable": "false",
+        "unclean.leader.election.enable": "false",
+    }
+    assert first.log_dirs == (LogDirFacts(path="/kafka-logs/kafka", total_bytes=10 * 2**30),)
+    assert second.static["unclean.leader.election.enable"].place == Place("k.yaml", 25, 7)
+    assert second.dynamic == {"num.io.threads": ("0", Source.DYNAMIC_BROKER, Place("k.yaml", 28, 9))}
+    found = {item.rule.code: item.finding.place for item in outcome_of({"k.yaml": KOPERATOR}).checked}
+    assert {code: place and place.line for code, place in found.items()} == {"KKD106": 25, "KKV003": 28, "KKB507": 28}
+    wrong = "apiVersion: kafka.banzaicloud.io/v1\nkind: KafkaCluster\nspec: {readOnlyConfig: {}, brokers: [{id: 0}]}\n"
+    assert [problem.rule for problem in read_text("k.yaml", wrong).pieces.problems] == ["KKL006"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "projects:\n- {name: a, topics: [x, y]}\n",
+        "projects:\n- {name: a, topics: [{name: x, config: {color: red}}]}\n",
+        "context: a\nprojects: [{name: a}]\n",
+        "topics: {a: {partitions: 1}}\ncolor: red\n",
+        "topics: {a: {color: red}}\n",
+        "services: {a: {type: application}}\n",
+        "apiVersion: core.kubernetes.io/v1\nkind: ConfigMap\ndata: {a: b}\n",
+    ],
+)
+def test_what_only_looks_like_topics_as_code_is_left_alone(text: str) -> None:
+    assert read_text("a.yaml", text).kinds == ()
+
+
+MIRRORS_OF_OLD = """apiVersion: kafka.strimzi.io/v1beta2
+kind: KafkaMirrorMaker2
+metadata: {name: mirror}
+spec:
+  version: 3.9.0
+  connectCluster: west
+  clusters:
+  - alias: east
+    bootstrapServers: east-kafka-bootstrap:9092
+  - alias: west
+    bootstrapServers: west-kafka-bootstrap:9092
+    config:
+      config.storage.replication.factor: 1
+      ssl.keystore.location: /x
+  mirrors:
+  - sourceCluster: east
+    targetCluster: west
+    sourceConnector:
+      tasksMax: 2
+      config:
+        errors.tolerance: all
+    checkpointConnector: {config: {sync.group.offsets.enabled: true}}
+    heartbeatConnector: {}
+    topicsPattern: orders.*
+    groupsPattern: ".*"
+"""
+MIRRORS = """apiVersion: kafka.strimzi.io/v1
+kind: KafkaMirrorMaker2
+metadata: {name: mirror}
+spec:
+  version: 4.1.0
+  target:
+    alias: west
+    bootstrapServers: west-kafka-bootstrap:9092
+    groupId: mirror
+    configStorageTopic: mirror-configs
+    offsetStorageTopic: mirror-offsets
+    statusStorageTopic: mirror-status
+  mirrors:
+  - source: {alias: east, bootstrapServers: "east-kafka-bootstrap:9092"}
+    sourceConnector: {tasksMax: 2}
+    topicsPattern: orders.*
+"""
+
+
+def test_a_mirror_maker_is_a_worker_with_the_connectors_of_its_mirrors() -> None:
+    worker, source, checkpoint, heartbeat = read_text("m.yaml", MIRRORS_OF_OLD).pieces.connectors
+    assert (worker.is_worker, worker.name, worker.text("bootstrap.servers")) == (
+        (True, "mirror", "west-kafka-bootstrap:9092")
+    )
+    assert (source.name, texts(source.config)) == (
+        "east->west.MirrorSourceConnector",
+        {
+            "connector.class": "org.apache.kafka.connect.mirror.MirrorSourceConnector",
+            "errors.tolerance": "all",
+            "source.cluster.alias": "east",
+            "source.cluster.bootstrap.servers": "east-kafka-bootstrap:9092",
+            "target.cluster.alias": "west",
+            "target.cluster.bootstrap.servers": "west-kafka-bootstrap:9092",
+            "tasks.max": "2",
+            "topics": "orders.*",
+        },
+    )
+    assert source.config["errors.tolerance"].place == Place("m.yaml", 21, 9)
+    assert checkpoint.text("groups") == ".*"
+    assert heartbeat.text("connector.class") == "org.apache.kafka.connect.mirror.MirrorHeartbeatConnector"
+    found = {item.rule.code: item.finding.place for item in outcome_of({"m.yaml": MIRRORS_OF_OLD}).checked}
+    lines = {code: place and place.line for code, place in found.items() if code not in ("KKE018",)}
+    assert lines == {"KKE021": 13, "KKL009": 14, "KKE014": 21}
+    worker, source = pieces_of("m.yaml", MIRRORS, "strimzi").connectors
+    assert texts(worker.config) == {
+        "bootstrap.servers": "west-kafka-bootstrap:9092",
+        "group.id": "mirror",
+        "config.storage.topic": "mirror-configs",
+        "offset.storage.topic": "mirror-offsets",
+        "status.storage.topic": "mirror-status",
+    }
+    assert (source.name, source.text("source.cluster.alias")) == ("east->west.MirrorSourceConnector", "east")
+
+
+LABELLED = (
+    "apiVersion: kafka.strimzi.io/v1\nkind: %s\nmetadata: {name: a, labels: {strimzi.io/cluster: main}}\nspec: %s\n"
+)
+RULE = (
+    "{authorization: {type: simple, acls: [{resource: {type: topic, name: t, patternType: literal}, "
+    "operations: [Read, Describe]}]}}"
+)
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "told"),
+    [
+        ("KafkaUser", "{}", []),
+        ("KafkaUser", RULE.replace("{auth", "{authentication: {type: tls}, auth", 1), []),
+        ("KafkaUser", "{authentication: {type: scram-sha-512, password: {valueFrom: {secretKeyRef: {}}}}}", []),
+        ("KafkaUser", "{quotas: {producerByteRate: 1048576, requestPercentage: 55, controllerMutationRate: 10}}", []),
+        ("KafkaUser", "{authorization: {type: simple, acls: [{resource: {type: cluster}, operations: [All]}]}}", []),
+        (
+            "KafkaUser",
+            "{authorization: {type: simple, acls: [{resource: {type: topic}, operations: [All]}]}}",
+            ["KKL006"],
+        ),
+        ("KafkaUser", "{authorization: {type: simple, acls: [{resource: {type: cluster}}]}}", ["KKL006"]),
+        ("KafkaUser", "{authorization: {type: simple, acls: [{operations: [Read]}]}}", ["KKL006"]),
+        ("KafkaUser", "{authorization: {type: opa, acls: []}}", ["KKL006"]),
+        ("KafkaUser", RULE.replace("Read,", "Reed,"), ["KKL006"]),
+        ("KafkaUser", RULE.replace("literal", "regex"), ["KKL006"]),
+        ("KafkaUser", "{authentication: {type: scram-sha-256}}", ["KKL006"]),
+        ("KafkaUser", "{authentication: {type: '{{ .Values.type }}'}}", []),
+        ("KafkaUser", "{quotas: {producerByteRate: 1MB, controllerMutationRate: x}}", ["KKL006", "KKL006"]),
+        ("KafkaUser", "{acls: []}", ["KKL011"]),
+        ("KafkaRebalance", "{}", []),
+        ("KafkaRebalance", "{goals: [RackAwareGoal, DiskCapacityGoal, com.acme.MyGoal]}", []),
+        ("KafkaRebalance", "{mode: add-brokers, brokers: [3, 4], concurrentLeaderMovements: 100}", []),
+        ("KafkaRebalance", "{mode: remove-disks, moveReplicasOffVolumes: [{brokerId: 0, volumeIds: [1]}]}", []),
+        ("KafkaRebalance", "{mode: add-brokers}", ["KKL006"]),
+        ("KafkaRebalance", "{mode: half}", ["KKL006"]),
+        ("KafkaRebalance", "{goals: [RackAware]}", ["KKL006"]),
+        ("KafkaRebalance", "{replicationThrottle: 10MB}", ["KKL006"]),
+        ("KafkaRebalance", "{brokers: [a]}", ["KKL006"]),
+        ("KafkaRebalance", "{concurrency: 5}", ["KKL011"]),
+        ("KafkaMirrorMaker2", "{connectCluster: x, clusters: [{alias: y}]}", ["KKL006"]),
+        (
+            "KafkaMirrorMaker2",
+            "{connectCluster: x, clusters: [{alias: x}, {alias: y}], mirrors: [{sourceCluster: z, targetCluster: y}]}",
+            ["KKL006", "KKL006"],
+        ),
+    ],
+)
+def test_what_operators_refuse_or_do_not_read_of_users_rebalances_and_mirrors(
+    kind: str, spec: str, told: list[str]
+) -> None:
+    reading = read_text("a.yaml", LABELLED % (kind, spec))
+    assert reading.kinds == ("strimzi",)
+    assert sorted(problem.rule for problem in reading.pieces.problems) == told
+
+
+def test_a_user_and_a_rebalance_without_a_cluster_are_read_by_no_operator_but_a_template_is() -> None:
+    def told(kind: str, metadata: str) -> list[str]:
+        text = f"apiVersion: kafka.strimzi.io/v1\nkind: {kind}\nmetadata: {{name: {metadata}}}\nspec: {{}}\n"
+        return [problem.rule for problem in read_text("a.yaml", text).pieces.problems]
+
+    assert told("KafkaUser", "a") == told("KafkaRebalance", "a") == ["KKL011"]
+    assert told("KafkaRebalance", "a, annotations: {strimzi.io/rebalance-template: 'true'}") == []
+    long = LABELLED.replace("name: a,", f"name: {'a' * 65},") % ("KafkaUser", "{authentication: {type: tls}}")
+    assert [problem.rule for problem in read_text("a.yaml", long).pieces.problems] == ["KKL006"]
 
 
 @pytest.mark.parametrize("end", [".j2", ".ERB", ".tmpl", ".tpl"])

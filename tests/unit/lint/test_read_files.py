@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kafkakit.adapters.files import read_input
-from kafkakit.core.errors import UsageError
+from kafkakit.core.errors import InputError, UsageError
 from kafkakit.core.model import TagSet
 from kafkakit.lint import act as finding
 from kafkakit.lint.act import FoundFile, find_files, read_files, read_live
@@ -167,6 +167,96 @@ def test_files_of_folders_that_are_no_text_are_left_out_unless_they_look_known(t
     assert reading_of(tmp_path) == ()
     (tmp_path / "t.yaml").write_bytes(b"kafkakit: cluster\n# \xff\n")
     assert problems(tmp_path) == [("KKL006", 2, 3, "not valid UTF-8 text (byte 20)")]
+
+
+COMPOSE = "services:\n  a:\n    image: apache/kafka:4.1.0\n    # caf\xe9\n    environment: {KAFKA_NODE_ID: 1}\n"
+OF_KAFKA = {
+    "t.yaml": TOPIC + "# caf\xe9\n",
+    "compose.yml": COMPOSE,
+    "values.yaml": "# caf\xe9\nextraConfig: |\n  log.retention.ms=60000\n",
+    "agent.yaml": "# caf\xe9\ninstances:\n- kafka_connect_str: k:9092\n",
+    "c.json": '{"name": "caf\xe9", "config": {"connector.class": "FileStreamSink"}}',
+}
+
+
+@pytest.mark.parametrize("coding", ["utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be", "utf-16", "utf-32", "latin-1"])
+@pytest.mark.parametrize("name", [*OF_KAFKA, "server.properties"])
+def test_a_file_of_kafka_in_another_encoding_is_a_finding_by_name_and_in_a_folder(
+    tmp_path: Path, name: str, coding: str
+) -> None:
+    text = OF_KAFKA.get(name, "# caf\xe9\nprocess.roles=broker\nnode.id=1\n")
+    (tmp_path / name).write_bytes(text.encode(coding))
+    told = [(rule, message) for rule, _, _, message in problems(tmp_path)]
+    assert told == [(rule, message) for rule, _, _, message in problems(tmp_path / name)]
+    if (name, coding) == ("server.properties", "latin-1"):
+        assert told == []  # as Java reads it
+    else:
+        ((rule, message),) = told
+        assert rule == "KKL006"
+        assert coding.upper()[:6] in message or "not valid UTF-8" in message
+
+
+@pytest.mark.parametrize("coding", ["utf-16", "utf-16-be", "utf-32-le", "latin-1"])
+def test_a_file_of_another_tool_in_another_encoding_is_left_out_or_noted(tmp_path: Path, coding: str) -> None:
+    (tmp_path / "ci.yaml").write_bytes("jobs: {caf\xe9: 1}\n".encode(coding))
+    assert reading_of(tmp_path) == ()
+    assert [rule for rule, *_ in problems(tmp_path / "ci.yaml")] == ["KKL007"]
+    (tmp_path / "ci.yaml").write_bytes("caf\xe9: {x: server.properties}\n".encode(coding))
+    assert [reading.speaks for reading in reading_of(tmp_path)] == [True]
+
+
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("name", OF_KAFKA)
+def test_byte_order_marks_and_line_ends_change_no_finding(tmp_path: Path, name: str, end: str, mark: str) -> None:
+    def found() -> list[object]:
+        (reading,) = reading_of(tmp_path)
+        pieces = reading.pieces
+        return [reading.kinds, pieces.brokers, pieces.topics, pieces.agents, pieces.connectors, pieces.problems]
+
+    (tmp_path / name).write_text(OF_KAFKA[name], encoding="utf-8")
+    before = found()
+    (tmp_path / name).write_bytes((mark + OF_KAFKA[name].replace("\n", end)).encode())
+    assert found() == before
+
+
+def test_a_folder_without_rights_is_a_finding_and_the_others_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "closed").mkdir()
+    (tmp_path / "t.yaml").write_text(TOPIC)
+    scandir = os.scandir
+
+    def refuse(path: str) -> object:
+        if Path(path).name == "closed":
+            raise PermissionError(13, "Permission denied", path)
+        return scandir(path)
+
+    monkeypatch.setattr("kafkakit.lint.act.os.scandir", refuse)
+    assert problems(tmp_path) == [("KKL006", 1, 1, "cannot be listed: Permission denied")]
+    assert [len(reading.pieces.topics) for reading in reading_of(tmp_path)] == [0, 1]
+
+
+def test_a_file_without_rights_is_a_finding(tmp_path: Path) -> None:
+    (tmp_path / "t.yaml").write_text(TOPIC)
+
+    def refuse(path: Path, limit: int) -> bytes:
+        raise InputError(str(path), "cannot be read: Permission denied")
+
+    (reading,) = read_files([str(tmp_path)], None, "stdin", refuse)
+    assert [problem.message for problem in reading.pieces.problems] == ["cannot be read: Permission denied"]
+
+
+def test_five_thousand_documents_and_bombs_of_aliases_in_every_kind_of_yaml() -> None:
+    one = "apiVersion: kafka.strimzi.io/v1\nkind: KafkaTopic\nmetadata: {name: t%d}\nspec: {partitions: 1}\n"
+    many = read_text("t.yaml", "---\n".join(one % number for number in range(5_000)))
+    assert [topic.name for topic in many.pieces.topics] == [f"t{number}" for number in range(5_000)]
+    assert many.pieces.topics[-1].place == ("t.yaml", 5 * 4_999 + 4, 7)
+    bomb = "x0: &x0 [a, a]\n" + "".join(f"x{n}: &x{n} [{', '.join([f'*x{n - 1}'] * 10)}]\n" for n in range(1, 20))
+    for name, text in OF_KAFKA.items():
+        if not name.endswith(".json"):
+            reading = read_text(name, bomb + text, is_named=True)
+            assert any("aliases repeat more than" in problem.message for problem in reading.pieces.problems), name
 
 
 TAGS = TagSet(brokers={}, topics={"orders": {"tier": "hot"}})

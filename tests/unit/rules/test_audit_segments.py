@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafkakit.audit.report.exports import audit_rules
 from kafkakit.core.findings import Severity
 from kafkakit.rules.audits import segments
 from kafkakit.rules.audits import segments as bombs
-from kafkakit.rules.audits.catalogue import audit_rules
 from kafkakit.rules.families.messages import is_decodable
 
 TOPIC: dict[str, Any] = {

@@ -14,9 +14,9 @@ from functools import cache
 
 from kafkakit.lint.decide.documents import Document, Entry, Node, Scalar, Sequence
 from kafkakit.lint.decide.documents import Mapping as MappingNode
-from kafkakit.lint.decide.kinds.containers import confluent_to_kafka, properties_in
+from kafkakit.lint.decide.kinds.containers import confluent_to_kafka
 from kafkakit.lint.decide.kinds.kafka_tools import are_node_keys
-from kafkakit.lint.decide.kinds.kind import Kind, Reader, dirs_of, node_id_of, roles_of, without_secret
+from kafkakit.lint.decide.kinds.kind import Kind, Reader, dirs_of, node_id_of, properties_in, roles_of, without_secret
 from kafkakit.lint.decide.membership import NodeIdentity, node_identity
 from kafkakit.lint.decide.pieces import BrokerPiece, Pieces, TopicPiece
 from kafkakit.rules.config_defs import NEWEST, config_table, minor_or_none

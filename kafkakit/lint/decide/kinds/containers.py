@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator
 from collections.abc import Mapping as Mapping_
 from dataclasses import dataclass, replace
 
-from kafkakit.config.client_properties import locate_properties
 from kafkakit.core.findings import Place
 from kafkakit.lint.decide.documents import Document, Mapping, Node, Scalar, Sequence
 from kafkakit.lint.decide.kinds.kafka_tools import SERVER_CLASS, are_node_keys, server_connector
@@ -21,6 +20,9 @@ from kafkakit.lint.decide.kinds.kind import (
     node_id_of,
     of_each,
     owner_in,
+    owner_of,
+    properties_in,
+    resources_in,
     roles_of,
     with_accepted,
     without_secret,
@@ -95,6 +97,7 @@ _CONFLUENT_TO_KAFKA = {"6": ("2", 6), "7": ("3", 0), "8": ("4", 0)}
 """The first release of each major of Confluent Platform, with the Kafka in it; later ones count on together."""
 _TAG = re.compile(r"v?(\d+)\.(\d+)(?:\.\d+)*(?:[-.].*)?")
 _SCALA = re.compile(r"2\.1\d-")
+"""Scala's version, which stands before Kafka's in the tags of some."""
 _CONFIG_MOUNT = re.compile(
     r"(?:server|kafka)\.properties|/(?:mnt/shared/config|bitnami/kafka/config|etc/kafka|opt/kafka/config)(?:[/:]|$)"
 )
@@ -141,7 +144,8 @@ def _without_tag(image: str) -> str:
 def version_of(image: str, rules: ImageRules) -> str | None:
     """Kafka's version by the tag of an image, None where it does not tell."""
     tag = image.partition("@")[0].rpartition("/")[2].partition(":")[2]
-    found = _TAG.fullmatch(_SCALA.sub("", tag) if rules is _WURSTMEISTER else tag)
+    scala = _SCALA.match(tag)
+    found = _TAG.fullmatch(tag[scala.end() :] if scala else tag)
     if found is None:
         return None
     major, minor = found.groups()
@@ -321,7 +325,7 @@ class _ConfigMaps:
     def of(cls, roots: Iterable[Node]) -> "_ConfigMaps":
         """All ConfigMaps of a file."""
         found = {}
-        for root in _resources(roots):
+        for root in resources_in(roots):
             data = _data(root)
             if data is not None:
                 found[_name_of(root)] = data
@@ -391,24 +395,6 @@ def _runs_kafka(container: Mapping) -> bool:
     return _runs(container.text("image"), _pod_variables(container))
 
 
-def properties_in(reader: Reader, value: Scalar) -> Configs:
-    """The settings of properties that stand in a block of YAML, or in several lines of HCL, with their places."""
-    text, document = value.text, reader.document
-    first = document.place(value.start)
-    is_block = document.text[value.start : value.start + 1] in ("|", ">", "<")
-    found: dict[str, Declared] = {}
-    line, at = first.line + 1, 0
-    for entry in locate_properties(text).entries:
-        place = first
-        if is_block:
-            line += text.count("\n", at, entry.name_at.start)
-            at = entry.name_at.start
-            written = document.text[document.offset(line) : document.offset(line + 1)]
-            place = Place(document.path, line, len(written) - len(written.lstrip(" \t")) + 1)
-        found[entry.name] = Declared(without_secret(entry.name, entry.value), Source.STATIC, place)
-    return found
-
-
 def _data(root: Node) -> Mapping | None:
     if not isinstance(root, Mapping) or root.text("kind") != "ConfigMap":
         return None
@@ -438,17 +424,9 @@ def _is_kubernetes(root: Node) -> bool:
     return any(_runs_kafka(container) for container in _containers(root)) or _is_config_map(root)
 
 
-def _resources(roots: Iterable[Node]) -> Iterator[Mapping]:
-    for root in roots:
-        if isinstance(root, Mapping) and root.text("kind") == "List":
-            yield from _resources(root.sequence("items"))
-        elif isinstance(root, Mapping):
-            yield root
-
-
 def _read_workload(reader: Reader, root: Mapping, config_maps: _ConfigMaps) -> Pieces:
     namespace, name = _name_of(root)
-    owner = _owner_of(root)
+    owner = owner_of(root)
     spec = root.mapping("spec")
     replicas = reader.integer(spec, "replicas", 0) if spec is not None and "replicas" in spec.entries else 1
     brokers, connectors = [], []
@@ -479,11 +457,6 @@ def _read_workload(reader: Reader, root: Mapping, config_maps: _ConfigMaps) -> P
     )
 
 
-def _owner_of(root: Mapping) -> str | None:
-    metadata = root.mapping("metadata") or Mapping({}, root.start)
-    return owner_in(metadata.mapping("labels"), metadata.mapping("annotations"))
-
-
 def _scope_of(namespace: str) -> str:
     return f"namespace {namespace or 'that nothing names'}"
 
@@ -491,7 +464,7 @@ def _scope_of(namespace: str) -> str:
 def _read_config_map(reader: Reader, root: Mapping, data: Mapping, is_used: bool) -> Pieces:
     """The nodes and connectors of a ConfigMap: of its properties, and of its variables if no container has them."""
     namespace, name = _name_of(root)
-    owner = _owner_of(root)
+    owner = owner_of(root)
     brokers, connectors = [], []
     for key, static in _texts_of(reader, data):
         place = next(iter(static.values())).place
@@ -524,7 +497,7 @@ def _read_config_map(reader: Reader, root: Mapping, data: Mapping, is_used: bool
 
 def _read_kubernetes(document: Document, roots: tuple[Node, ...]) -> Pieces:
     reader = Reader(document)
-    resources = list(_resources(roots))
+    resources = list(resources_in(roots))
     config_maps = _ConfigMaps.of(document.roots)
     parts = [_read_workload(reader, root, config_maps) for root in resources]
     for root in resources:

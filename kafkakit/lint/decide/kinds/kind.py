@@ -4,15 +4,16 @@ Numbers, names and configurations are read with a problem for each wrong shape.
 """
 
 import re
-from bisect import bisect_right
-from collections.abc import Callable, Iterable
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Mapping as MappingABC
 from collections.abc import Sequence as Sequence_
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+from kafkakit.config.client_properties import locate_properties
 from kafkakit.core.findings import Place
-from kafkakit.lint.decide.documents import NULLS, UNPARSABLE, Document, Mapping, Node, Scalar, Sequence
+from kafkakit.lint.decide.documents import NULLS, UNPARSABLE, Document, Entry, Mapping, Node, Scalar, Sequence
 from kafkakit.lint.decide.pieces import FileProblem, Pieces, ResourceAcceptance
 from kafkakit.rules.effective import NO_CONFIGS, Configs, Declared, Source, to_int, to_items
 from kafkakit.rules.subjects import LogDirFacts
@@ -31,7 +32,8 @@ class Kind:
 
     `recognise` is called with each document of a file; `read` with the file and those of its documents that are of
     this kind, and never raises. A name proves nothing: `patterns` are file names (shell patterns over the path) that
-    decide only about a document that `may_be` of this kind by its content.
+    decide only about a document that `may_be` of this kind by its content. A document that is of another kind, or of
+    none, may carry settings of this kind too: if the file has one of the `marks`, `carries` tells.
     """
 
     name: str
@@ -41,6 +43,8 @@ class Kind:
     read: Callable[[Document, tuple[Node, ...]], Pieces]
     patterns: tuple[str, ...] = ()
     may_be: Callable[[Node], bool] = field(default=lambda _: False)
+    marks: tuple[str, ...] = ()
+    carries: Callable[[Node], bool] = field(default=lambda _: False)
 
 
 def joined(parts: list[Pieces]) -> Pieces:
@@ -81,6 +85,101 @@ def _accepted_by(document: Document, resources: Sequence_[Mapping]) -> tuple[Res
             place = document.place(resource.start)
             found.append(ResourceAcceptance(ignored=ignored, place=place, end=end and (end.line, end.column)))
     return tuple(found)
+
+
+def resources_in(roots: Iterable[Node]) -> Iterator[Mapping]:
+    """Every resource of Kubernetes, those of lists of kubectl too."""
+    for root in roots:
+        if isinstance(root, Mapping) and root.text("kind") == "List":
+            yield from resources_in(root.sequence("items"))
+        elif isinstance(root, Mapping):
+            yield root
+
+
+_INK = re.compile(r"\S")
+_LINE_END = re.compile(r"[\r\n]")
+_INK_OF_STYLE = {
+    "'": re.compile(r"''|\S"),
+    '"': re.compile(r"\\(?:u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|[^\w\s]|[^nrtNL_\s])|(?<!\\)\S"),
+}
+
+
+def embedded(
+    document: Document, value: Scalar, inner: Document, skipped: int = 0
+) -> tuple[tuple[Node, ...], list[FileProblem]]:
+    """The trees and problems of a text that stands in a value of a document, with the places that they have there.
+
+    `inner` is the text as read, which begins `skipped` characters behind the beginning of the value.
+    """
+    moved = _offsets_inside(document, value, skipped)
+    problems = [
+        FileProblem(rule=p.rule, message=p.message, place=document.place(moved(p.at)), key=p.key)
+        for p in inner.problems
+    ]
+    nodes: dict[int, Node] = {}
+    return tuple(_moved(root, moved, nodes) for root in inner.roots), problems
+
+
+def properties_in(reader: "Reader", value: Scalar, source: Source = Source.STATIC) -> Configs:
+    """The settings of properties that stand in a value of YAML or JSON, each with its place in the file."""
+    moved = _offsets_inside(reader.document, value)
+    return {
+        entry.name: Declared(
+            without_secret(entry.name, entry.value),
+            source,
+            reader.document.place(moved(entry.name_at.start)),
+        )
+        for entry in locate_properties(value.text).entries
+    }
+
+
+def _offsets_inside(document: Document, value: Scalar, skipped: int = 0) -> Callable[[int], int]:
+    """Tells where in a document a character of a value stands; where the value begins if that is not sure.
+
+    Characters that are seen are the same and in the same order in a value and as it is written, in whatever style.
+    """
+    inked = [found.start() - skipped for found in _INK.finditer(value.text)]
+    places = _places_of_ink(document, value)
+    if document.text.startswith("<<", value.start):  # the mark that ends a heredoc stands behind its text
+        places = places[: len(inked)]
+
+    def moved(at: int) -> int:
+        number = bisect_left(inked, at)
+        return places[number] if len(places) == len(inked) and number < len(inked) else value.start
+
+    return moved
+
+
+def _places_of_ink(document: Document, value: Scalar) -> list[int]:
+    """Where each character of a value stands in the text that is no space; more or less of them if that is not sure."""
+    text, start, end = document.text, value.start, value.end
+    style = text[start : start + 1]
+    if (style in ("|", ">") and not value.is_plain) or text.startswith("<<", start):
+        header = _LINE_END.search(text, start, end)
+        return [found.start() for found in _INK.finditer(text, header.end() if header else end, end)]
+    pattern = _INK_OF_STYLE.get(style) if not value.is_plain else None
+    if pattern is None:
+        return [found.start() for found in _INK.finditer(text, start, end)]
+    return [found.start() for found in pattern.finditer(text, start + 1, end - 1)]
+
+
+def _moved(node: Node, to: Callable[[int], int], moved: dict[int, Node]) -> Node:
+    """A tree at other offsets; `moved` has the nodes that aliases share, so that each is moved once."""
+    if isinstance(node, Scalar):
+        return node._replace(start=to(node.start), end=to(node.end))
+    known = moved.get(id(node))
+    if known is not None:
+        return known
+    if isinstance(node, Sequence):
+        found: Node = node._replace(items=[_moved(item, to, moved) for item in node.items], start=to(node.start))
+    else:
+        entries = {
+            name: Entry(Scalar(key.text, to(key.start), to(key.end), key.is_plain), _moved(held, to, moved))
+            for name, (key, held) in node.entries.items()
+        }
+        found = node._replace(entries=entries, start=to(node.start))
+    moved[id(node)] = found
+    return found
 
 
 def of_each(read_one: Callable[[Document, Mapping], Pieces]) -> Callable[[Document, tuple[Node, ...]], Pieces]:
@@ -305,3 +404,39 @@ def dirs_of(static: Configs) -> tuple[LogDirFacts, ...]:
     """The log dirs that a node's own configuration names."""
     found = static.get("log.dirs") or static.get("log.dir")
     return tuple(LogDirFacts(path=path) for path in to_items(found.text)) if found is not None else ()
+
+
+def metadata_of(root: Mapping) -> Mapping:
+    """The metadata of a resource of Kubernetes, empty where it has none."""
+    return root.mapping("metadata") or Mapping({}, root.start)
+
+
+def owner_of(root: Mapping) -> str | None:
+    """The owner that a resource's labels or annotations name."""
+    metadata = metadata_of(root)
+    return owner_in(metadata.mapping("labels"), metadata.mapping("annotations"))
+
+
+def from_fields(reader: Reader, spec: Mapping, key_of: MappingABC[str, str]) -> dict[str, Declared]:
+    """The settings that have a field of their own in `spec`, by key; `key_of` names the key of each field."""
+    return {
+        key: Declared(text, Source.STATIC, reader.place(spec.entries[field].key))
+        for field, key in key_of.items()
+        if (text := reader.text(spec, field)) is not None
+    }
+
+
+_QUANTITY = re.compile(r"(\d+(?:\.\d+)?)(m|[kKMGTPE]i?)?")
+_UNITS = "KMGTPE"
+
+
+def quantity_bytes(text: str | None) -> int | None:
+    """A quantity of Kubernetes in bytes."""
+    found = _QUANTITY.fullmatch(text or "")
+    if found is None:
+        return None
+    number, unit = float(found.group(1)), found.group(2) or ""
+    if unit in ("", "m"):
+        return int(number if not unit else number / 1000)
+    base = 1024 if unit.endswith("i") else 1000
+    return int(number * float(base) ** (_UNITS.index(unit[0].upper()) + 1))

@@ -1,31 +1,34 @@
-"""Resources of operators and of topics as code: Strimzi's, Confluent for Kubernetes', koperator's, jikkou's.
+"""Resources of Strimzi: clusters, pools, topics, workers, connectors, mirrors, users and rebalances.
 
-Strimzi's are Kafka, KafkaNodePool, KafkaTopic, KafkaConnect and KafkaConnector. What the operator sets on brokers
-itself, from the listeners, authorization and storage of its resources, is as effective as what a file sets, so it is
-part of the static configuration: without it a cluster would look as if it had no authorizer or kept its logs in /tmp.
-Of brokers the resources of the others say only a part. Their topics differ in the names of the same few fields, which a
-record for each tool lists.
+A KafkaMirrorMaker2 is a worker, and a connector for each that its mirrors run. Users and rebalances have nothing that
+rules judge: told is what their operator refuses or does not read.
+
+What the operator sets on brokers itself, from the listeners, authorization and storage of its resources, is as
+effective as what a file sets, so it is part of the static configuration: without it a cluster would look as if it had
+no authorizer or kept its logs in /tmp.
 """
 
-import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Mapping as MappingABC
 
 from kafkakit.core.findings import Place
-from kafkakit.lint.decide.documents import Document, Mapping, Node, Scalar
-from kafkakit.lint.decide.kinds.containers import image_rules, version_of
+from kafkakit.lint.decide.documents import Document, Mapping, Node, Scalar, Sequence
 from kafkakit.lint.decide.kinds.kind import (
     Kind,
     Reader,
     environment_of,
+    from_fields,
     joined,
+    metadata_of,
     owner_in,
+    owner_of,
+    quantity_bytes,
     with_accepted,
-    without_secret,
 )
 from kafkakit.lint.decide.pieces import BrokerPiece, ClusterPiece, FileProblem, Pieces, TopicPiece
 from kafkakit.rules.effective import Declared, Source
 from kafkakit.rules.subjects import NO_HOST, HostFacts, LintConnector, LogDirFacts
+from kafkakit.rules.values import holds_placeholder
 
 TOPIC_FIELDS = ("topicName", "partitions", "replicas", "config")
 UNREAD = "KKL011"
@@ -77,21 +80,17 @@ def _resources(roots: tuple[Node, ...]) -> Iterator[Mapping]:
             yield root
 
 
-def _metadata(root: Mapping) -> Mapping:
-    return root.mapping("metadata") or Mapping({}, root.start)
-
-
 def _name(root: Mapping) -> str | None:
-    return _metadata(root).text("name")
+    return metadata_of(root).text("name")
 
 
 def _labels(root: Mapping) -> tuple[Mapping | None, Mapping | None]:
-    metadata = _metadata(root)
+    metadata = metadata_of(root)
     return metadata.mapping("labels"), metadata.mapping("annotations")
 
 
 def _namespace(root: Mapping) -> str | None:
-    return _metadata(root).text("namespace")
+    return metadata_of(root).text("namespace")
 
 
 def _settings(
@@ -183,7 +182,7 @@ def _read_pool(reader: Reader, root: Mapping, spec: Mapping) -> Pieces:
         host=pod_facts(spec),
         log_dirs=dirs,
         count=reader.integer(spec, "replicas") or 0,
-        owner=owner_in(*_labels(root)),
+        owner=owner_of(root),
         is_known=False,
     )
     return Pieces(brokers=(pool,))
@@ -194,18 +193,7 @@ def _read_topic(reader: Reader, root: Mapping, spec: Mapping) -> Pieces:
     if name is None:
         reader.problem(root, "a KafkaTopic needs a name", "name")
         return Pieces()
-    for entry in spec.entries.values():
-        if entry.key.text not in TOPIC_FIELDS:
-            reader.problem(
-                entry.key,
-                f"a KafkaTopic has no field {entry.key.text!r:.60}: the operator does not read it",
-                entry.key.text,
-                UNREAD,
-            )
-    if _cluster(root) is None:
-        reader.problem(
-            root, f"without the label {CLUSTER_LABEL} no operator reads it, unless a tool adds it", rule=UNREAD
-        )
+    _tell_unread(reader, root, spec, TOPIC_FIELDS)
     topic = TopicPiece(
         name=name,
         place=reader.place(spec),
@@ -214,44 +202,219 @@ def _read_topic(reader: Reader, root: Mapping, spec: Mapping) -> Pieces:
         configs=reader.configs(reader.mapping(spec, "config"), Source.TOPIC),
         partitions=reader.integer(spec, "partitions", 1),
         replication_factor=reader.integer(spec, "replicas", 1),
-        owner=owner_in(*_labels(root)),
+        owner=owner_of(root),
     )
     return Pieces(topics=(topic,))
 
 
-def _from_fields(reader: Reader, spec: Mapping, key_of: dict[str, str]) -> dict[str, Declared]:
-    """The settings that have a field of their own in `spec`, by key; `key_of` names the key of each field."""
-    return {
-        key: Declared(text, Source.STATIC, reader.place(spec.entries[field].key))
-        for field, key in key_of.items()
-        if (text := reader.text(spec, field)) is not None
-    }
+def _tell_unread(
+    reader: Reader, root: Mapping, spec: Mapping, fields: tuple[str, ...], *, is_labelled: bool = True
+) -> None:
+    """Problems for fields that a resource does not have, and for one without the label that its operator looks for."""
+    for entry in spec.entries.values():
+        if entry.key.text not in fields:
+            reader.problem(
+                entry.key,
+                f"a {root.text('kind')} has no field {entry.key.text!r:.60}: the operator does not read it",
+                entry.key.text,
+                UNREAD,
+            )
+    if is_labelled and _cluster(root) is None:
+        reader.problem(
+            root, f"without the label {CLUSTER_LABEL} no operator reads it, unless a tool adds it", rule=UNREAD
+        )
 
 
 def _read_connect(reader: Reader, root: Mapping, spec: Mapping) -> Pieces:
     found = _settings(reader, spec, "spec.config", _OF_WORKERS, _KEPT_OF_WORKERS)
-    for key, declared in _from_fields(reader, spec, {**_SHORT_FORMS, "bootstrapServers": "bootstrap.servers"}).items():
+    for key, declared in from_fields(reader, spec, {**_SHORT_FORMS, "bootstrapServers": "bootstrap.servers"}).items():
         found.setdefault(key, declared)
     worker = LintConnector(
         name=_name(root) or "without name",
         config=found,
         is_worker=True,
         place=reader.place(spec),
-        owner=owner_in(*_labels(root)),
+        owner=owner_of(root),
     )
     return Pieces(connectors=(worker,))
 
 
 def _read_connector(reader: Reader, root: Mapping, spec: Mapping) -> Pieces:
     found = dict(reader.configs(reader.mapping(spec, "config"), Source.STATIC))
-    found |= _from_fields(reader, spec, {"class": "connector.class", "tasksMax": "tasks.max"})
+    found |= from_fields(reader, spec, {"class": "connector.class", "tasksMax": "tasks.max"})
     connector = LintConnector(
         name=_name(root) or "without name",
         config=found,
         place=reader.place(spec),
-        owner=owner_in(*_labels(root)),
+        owner=owner_of(root),
     )
     return Pieces(connectors=(connector,))
+
+
+_MIRROR_CONNECTORS = {
+    "sourceConnector": ("MirrorSourceConnector", {"topicsPattern": "topics", "topicsExcludePattern": "topics.exclude"}),
+    "checkpointConnector": (
+        "MirrorCheckpointConnector",
+        {"groupsPattern": "groups", "groupsExcludePattern": "groups.exclude"},
+    ),
+    "heartbeatConnector": ("MirrorHeartbeatConnector", {}),
+}
+"""The connectors of a mirror by their fields: their classes, and the fields of the mirror that become settings."""
+
+
+def _read_mirror_maker(reader: Reader, root: Mapping, spec: Mapping) -> Pieces:
+    clusters = {cluster.text("alias"): cluster for cluster in reader.mappings(spec, "clusters")}
+    target = reader.mapping(spec, "target") or clusters.get(spec.text("connectCluster"))
+    if target is None:
+        known = ", ".join(alias for alias in clusters if alias) or "none"
+        reader.problem(spec, f"connectCluster must be the alias of one of the clusters ({known})", "connectCluster")
+        return Pieces()
+    found = _settings(reader, target, "the target cluster's config", _OF_WORKERS, _KEPT_OF_WORKERS)
+    for key, declared in from_fields(reader, target, {**_SHORT_FORMS, "bootstrapServers": "bootstrap.servers"}).items():
+        found.setdefault(key, declared)
+    worker = LintConnector(
+        name=_name(root) or "without name",
+        config=found,
+        is_worker=True,
+        place=reader.place(spec),
+        owner=owner_of(root),
+    )
+    mirrors = [_mirrored(reader, root, mirror, target, clusters) for mirror in reader.mappings(spec, "mirrors")]
+    return Pieces(connectors=(worker, *(connector for mirror in mirrors for connector in mirror)))
+
+
+def _mirrored(
+    reader: Reader, root: Mapping, mirror: Mapping, target: Mapping, clusters: MappingABC[str | None, Mapping]
+) -> Iterator[LintConnector]:
+    """The connectors of one mirror; problems for clusters that it names and that are not there."""
+    into, source = target.text("alias"), mirror.mapping("source")
+    alias = source.text("alias") if source is not None else mirror.text("sourceCluster")
+    if source is None and alias not in clusters and not holds_placeholder(alias or ""):
+        reader.problem(mirror, f"sourceCluster {alias or ''!r:.80} is not the alias of a cluster", "sourceCluster")
+    named = mirror.text("targetCluster")
+    if named is not None and named != into and not holds_placeholder(named):
+        told = f"targetCluster {named!r:.80} is not connectCluster, and the operator refuses others"
+        reader.problem(mirror.entries["targetCluster"].value, told, "targetCluster")
+    ends = {
+        f"{end}.cluster.{name}": Declared(text, Source.STATIC, reader.place(cluster.entries[field].key))
+        for end, cluster in (("source", source or clusters.get(alias)), ("target", target))
+        for name, field in (("alias", "alias"), ("bootstrap.servers", "bootstrapServers"))
+        if cluster is not None and (text := cluster.text(field)) is not None
+    }
+    for field, (kind, patterns) in _MIRROR_CONNECTORS.items():
+        connector = reader.mapping(mirror, field)
+        if connector is None:
+            continue
+        place = reader.place(connector)
+        yield LintConnector(
+            name=f"{alias}->{into}.{kind}",
+            config={
+                **reader.configs(reader.mapping(connector, "config"), Source.STATIC),
+                **ends,
+                "connector.class": Declared(f"org.apache.kafka.connect.mirror.{kind}", Source.STATIC, place),
+                **from_fields(reader, mirror, patterns),
+                **from_fields(reader, connector, {"tasksMax": "tasks.max"}),
+            },
+            place=place,
+            owner=owner_of(root),
+        )
+
+
+_OPERATIONS = (
+    "Read", "Write", "Create", "Delete", "Alter", "Describe", "ClusterAction", "AlterConfigs", "DescribeConfigs",
+    "IdempotentWrite", "All",
+)  # fmt: skip
+_MOST_COMMON_NAME = 64
+"""Characters of the common name of a certificate."""
+
+
+def _one_of(reader: Reader, node: Mapping, key: str, allowed: tuple[str, ...]) -> str | None:
+    """The word at a key; a problem for one that is not allowed."""
+    found = reader.text(node, key)
+    if found is not None and found not in allowed and not holds_placeholder(found):
+        reader.problem(node.entries[key].value, f"{key} must be one of {', '.join(allowed)}, not {found!r:.60}", key)
+    return found
+
+
+def _read_user(reader: Reader, root: Mapping, spec: Mapping) -> Pieces:
+    _tell_unread(reader, root, spec, ("authentication", "authorization", "quotas", "template"))
+    authentication = reader.mapping(spec, "authentication")
+    if authentication is not None:
+        how = _one_of(reader, authentication, "type", ("tls", "tls-external", "scram-sha-512"))
+        name = _name(root) or ""
+        if how == "tls" and len(name) > _MOST_COMMON_NAME:
+            told = f"a user with a certificate has a name of {_MOST_COMMON_NAME} characters at most, not {len(name)}"
+            reader.problem(root, told, "name")
+    quotas = reader.mapping(spec, "quotas")
+    if quotas is not None:
+        for key in ("producerByteRate", "consumerByteRate", "requestPercentage"):
+            reader.integer(quotas, key)
+        reader.number(quotas, "controllerMutationRate")
+    authorization = reader.mapping(spec, "authorization")
+    if authorization is not None:
+        _one_of(reader, authorization, "type", ("simple",))
+        for rule in reader.mappings(authorization, "acls"):
+            _tell_rule(reader, rule)
+    return Pieces()
+
+
+def _tell_rule(reader: Reader, rule: Mapping) -> None:
+    """Problems of one rule of access."""
+    _one_of(reader, rule, "type", ("allow", "deny"))
+    operations = rule.get("operations")
+    for item in operations.items if isinstance(operations, Sequence) else ():
+        if isinstance(item, Scalar) and item.text not in _OPERATIONS and not holds_placeholder(item.text):
+            reader.problem(item, f"{item.text!r:.60} is not an operation: {', '.join(_OPERATIONS)}", "operations")
+    if operations is None and "operation" not in rule.entries:
+        reader.problem(rule, "a rule of access needs operations", "operations")
+    elif "operation" in rule.entries:
+        _one_of(reader, rule, "operation", _OPERATIONS)
+    resource = reader.mapping(rule, "resource")
+    if resource is None:
+        reader.problem(rule, "a rule of access needs a resource", "resource")
+        return
+    kind = _one_of(reader, resource, "type", ("topic", "group", "cluster", "transactionalId"))
+    _one_of(reader, resource, "patternType", ("literal", "prefix"))
+    if kind != "cluster" and resource.text("name") is None:
+        reader.problem(resource, "the resource of a rule of access needs a name", "name")
+
+
+_REBALANCE_FIELDS = (
+    "mode", "brokers", "goals", "skipHardGoalCheck", "rebalanceDisk", "excludedTopics",
+    "concurrentPartitionMovementsPerBroker", "concurrentIntraBrokerPartitionMovements", "concurrentLeaderMovements",
+    "replicationThrottle", "replicaMovementStrategies", "moveReplicasOffVolumes",
+)  # fmt: skip
+_GOALS = frozenset({
+    "RackAwareGoal", "RackAwareDistributionGoal", "MinTopicLeadersPerBrokerGoal", "ReplicaCapacityGoal",
+    "DiskCapacityGoal", "NetworkInboundCapacityGoal", "NetworkOutboundCapacityGoal", "CpuCapacityGoal",
+    "ReplicaDistributionGoal", "PotentialNwOutGoal", "DiskUsageDistributionGoal",
+    "NetworkInboundUsageDistributionGoal", "NetworkOutboundUsageDistributionGoal", "CpuUsageDistributionGoal",
+    "TopicReplicaDistributionGoal", "LeaderReplicaDistributionGoal", "LeaderBytesInDistributionGoal",
+    "PreferredLeaderElectionGoal", "IntraBrokerDiskCapacityGoal", "IntraBrokerDiskUsageDistributionGoal",
+    "KafkaAssignerDiskUsageDistributionGoal", "KafkaAssignerEvenRackAwareGoal", "BrokerSetAwareGoal",
+})  # fmt: skip
+"""Goals of Cruise Control; those of others have the name of a package before their own."""
+
+
+def _read_rebalance(reader: Reader, root: Mapping, spec: Mapping) -> Pieces:
+    annotations = _labels(root)[1]
+    is_template = annotations is not None and annotations.text("strimzi.io/rebalance-template") == "true"
+    _tell_unread(reader, root, spec, _REBALANCE_FIELDS, is_labelled=not is_template)
+    mode = _one_of(reader, spec, "mode", ("full", "add-brokers", "remove-brokers", "remove-disks"))
+    reader.integers(spec, "brokers")
+    needed = {"add-brokers": "brokers", "remove-brokers": "brokers", "remove-disks": "moveReplicasOffVolumes"}
+    field = needed.get(mode or "")
+    if field is not None and field not in spec.entries and not is_template:
+        reader.problem(spec, f"mode {mode} needs {field}", field)
+    for key in _REBALANCE_FIELDS:
+        if key.startswith("concurrent") or key == "replicationThrottle":
+            reader.integer(spec, key)
+    goals = spec.get("goals")
+    for item in goals.items if isinstance(goals, Sequence) else ():
+        is_own = isinstance(item, Scalar) and ("." in item.text or holds_placeholder(item.text))
+        if isinstance(item, Scalar) and item.text not in _GOALS and not is_own:
+            reader.problem(item, f"{item.text!r:.80} is not a goal of Cruise Control", "goals")
+    return Pieces()
 
 
 _AUTHORIZERS = {
@@ -262,8 +425,6 @@ _AUTHORIZERS = {
 _MECHANISMS = {"scram-sha-512": "SCRAM-SHA-512", "scram-sha-256": "SCRAM-SHA-256", "oauth": "OAUTHBEARER"}
 _CONTROL, _REPLICATION = "CONTROLPLANE-9090", "REPLICATION-9091"
 CONTROLLER_LISTENERS = f"{_CONTROL}://0.0.0.0:9090"
-_QUANTITY = re.compile(r"(\d+(?:\.\d+)?)(m|[kKMGTPE]i?)?")
-_UNITS = "KMGTPE"
 
 
 def operator_settings(reader: Reader, kafka: Mapping, name: str, uses_zookeeper: bool) -> dict[str, Declared]:
@@ -339,14 +500,14 @@ def storage_dirs(storage: Mapping | None) -> tuple[LogDirFacts, ...]:
         return (
             LogDirFacts(
                 path="/var/lib/kafka/data/kafka-log0",
-                total_bytes=_bytes_of(storage.text("size")),
+                total_bytes=quantity_bytes(storage.text("size")),
                 is_ephemeral=storage.text("type") == "ephemeral",
             ),
         )
     return tuple(
         LogDirFacts(
             path=f"/var/lib/kafka/data-{volume.text('id') or number}/kafka-log0",
-            total_bytes=_bytes_of(volume.text("size")),
+            total_bytes=quantity_bytes(volume.text("size")),
             is_ephemeral=volume.text("type") == "ephemeral",
         )
         for number, volume in enumerate(volumes)
@@ -359,8 +520,8 @@ def pod_facts(*sections: Mapping | None) -> HostFacts:
     options = _first(s.mapping("jvmOptions") for s in sections if s)
     heap = options.text("-Xmx") if options is not None else None
     facts = HostFacts(
-        memory_bytes=_bytes_of(memory.text("memory")) if memory is not None else None,
-        heap_bytes=_bytes_of(heap.upper().rstrip("B") + "i" if heap and heap[-1:].isalpha() else heap),
+        memory_bytes=quantity_bytes(memory.text("memory")) if memory is not None else None,
+        heap_bytes=quantity_bytes(heap.upper().rstrip("B") + "i" if heap and heap[-1:].isalpha() else heap),
     )
     return NO_HOST if facts == NO_HOST else facts
 
@@ -369,24 +530,15 @@ def _first(sections: Iterable[Mapping | None]) -> Mapping | None:
     return next((section for section in sections if section is not None), None)
 
 
-def _bytes_of(text: str | None) -> int | None:
-    """A quantity of Kubernetes in bytes."""
-    found = _QUANTITY.fullmatch(text or "")
-    if found is None:
-        return None
-    number, unit = float(found.group(1)), found.group(2) or ""
-    if unit in ("", "m"):
-        return int(number if not unit else number / 1000)
-    base = 1024 if unit.endswith("i") else 1000
-    return int(number * float(base) ** (_UNITS.index(unit[0].upper()) + 1))
-
-
 _READERS: dict[str, Callable[[Reader, Mapping, Mapping], Pieces]] = {
     "Kafka": _read_kafka,
     "KafkaNodePool": _read_pool,
     "KafkaTopic": _read_topic,
     "KafkaConnect": _read_connect,
     "KafkaConnector": _read_connector,
+    "KafkaMirrorMaker2": _read_mirror_maker,
+    "KafkaUser": _read_user,
+    "KafkaRebalance": _read_rebalance,
 }
 
 
@@ -408,165 +560,8 @@ def _read(document: Document, roots: tuple[Node, ...]) -> Pieces:
 
 STRIMZI_KIND = Kind(
     name="strimzi",
-    about="Strimzi Kafka, KafkaNodePool, KafkaTopic, KafkaConnect and KafkaConnector",
+    about="Strimzi Kafka, KafkaNodePool, KafkaTopic, KafkaConnect(or), KafkaMirrorMaker2, KafkaUser and KafkaRebalance",
     formats=("yaml", "json"),
     recognise=_is_strimzi,
     read=_read,
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicFields:
-    """The fields of one tool's topics in `spec`: their number of partitions and replicas, configuration and cluster."""
-
-    group: str
-    partitions: str
-    replicas: str
-    configs: str
-    cluster: str = ""
-
-
-_CONFLUENT = TopicFields(
-    group="platform.confluent.io",
-    partitions="partitionCount",
-    replicas="replicas",
-    configs="configs",
-    cluster="kafkaClusterRef",
-)
-_KOPERATOR = TopicFields(
-    group="kafka.banzaicloud.io",
-    partitions="partitions",
-    replicas="replicationFactor",
-    configs="config",
-    cluster="clusterRef",
-)
-_JIKKOU = TopicFields(group="kafka.jikkou.io", partitions="partitions", replicas="replicas", configs="configs")
-_LISTS = frozenset({"List", "KafkaTopicList"})
-
-
-def _group_of(root: Mapping) -> str:
-    return (root.text("apiVersion") or "").partition("/")[0]
-
-
-def _listed(roots: Iterable[Node]) -> Iterator[Mapping]:
-    """Every resource; the items of jikkou's lists have neither kind nor version of their own."""
-    for root in roots:
-        if isinstance(root, Mapping) and root.text("kind") in _LISTS:
-            yield from (item for item in root.sequence("items") if isinstance(item, Mapping))
-        elif isinstance(root, Mapping):
-            yield root
-
-
-def _owner(root: Mapping) -> str | None:
-    return owner_in(*_labels(root))
-
-
-def _topic_of_tool(reader: Reader, root: Mapping, spec: Mapping, fields: TopicFields) -> Pieces:
-    metadata = _metadata(root)
-    name = reader.text(spec, "name") or metadata.text("name")
-    if name is None:
-        reader.problem(root, "a topic needs a name", "name")
-        return Pieces()
-    cluster = spec.mapping(fields.cluster) if fields.cluster else None
-    factor = reader.integer(spec, fields.replicas, -1)
-    partitions = reader.integer(spec, fields.partitions, -1)
-    topic = TopicPiece(
-        name=name,
-        place=reader.place(spec),
-        cluster=cluster.text("name") if cluster is not None else None,
-        namespace=(cluster.text("namespace") or metadata.text("namespace")) if cluster is not None else None,
-        configs=reader.configs(reader.mapping(spec, fields.configs), Source.TOPIC),
-        partitions=partitions if partitions is not None and partitions > 0 else None,
-        replication_factor=factor if factor is not None and factor > 0 else None,
-        owner=_owner(root),
-    )
-    return Pieces(topics=(topic,))
-
-
-def _confluent_nodes(reader: Reader, root: Mapping, spec: Mapping, roles: tuple[str, ...]) -> Pieces:
-    """The brokers or controllers of Confluent's operator: what `configOverrides.server` sets."""
-    metadata = _metadata(root)
-    name, namespace = metadata.text("name"), metadata.text("namespace")
-    overrides = spec.mapping("configOverrides")
-    static: dict[str, Declared] = {}
-    for item in overrides.sequence("server") if overrides is not None else ():
-        key, equals, text = item.text.partition("=") if isinstance(item, Scalar) else ("", "", "")
-        if equals:
-            value = without_secret(key.strip(), text.strip())
-            static[key.strip()] = Declared(value, Source.STATIC, reader.place(item))
-    image = spec.mapping("image")
-    named = (image.text("application") if image is not None else None) or ""
-    rules = image_rules(named, ())
-    nodes = BrokerPiece(
-        place=reader.place(spec),
-        cluster=name,
-        namespace=namespace,
-        roles=roles,
-        static=static,
-        version=version_of(named, rules) if rules is not None else None,
-        count=reader.integer(spec, "replicas") or 0,
-        owner=_owner(root),
-        is_known=False,
-        is_partial=True,
-        in_container=True,
-    )
-    cluster = ClusterPiece(place=reader.place(spec), name=name, namespace=namespace, is_whole="broker" in roles)
-    return Pieces(clusters=(cluster,), brokers=(nodes,))
-
-
-def _confluent_connector(reader: Reader, root: Mapping, spec: Mapping) -> Pieces:
-    found = dict(reader.configs(reader.mapping(spec, "configs"), Source.STATIC))
-    found |= _from_fields(reader, spec, {"class": "connector.class", "taskMax": "tasks.max"})
-    name = reader.text(spec, "name") or _metadata(root).text("name") or "without name"
-    connector = LintConnector(name=name, config=found, place=reader.place(spec), owner=_owner(root))
-    return Pieces(connectors=(connector,))
-
-
-def _read_resource(document: Document, root: Mapping, kind: str, fields: TopicFields) -> Pieces:
-    reader = Reader(document)
-    spec = reader.mapping(root, "spec")
-    if spec is None:
-        reader.problem(root, "a resource needs a spec", "spec")
-        return Pieces(problems=tuple(reader.problems))
-    match kind:
-        case "Kafka":
-            found = _confluent_nodes(reader, root, spec, ("broker",))
-        case "KRaftController":
-            found = _confluent_nodes(reader, root, spec, ("controller",))
-        case "Connector":
-            found = _confluent_connector(reader, root, spec)
-        case _:
-            found = _topic_of_tool(reader, root, spec, fields)
-    return joined([found, Pieces(problems=tuple(reader.problems))])
-
-
-def _kind(name: str, about: str, fields: TopicFields, kinds: frozenset[str]) -> Kind:
-    def is_one(root: Node) -> bool:
-        if not isinstance(root, Mapping):
-            return False
-        if root.text("kind") == "List":
-            return any(is_one(item) for item in root.sequence("items"))
-        return _group_of(root) == fields.group and root.text("kind") in kinds
-
-    return Kind(name=name, about=about, formats=("yaml", "json"), recognise=is_one, read=_reader(fields, kinds))
-
-
-def _reader(fields: TopicFields, kinds: frozenset[str]) -> Callable[[Document, tuple[Node, ...]], Pieces]:
-    def read(document: Document, roots: tuple[Node, ...]) -> Pieces:
-        # The items of a list of topics are topics, those of a list of kubectl what they say.
-        resources = [root for root in _listed(roots) if _group_of(root) in ("", fields.group)]
-        told = [(root, root.text("kind") or "KafkaTopic") for root in resources]
-        parts = (_read_resource(document, root, kind, fields) for root, kind in told if kind in kinds)
-        return with_accepted(document, resources, parts)
-
-    return read
-
-
-CONFLUENT_KIND = _kind(
-    "confluent-operator",
-    "Confluent for Kubernetes: Kafka, KRaftController, KafkaTopic and Connector",
-    _CONFLUENT,
-    frozenset({"Kafka", "KRaftController", "KafkaTopic", "Connector"}),
-)
-KOPERATOR_KIND = _kind("koperator", "topics of koperator", _KOPERATOR, frozenset({"KafkaTopic"}))
-JIKKOU_KIND = _kind("jikkou", "jikkou's topics as code", _JIKKOU, frozenset({"KafkaTopic", "KafkaTopicList"}))

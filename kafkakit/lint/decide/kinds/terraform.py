@@ -24,9 +24,8 @@ from kafkakit.lint.decide.documents import (
 )
 from kafkakit.lint.decide.documents import Mapping as MappingNode
 from kafkakit.lint.decide.documents import Sequence as SequenceNode
-from kafkakit.lint.decide.kinds.containers import properties_in
 from kafkakit.lint.decide.kinds.kafka_tools import TOPIC_RESOURCES, resource_topic
-from kafkakit.lint.decide.kinds.kind import Kind, Reader, of_each, roles_of
+from kafkakit.lint.decide.kinds.kind import Kind, Reader, of_each, properties_in, roles_of
 from kafkakit.lint.decide.membership import NodeIdentity
 from kafkakit.lint.decide.pieces import BrokerPiece, Pieces, TopicPiece
 from kafkakit.rules.config_defs import minor_or_none

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from kafkakit.audit.report.exports import audit_rules
 from kafkakit.rules.audits import delivery as lag
 from kafkakit.rules.audits import delivery as mirror
-from kafkakit.rules.audits.catalogue import audit_rules
 
 
 def test_codes_are_unique_and_those_of_the_audits() -> None:
