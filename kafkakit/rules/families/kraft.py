@@ -97,7 +97,7 @@ def _controllers(cluster: LintCluster) -> int:
     if any(is_reference(voter) for voter in voters):
         raise InputMissing("controllers")
     if voters:
-        return len(voters)
+        return len({voter.partition("@")[0] for voter in voters})
     if any(c.declared("zookeeper.connect") for c in configs):
         return 0
     listed = [b for b in cluster.brokers if "controller" in _roles(b)]

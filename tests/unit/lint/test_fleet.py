@@ -1,6 +1,7 @@
 """The configuration of a whole fleet, linted by all rules and by those of `core`: each finding has its reason.
 
-`tests/cases/lint/fleet.findings.yaml` lists them. `tests/cases/lint/sound/` holds clusters without any finding.
+`tests/cases/lint/fleet.findings.yaml` lists them. `tests/cases/lint/sound/` holds clusters without any finding, and
+`plants.yaml` mistakes to plant into sound files, one at a time.
 """
 
 import json
@@ -15,6 +16,7 @@ import pytest
 import yaml
 
 from kafkakit.adapters.files import read_input
+from kafkakit.core.errors import UsageError
 from kafkakit.core.findings import FailOn
 from kafkakit.lint.act import read_files
 from kafkakit.lint.decide.decision import Linted, LintRequest, LintResult, lint
@@ -36,6 +38,8 @@ NO_CONCERN = {
     "charts/kafka-exporter/templates/topic.yaml", "charts/kafka-exporter/values.yaml",
 }  # fmt: skip
 CODES_OF_CORE = {rule.code for rule in all_rules() if rule.is_core}
+PLANTS: dict[str, Any] = yaml.safe_load((CASES / "plants.yaml").read_text(encoding="utf-8"))
+STRICT_ALONE = {"KKD115", "KKD118", "KKD120", "KKM402", "KKV012"}
 Row = tuple[str, int, str]
 
 
@@ -244,3 +248,46 @@ def test_a_sound_cluster_is_checked_by_nearly_all_rules_of_files() -> None:
 
 def files_only(request: LintRequest) -> tuple[LintRule, ...]:
     return tuple(rule for rule in request.rules if [need.value for need in rule.needs] == ["files"])
+
+
+def findings_of(path: str, text: str) -> Counter[str]:
+    result = lint([read_text(path, text, is_named=True)], (), request_of(RuleSet.STRICT)).result
+    return Counter(checked.finding.rule for checked in result.checked)
+
+
+def planted(plant: dict[str, Any]) -> str:
+    text: str = PLANTS["files"][plant["in"]]
+    for before, after in plant.get("swap", {}).items():
+        assert text.count(before) == 1, before
+        text = text.replace(before, after)
+    return text + str(plant.get("add", ""))
+
+
+@pytest.mark.parametrize("name", [name for name in PLANTS["files"] if name != "old-topic.yaml"])
+def test_the_files_to_plant_into_are_sound(name: str) -> None:
+    alone = {"KKQ853", "KKQ857"} if name == "server.properties" else set()  # it is broker and controller at once
+    assert set(findings_of(name, PLANTS["files"][name])) == alone
+
+
+@pytest.mark.parametrize("plant", PLANTS["plants"], ids=lambda plant: plant["what"])
+def test_a_planted_mistake_is_found_and_what_is_none_is_not(plant: dict[str, Any]) -> None:
+    text = planted(plant)
+    if refused := plant.get("refused"):
+        with pytest.raises(UsageError, match=refused):
+            findings_of(plant["in"], text)
+        return
+    new = findings_of(plant["in"], text) - findings_of(plant["in"], PLANTS["files"][plant["in"]])
+    if plant["found"]:
+        assert not new.keys().isdisjoint(plant["found"])
+    else:
+        assert new.keys() <= plant.get("beside", {}).keys()
+
+
+def test_at_least_80_of_82_mistakes_are_found_and_nearly_all_by_the_rules_of_core() -> None:
+    mistakes = [plant for plant in PLANTS["plants"] if plant["found"]]
+    found = [plant for plant in mistakes if "refused" not in plant]
+    assert (len(PLANTS["plants"]), len(mistakes)) == (99, 82)
+    assert len(found) >= 80
+    by_core = [plant for plant in found if not CODES_OF_CORE.isdisjoint(plant["found"])]
+    assert {code for plant in found if plant not in by_core for code in plant["found"]} <= STRICT_ALONE
+    assert len(by_core) >= 76
