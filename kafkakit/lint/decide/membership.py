@@ -271,7 +271,8 @@ def _components(items: Iterable[T], linked: Callable[[T, T], bool]) -> list[list
 
 def _place_groups(members: Sequence[Member], keys: dict[int, _Key], groups: Sequence[list[int]]) -> None:
     """Each group of nodes into the named cluster of its folder, unless an operator runs that; else on its own."""
-    apart = _closed(members, keys) | {keys[n] for n, m in enumerate(members) if m.is_whole or (m.name and m.namespace)}
+    own = {keys[n] for n, m in enumerate(members) if n in keys and (m.is_whole or m.namespace)}
+    apart = _closed(members, keys) | own
     named = [
         (m, keys[n])
         for n, m in enumerate(members)

@@ -20,7 +20,7 @@ from kafkakit.rules.rule import (
     agent_rule,
 )
 from kafkakit.rules.subjects import LintAgent, LintCluster, known
-from kafkakit.rules.values import HIDDEN, holds_literal_secret, is_secret_key
+from kafkakit.rules.values import HIDDEN, holds_literal_secret, holds_placeholder, is_secret_key
 
 KIND = "kafka_consumer"
 CONNECT = "kafka_connect_str"
@@ -124,7 +124,7 @@ def refused_agent_setting(agent: LintAgent, limits: Limits) -> Violations:
         return
     connect = agent.settings.get(CONNECT)
     for endpoint in to_items(connect.text) if connect is not None else ():
-        if not any(mark in endpoint for mark in ("%%", "{{", "${")) and not _PORT.search(endpoint):
+        if not holds_placeholder(endpoint) and "%%" not in endpoint and not _PORT.search(endpoint):
             yield Violation(f"{endpoint!r:.80} has no port", CONNECT, expected="HOST:PORT", subject=endpoint)
     regexes = agent.settings.get("consumer_groups_regex")
     # A comma may separate two patterns or be part of one.
@@ -136,7 +136,8 @@ def refused_agent_setting(agent: LintAgent, limits: Limits) -> Violations:
             subject=pattern,
         )
     mechanism = agent.settings.get("sasl_mechanism")
-    if mechanism is not None and mechanism.text.strip() and mechanism.text.strip().upper() not in MECHANISMS:
+    named = mechanism.text.strip() if mechanism is not None else ""
+    if mechanism is not None and named and named.upper() not in MECHANISMS and not holds_placeholder(named):
         yield Violation(
             message=f"{mechanism.text!r:.80} is not a SASL mechanism that the check knows",
             key="sasl_mechanism",

@@ -24,7 +24,7 @@ from kafkakit.rules.rule import (
     cluster_rule,
 )
 from kafkakit.rules.subjects import LintBroker, LintCluster, known
-from kafkakit.rules.values import is_reference
+from kafkakit.rules.values import holds_placeholder, is_reference
 
 _VERSION = re.compile(r"(\d+)\.(\d+)")
 _NAMING = (
@@ -233,7 +233,8 @@ def _port_faults(config: BrokerConfig, node_id: str) -> Iterator[Violation]:
 
 def _protocol_faults(config: BrokerConfig) -> Iterator[Violation]:
     declared = config.declared(PROTOCOLS_OF_LISTENERS)
-    wrong = sorted({p for p in protocol_map(config).values() if p not in PROTOCOLS}) if declared is not None else []
+    used = frozenset(protocol_map(config).values() if declared is not None else ())
+    wrong = sorted(name for name in used if name not in PROTOCOLS and not holds_placeholder(name))
     if wrong:
         yield Violation(
             message=f"{', '.join(wrong)} is not a security protocol: the node does not start",

@@ -23,6 +23,7 @@ from kafkakit.rules.rule import (
     config_rule,
 )
 from kafkakit.rules.subjects import LintBroker, LintCluster, LintTopic
+from kafkakit.rules.values import holds_placeholder
 
 _ENDPOINT = re.compile(r".*://\[?[0-9a-zA-Z\-%._:]*\]?:-?[0-9]+")
 """As Kafka parses one; it reads a host in brackets and one without alike."""
@@ -388,7 +389,7 @@ def listener_endpoints(broker: LintBroker, cluster: LintCluster, limits: Limits)
         listeners = listeners_of(config, key)
         for item in config.items(key):
             is_left_out = not item and minor_key(config.table.version) < (4, 2)
-            if not is_left_out and not _ENDPOINT.fullmatch(item):
+            if not is_left_out and not _ENDPOINT.fullmatch(item) and not holds_placeholder(item):
                 yield Violation(
                     message=f"{key} has {item!r:.80}, which is not NAME://HOST:PORT: the node does not start",
                     key=key,

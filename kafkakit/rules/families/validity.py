@@ -26,7 +26,7 @@ from kafkakit.rules.rule import (
     topic_rule,
 )
 from kafkakit.rules.subjects import LintBroker, LintCluster, LintTopic
-from kafkakit.rules.values import accepted, duplicates, parsed
+from kafkakit.rules.values import accepted, duplicates, holds_placeholder, parsed
 
 
 @config_rule("KKV001", ERROR, CORE, fix=Fix.UNSAFE)
@@ -266,7 +266,7 @@ def illegal_topic_name(topic: LintTopic, cluster: LintCluster, limits: Limits) -
           - {name: orders.v1}
     """
     problem = name_problem(topic.name)
-    if problem is not None:
+    if problem is not None and not holds_placeholder(topic.name):
         yield Violation(message=f"the name {topic.name!r:.80} {problem}: brokers refuse the topic", refused=True)
 
 

@@ -308,6 +308,11 @@ def test_strimzi_clusters_are_those_of_a_namespace_and_a_name() -> None:
     assert clusters_of({"a.yaml": kafka(namespace="a"), "t.yaml": bare}) == {"main": ([None], ["orders"])}
 
 
+def test_a_cluster_whose_name_is_filled_in_is_one_without_a_name() -> None:
+    text = kafka().replace("name: main", "name: '{{ .Release.Name }}'")
+    assert list(clusters_of({"kafka.yaml": text})) == [""]
+
+
 def test_two_declarations_of_one_strimzi_cluster_are_two_clusters() -> None:
     files = {f"{env}/kafka.yaml": kafka() for env in ("prod", "staging")}
     files |= {f"{env}/topics/t.yaml": of_strimzi("KafkaTopic", f"t-{env}") for env in ("prod", "staging")}

@@ -6,7 +6,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -20,7 +20,8 @@ from kafkakit.core.errors import UsageError
 from kafkakit.core.findings import FailOn
 from kafkakit.lint.act import read_files
 from kafkakit.lint.decide.decision import Linted, LintRequest, LintResult, lint
-from kafkakit.lint.decide.files import FileReading, read_text
+from kafkakit.lint.decide.documents import Document, Mapping, Node, Scalar
+from kafkakit.lint.decide.files import FileReading, read_document, read_text
 from kafkakit.lint.decide.fixes import FixedRun, LintDone, fix_all
 from kafkakit.lint.decide.lint_config import RuleSet
 from kafkakit.lint.decide.pieces import AssemblyOptions
@@ -291,3 +292,37 @@ def test_at_least_80_of_82_mistakes_are_found_and_nearly_all_by_the_rules_of_cor
     by_core = [plant for plant in found if not CODES_OF_CORE.isdisjoint(plant["found"])]
     assert {code for plant in found if plant not in by_core for code in plant["found"]} <= STRICT_ALONE
     assert len(by_core) >= 76
+
+
+def scalars_of(document: Document) -> Iterator[Scalar]:
+    queue: list[Node] = list(document.roots)
+    while queue:
+        node = queue.pop()
+        if isinstance(node, Scalar):
+            yield node
+        else:
+            queue += [e.value for e in node.entries.values()] if isinstance(node, Mapping) else node.items
+
+
+@pytest.mark.parametrize("placeholder", ["${X}", "{{ x }}", "$(X)", "{{ [3, x] | join(',') }}"])
+@pytest.mark.parametrize("name", [name for name in PLANTS["files"] if name != "old-topic.yaml"])
+def test_a_value_that_is_filled_in_elsewhere_is_no_mistake(name: str, placeholder: str) -> None:
+    text: str = PLANTS["files"][name]
+    known = findings_of(name, text).keys()
+    values = [value for value in scalars_of(read_document(name, text)) if value.text and not value.text.isdecimal()]
+    numbers = [value for value in scalars_of(read_document(name, text)) if value.text.isdecimal()]
+    assert len(values) > 3
+    for value in values + numbers * (name != "kafka_consumer.yaml"):
+        written = placeholder if name.endswith(".properties") else json.dumps(placeholder)
+        filled = text[: value.start] + written + text[value.end :]
+        result = lint([read_text(name, filled, is_named=True)], (), request_of(RuleSet.STRICT)).result
+        told = [c.finding for c in result.checked if c.finding.rule not in known and c.finding.severity != "note"]
+        assert [(f.rule, f.message) for f in told] == [], value.text
+
+
+@pytest.mark.parametrize("host", ["${HOST}", "{{ host }}", "$(POD_NAME).kafka.svc", "__HOST__"])
+def test_a_host_that_is_filled_in_is_no_mistake(host: str) -> None:
+    text: str = PLANTS["files"]["server.properties"]
+    for plain in ("kafka1.shop.example", "INSIDE://", "kafka2"):
+        filled = text.replace(plain, host if plain[0] == "k" else plain + host)
+        assert findings_of("server.properties", filled) == findings_of("server.properties", text)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from kafkakit.config.client_properties import locate_properties
 from kafkakit.core.findings import Place
 from kafkakit.lint.decide.documents import Document, Mapping, Node, Scalar, Sequence
-from kafkakit.lint.decide.kinds.kafka_tools import are_node_keys
+from kafkakit.lint.decide.kinds.kafka_tools import are_node_keys, are_worker_keys
 from kafkakit.lint.decide.kinds.kind import (
     Kind,
     Reader,
@@ -27,6 +27,10 @@ from kafkakit.lint.decide.kinds.kind import (
 from kafkakit.lint.decide.membership import NodeIdentity, node_identity
 from kafkakit.lint.decide.pieces import BrokerPiece, Pieces, TopicPiece
 from kafkakit.rules.effective import Configs, Declared, Source
+from kafkakit.rules.subjects import LintConnector
+
+_OWN_KEYS = (are_node_keys, are_worker_keys)
+"""What tells that properties in a ConfigMap are those of Kafka, not of its clients."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -305,12 +309,10 @@ def _data(root: Node) -> Mapping | None:
     return root.mapping("data")
 
 
-def _texts_of_nodes(reader: Reader, data: Mapping) -> Iterator[tuple[str, Configs]]:
+def _texts_of(reader: Reader, data: Mapping) -> Iterator[tuple[str, Configs]]:
     for name, entry in data.entries.items():
         if isinstance(entry.value, Scalar) and "properties" in name and "=" in entry.value.text:
-            configs = _properties(reader, entry.value)
-            if are_node_keys(configs.keys()):
-                yield name, configs
+            yield name, _properties(reader, entry.value)
 
 
 def _is_config_map(root: Node) -> bool:
@@ -318,7 +320,7 @@ def _is_config_map(root: Node) -> bool:
     return data is not None and any(
         isinstance(entry.value, Scalar)
         and "properties" in name
-        and are_node_keys({found.name for found in locate_properties(entry.value.text).entries})
+        and any(are(found.name for found in locate_properties(entry.value.text).entries) for are in _OWN_KEYS)
         for name, entry in data.entries.items()
     )
 
@@ -360,8 +362,15 @@ def _read_resource(document: Document, root: Mapping) -> Pieces:
             count=replicas if replicas is not None else 1,
         )
         brokers.append(_broker(reader, found, scope, None, owner))
+    workers = []
     data = _data(root)
-    for key, static in _texts_of_nodes(reader, data) if data is not None else ():
+    for key, static in _texts_of(reader, data) if data is not None else ():
+        if are_worker_keys(static.keys()):
+            called = static["group.id"].text if "group.id" in static else key
+            place = next(iter(static.values())).place
+            workers.append(LintConnector(name=called, config=static, is_worker=True, place=place, owner=owner))
+        if not are_node_keys(static.keys()):
+            continue
         number = node_id_of(static)
         brokers.append(
             BrokerPiece(
@@ -375,7 +384,11 @@ def _read_resource(document: Document, root: Mapping) -> Pieces:
                 owner=owner,
             )
         )
-    return Pieces(brokers=tuple(broker for broker in brokers if broker is not None), problems=tuple(reader.problems))
+    return Pieces(
+        brokers=tuple(broker for broker in brokers if broker is not None),
+        connectors=tuple(workers),
+        problems=tuple(reader.problems),
+    )
 
 
 def _read_kubernetes(document: Document, roots: tuple[Node, ...]) -> Pieces:
@@ -385,7 +398,7 @@ def _read_kubernetes(document: Document, roots: tuple[Node, ...]) -> Pieces:
 
 KUBERNETES_KIND = Kind(
     name="kubernetes",
-    about="workloads that run Kafka, by their environment, and ConfigMaps with the properties of brokers",
+    about="workloads that run Kafka, by their environment, and ConfigMaps with the properties of brokers and Connect",
     formats=("yaml", "json"),
     recognise=_is_kubernetes,
     read=_read_kubernetes,

@@ -26,6 +26,7 @@ from kafkakit.lint.decide.kinds.kind import (
 from kafkakit.lint.decide.pieces import BrokerPiece, ClusterPiece, FileProblem, Pieces, TopicPiece
 from kafkakit.rules.effective import Declared, Source
 from kafkakit.rules.subjects import NO_HOST, HostFacts, LintConnector, LogDirFacts
+from kafkakit.rules.values import holds_placeholder
 
 TOPIC_FIELDS = ("topicName", "partitions", "replicas", "config")
 UNREAD = "KKL011"
@@ -309,7 +310,7 @@ def _put_authorizer(reader: Reader, kafka: Mapping, found: dict[str, Declared]) 
         return
     place = reader.place(kafka.entries["authorization"].key)
     kind = authorization.text("type") or ""
-    name = authorization.text("authorizerClass") or _AUTHORIZERS.get(kind)
+    name = authorization.text("authorizerClass") or (kind if holds_placeholder(kind) else _AUTHORIZERS.get(kind))
     if name is not None:
         found["authorizer.class.name"] = Declared(name, Source.STATIC, place)
     users = reader.texts(authorization, "superUsers")
@@ -319,6 +320,9 @@ def _put_authorizer(reader: Reader, kafka: Mapping, found: dict[str, Declared]) 
 
 
 def _protocol(reader: Reader, listener: Mapping) -> str:
+    told = listener.text("tls") or ""
+    if holds_placeholder(told):
+        return told
     is_encrypted = bool(reader.flag(listener, "tls"))
     if _mechanism(listener):
         return "SASL_SSL" if is_encrypted else "SASL_PLAINTEXT"
