@@ -1,7 +1,7 @@
 """The configuration of a whole fleet, linted by all rules and by those of `core`: each finding has its reason.
 
-`tests/cases/lint/fleet.findings.yaml` lists them. `tests/cases/lint/sound/` holds clusters without any finding, and
-`plants.yaml` mistakes to plant into sound files, one at a time.
+`tests/cases/lint/fleet.findings.yaml` lists them, and `corpus.findings.yaml` those of files in all forms that people
+have, in `corpus/`. `sound/` holds clusters without any finding, and `plants.yaml` mistakes to plant into sound files.
 """
 
 import json
@@ -39,6 +39,8 @@ NO_CONCERN = {
     "charts/kafka-exporter/templates/topic.yaml", "charts/kafka-exporter/values.yaml",
 }  # fmt: skip
 CODES_OF_CORE = {rule.code for rule in all_rules() if rule.is_core}
+CORPUS = CASES / "corpus"
+JUDGED: dict[str, list[list[Any]]] = yaml.safe_load((CASES / "corpus.findings.yaml").read_text(encoding="utf-8"))
 PLANTS: dict[str, Any] = yaml.safe_load((CASES / "plants.yaml").read_text(encoding="utf-8"))
 STRICT_ALONE = {"KKD115", "KKD118", "KKD120", "KKM402", "KKV012"}
 Row = tuple[str, int, str]
@@ -326,3 +328,48 @@ def test_a_host_that_is_filled_in_is_no_mistake(host: str) -> None:
     for plain in ("kafka1.shop.example", "INSIDE://", "kafka2"):
         filled = text.replace(plain, host if plain[0] == "k" else plain + host)
         assert findings_of("server.properties", filled) == findings_of("server.properties", text)
+
+
+def folders_of_the_corpus() -> list[str]:
+    return sorted(path.name for path in CORPUS.iterdir() if path.is_dir())
+
+
+@pytest.mark.parametrize("rules", [RuleSet.CORE, RuleSet.STRICT])
+@pytest.mark.parametrize("folder", folders_of_the_corpus())
+def test_findings_in_all_forms_are_those_judged(folder: str, rules: RuleSet) -> None:
+    found = (c.finding for c in lint(read(CORPUS / folder), (), request_of(rules)).result.checked)
+    rows = [(f"{folder}/{f.place.path}", f.place.line, f.rule, f.severity.value) for f in found if f.place]
+    wanted = [
+        (path, line, rule, severity)
+        for path, judged in JUDGED.items()
+        for line, rule, severity, _ in judged
+        if path.partition("/")[0] == folder and (rules is RuleSet.STRICT or rule in CODES_OF_CORE)
+    ]
+    assert sorted(rows) == sorted(wanted)
+
+
+def test_no_error_is_false_and_of_warnings_at_most_2_in_100() -> None:
+    assert 60 <= len([path for path in CORPUS.rglob("*") if path.is_file()]) <= 100
+    assert {path.partition("/")[0] for path in JUDGED} <= set(folders_of_the_corpus())
+    judged = [(severity, str(why)) for rows in JUDGED.values() for _, _, severity, why in rows]
+    assert [why for _, why in judged if len(why.split()) < 4 or not why.endswith(".")] == []
+    false = Counter(severity for severity, why in judged if why.startswith("false: "))
+    assert false["error"] == 0
+    assert false["warning"] <= 0.02 * Counter(severity for severity, _ in judged)["warning"]
+
+
+def test_files_that_are_foreign_or_of_clients_are_the_only_ones_that_are_not_read() -> None:
+    unread = {
+        f"{folder}/{reading.document.path}"
+        for folder in folders_of_the_corpus()
+        for reading in read(CORPUS / folder)
+        if reading.speaks
+    }
+    assert unread == {
+        "compose-redpanda/docker-compose.yml",
+        "foreign/gitlab-ci.yml",
+        "k8s-plain/app.yaml",
+        "strimzi-basic/user.yaml",
+        "strimzi-prod/rebalance.yaml",
+        "templates/topic.yaml",
+    }
