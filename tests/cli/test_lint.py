@@ -7,6 +7,7 @@ import pytest
 
 from kafkakit import wiring
 from tests.fakes.admin import FakeClock, FakeCluster
+from tests.places import ROOT
 from tests.rigs.command_line import Home, Ran
 from tests.rigs.printed_repairs import commands_in
 
@@ -346,3 +347,21 @@ def test_the_command_of_a_live_finding_is_carried_out(
     assert words not in lines()
     if verb != "rebalance":
         assert cluster.snapshot(now=clock.now()).topics[1] == before.topics[1]
+
+
+@pytest.mark.parametrize("form", ["text", "json", "sarif"])
+def test_the_order_of_arguments_changes_nothing(home: Home, form: str) -> None:
+    corpus = home.at(ROOT / "tests/cases/lint/corpus")
+    folders = ("strimzi-basic", "zookeeper-fleet", "compose-cluster", "connectors")
+    orders = [*(folders[n:] + folders[:n] for n in range(4)), folders[::-1]]
+    assert len({lint(corpus, "--rules", "strict", "-o", form, *order).stdout for order in orders}) == 1
+
+
+def test_a_folder_has_the_findings_of_its_files_given_by_name(home: Home) -> None:
+    corpus = home.at(ROOT / "tests/cases/lint/corpus")
+    paths = sorted((corpus.work / "strimzi-prod").rglob("*.yaml"))
+    words = ("-o", "json", "--rules", "strict", "--ignore", "KKL007")
+    by_name = json.loads(lint(corpus, *words, *(str(path.relative_to(corpus.work)) for path in paths)).stdout)
+    by_folder = json.loads(lint(corpus, *words, "strimzi-prod").stdout)
+    assert len(by_folder["findings"]) > 8
+    assert by_name == by_folder
