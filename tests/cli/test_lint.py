@@ -364,4 +364,4 @@ def test_a_folder_has_the_findings_of_its_files_given_by_name(home: Home) -> Non
     by_name = json.loads(lint(corpus, *words, *(str(path.relative_to(corpus.work)) for path in paths)).stdout)
     by_folder = json.loads(lint(corpus, *words, "strimzi-prod").stdout)
     assert len(by_folder["findings"]) > 8
-    assert by_name == by_folder
+    assert by_name["findings"] == by_folder["findings"]
