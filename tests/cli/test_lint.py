@@ -1,9 +1,12 @@
 """`kafkakit lint` at a shell: exit codes, formats, fixes, acceptances, configuration, bad input."""
 
 import json
+import re
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 from kafkakit import wiring
 from tests.fakes.admin import FakeClock, FakeCluster
@@ -365,3 +368,27 @@ def test_a_folder_has_the_findings_of_its_files_given_by_name(home: Home) -> Non
     by_folder = json.loads(lint(corpus, *words, "strimzi-prod").stdout)
     assert len(by_folder["findings"]) > 8
     assert by_name["findings"] == by_folder["findings"]
+
+
+ANSWERS = yaml.safe_load((ROOT / "tests/cases/lint/answers.yaml").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("case", ANSWERS, ids=lambda case: case["what"])
+def test_what_was_once_answered_wrongly(home: Home, case: dict[str, Any]) -> None:
+    for name, text in case["files"].items():
+        write(home, name, text)
+    for run in case["runs"]:
+        ran = lint(home, *run["words"])
+        said = ran.stdout + ran.stderr
+        assert [text for text in run.get("says", ()) if text not in said] == []
+        assert [text for text in run.get("never", ()) if text in said] == []
+        if "code" in run:
+            assert ran.code == run["code"]
+        if "found" in run:
+            found = re.findall(r"^(.+?:\d+):\d+: (\w+) (KK\w\d+) ", ran.stdout, re.MULTILINE)
+            assert sorted(f"{place} {rule} {severity}" for place, severity, rule in found) == sorted(run["found"])
+
+
+def test_a_file_in_latin_1_is_judged(home: Home) -> None:
+    (home.work / "server.properties").write_bytes("# für\nprocess.roles=broker\nnode.id=-1\n".encode("latin-1"))
+    assert re.findall(r"KK[VL]\d+", lint(home, "--select", "KKV003,KKL", ".").stdout) == ["KKV003"]
