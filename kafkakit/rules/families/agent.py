@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from kafkakit.core.quantities import counted
-from kafkakit.rules.effective import InputMissing, to_items
+from kafkakit.rules.effective import FILLED_IN, InputMissing, to_items
 from kafkakit.rules.rule import (
     CORE,
     ERROR,
@@ -335,6 +335,8 @@ def _lists_groups(agent: LintAgent) -> bool:
 
 def _is_true(agent: LintAgent, key: str) -> bool:
     declared = agent.settings.get(key)
+    if declared is not None and holds_placeholder(declared.text):
+        raise InputMissing(FILLED_IN)
     return declared is not None and declared.text.strip().lower() in ("true", "yes", "on")
 
 

@@ -32,6 +32,7 @@ from kafkakit.rules.rule import (
     topic_rule,
 )
 from kafkakit.rules.subjects import Estate, LintBroker, LintCluster, LintTopic, known
+from kafkakit.rules.values import holds_placeholder
 
 DAY_S = 86_400.0
 LIVE = "the live cluster"
@@ -296,13 +297,15 @@ def intra_cluster_heterogeneity(cluster: LintCluster, limits: Limits) -> Violati
             raise InputMissing("broker configuration")
         return
     for key in UNIFORM:
-        values = [b.config.value(key) for b in seen]
+        found = [(b, b.config.value(key)) for b in seen]
+        told = [(b, v) for b, v in found if not holds_placeholder(v.text)]
+        values = [v for _, v in told]
         texts = Counter(v.text for v in values)
         # Defaults that differ are those of two versions: KKX007.
         if len(texts) < 2 or all(v.source is Source.DEFAULT for v in values):
             continue
         usual = texts.most_common(1)[0][0]
-        odd = [(b, v) for b, v in zip(seen, values, strict=True) if v.text != usual]
+        odd = [(b, v) for b, v in told if v.text != usual]
         yield Violation(
             message=f"{key} is {usual or 'not set'} on {counted(texts[usual], 'broker')}, but "
             + shown([f"{v.text or 'not set'} on {b.where}" for b, v in odd]),

@@ -484,7 +484,7 @@ def unlike_ids(broker: LintBroker, cluster: LintCluster, limits: Limits) -> Viol
     node, old = config.declared("node.id"), config.declared("broker.id")
     if node is None or old is None or node.text.strip() == old.text.strip():
         return
-    if to_int(node.text) != to_int(old.text):
+    if to_int(node.text) != to_int(old.text) and not holds_placeholder(node.text + old.text):
         yield Violation(
             message=f"node.id is {node.text} and broker.id is {old.text}: the node does not start",
             key="broker.id",

@@ -359,7 +359,7 @@ def _read_resource(document: Document, root: Mapping) -> Pieces:
                 isinstance(mount, Mapping) and _CONFIG_MOUNT.search(mount.text("mountPath") or "")
                 for mount in container.sequence("volumeMounts")
             ),
-            count=replicas if replicas is not None else 1,
+            count=replicas or 0,
         )
         brokers.append(_broker(reader, found, scope, None, owner))
     workers = []
