@@ -391,14 +391,24 @@ class LintAgent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LintConnector:
-    """A Kafka Connect connector, or a worker where `is_worker`."""
+    """A Kafka Connect connector, or a worker where `is_worker`; with `runs_alone` one that Debezium Server runs.
+
+    `env` is the environment where it belongs to no cluster.
+    """
 
     name: str
     config: Configs = field(default_factory=dict)
     is_worker: bool = False
+    runs_alone: bool = False
     place: Place | None = None
     owner: str | None = None
     cluster: LintCluster | None = None
+    env: str | None = None
+
+    @property
+    def is_prod(self) -> bool:
+        """True unless it is said to be of another environment than production."""
+        return self.cluster.is_prod if self.cluster is not None else self.env in (None, "prod")
 
     @property
     def where(self) -> str:

@@ -26,7 +26,7 @@ EFFECTS = frozenset(
 )  # fmt: skip
 EFFECT_CALLS = frozenset({"open", "print", "input", "exec", "eval", "__import__", "breakpoint"})
 CLOCK_CALLS = frozenset({"now", "utcnow", "today"})
-PURE_LIBRARIES = frozenset({"ortools", "numpy", "msgspec", "yaml", "zstandard", "cramjam", "re2"})
+PURE_LIBRARIES = frozenset({"ortools", "numpy", "msgspec", "yaml", "zstandard", "cramjam", "re2", "hcl2", "lark"})
 # A library whose errors another one lets through counts as that other one.
 PART_OF = {"requests": "jgo", "grpc_reflection": "grpc", "starlette": "uvicorn"}
 CLI_LIBRARIES = frozenset({"typer", "rich", "yaml"})

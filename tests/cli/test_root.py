@@ -20,8 +20,8 @@ from kafkakit import __version__
 from kafkakit.cli import completion
 from kafkakit.cli import root as cli
 from kafkakit.cli.command_classes import CliCommand, CliContext, cli_context, new_group
-from kafkakit.cli.groups import ENTRIES, Entry
 from kafkakit.cli.output import CONSENT_HINT
+from kafkakit.cli.root import ENTRIES, Entry
 from kafkakit.core.errors import (
     EXIT_CODE_MEANING,
     DeadlineReached,
@@ -346,7 +346,7 @@ for number in (signal.SIGTERM, signal.SIGHUP):
     signal.signal(number, signal.SIG_DFL)
 from kafkakit.cli import command_classes as command, root as cli
 from kafkakit.cli.command_classes import cli_context
-from kafkakit.cli.groups import Entry
+from kafkakit.cli.root import Entry
 app = command.new_group("t")
 @app.command("wait", cls=command.CliCommand)
 def wait(ctx: typer.Context) -> None:

@@ -104,7 +104,7 @@ def test_no_address_holds_a_command_longer_than_its_time_limit(home: Home, kind:
 STUBBORN = """
 import sys, threading, time, typer
 from kafkakit.cli import command_classes as command, root as cli
-from kafkakit.cli.groups import Entry
+from kafkakit.cli.root import Entry
 from kafkakit.cli.root import StopSignals
 from kafkakit.core.errors import InterruptedRunError
 start, end, given, failed = StopSignals.start_timer, StopSignals._end_process, [], threading.Event()

@@ -8,8 +8,9 @@ The baseline holds findings that are accepted today, by fingerprint and count, s
 """
 
 import re
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 
@@ -96,6 +97,65 @@ class Suppressed:
     problems: tuple[FileProblem, ...]
 
 
+Numbered = tuple[int, Suppression]
+
+
+@dataclass(slots=True)
+class _OfFile:
+    """The suppressions of one file with their numbers, by what they are about."""
+
+    whole: list[Numbered] = field(default_factory=list)
+    lines: dict[int, list[Numbered]] = field(default_factory=dict)
+    resources: dict[str, list[Numbered]] = field(default_factory=dict)
+    inside: dict[tuple[int, int], list[Numbered]] = field(default_factory=dict)
+    """Those of resources of Kubernetes, of which none stands in another, by where the resource begins."""
+    starts: list[tuple[int, int]] | None = None
+
+    def add(self, number: int, suppression: Suppression) -> None:
+        """Take one more, before anything is looked up."""
+        one = (number, suppression)
+        if suppression.inside is not None:
+            place = suppression.inside.place
+            self.inside.setdefault((place.line, place.column), []).append(one)
+        elif suppression.resource is not None:
+            self.resources.setdefault(suppression.resource, []).append(one)
+        elif suppression.line is not None:
+            self.lines.setdefault(suppression.line, []).append(one)
+        else:
+            self.whole.append(one)
+
+    def near(self, item: Checked) -> Iterator[Numbered]:
+        """Those that may accept a finding."""
+        yield from self.whole
+        yield from self.resources.get(item.finding.where.split(" of ")[0], ())
+        place = item.finding.place
+        if place is None:
+            return
+        yield from self.lines.get(place.line, ())
+        if self.starts is None:
+            self.starts = sorted(self.inside)
+        before = bisect_right(self.starts, (place.line, place.column))
+        if before:
+            yield from self.inside[self.starts[before - 1]]
+
+
+NONE_OF_FILE = _OfFile()
+
+
+@dataclass(slots=True)
+class _Named:
+    """The rules that selectors name, each worked out once."""
+
+    rules: Sequence[LintRule]
+    found: dict[str, list[LintRule]] = field(default_factory=dict)
+
+    def by(self, selector: str) -> list[LintRule]:
+        """The rules that a selector fits."""
+        if selector not in self.found:
+            self.found[selector] = [rule for rule in self.rules if fits(rule, selector)]
+        return self.found[selector]
+
+
 def apply_suppressions(
     checked: Sequence[Checked],
     suppressions: Sequence[Suppression],
@@ -107,16 +167,16 @@ def apply_suppressions(
 
     A suppression is unused when it names a rule that `ran` and accepts no finding. `rules` are all that exist.
     """
-    by_path: dict[str, list[tuple[int, Suppression]]] = {}
+    by_path: dict[str, _OfFile] = {}
     for number, suppression in enumerate(suppressions):
-        by_path.setdefault(suppression.place.path, []).append((number, suppression))
+        by_path.setdefault(suppression.place.path, _OfFile()).add(number, suppression)
     used: dict[int, set[str]] = {}
     left = []
     for item in checked:
         place = item.finding.place
         hits = [
             (number, selector)
-            for number, suppression in by_path.get(place.path if place else "", ())
+            for number, suppression in by_path.get(place.path if place else "", NONE_OF_FILE).near(item)
             for selector in suppression.rules
             if fits(item.rule, selector) and not suppression.is_over(today) and _covers(suppression, item)
         ]
@@ -124,10 +184,11 @@ def apply_suppressions(
             used.setdefault(number, set()).add(selector)
         if not hits:
             left.append(item)
+    named = _Named(rules)
     problems = [
         problem
         for number, suppression in enumerate(suppressions)
-        for problem in _problems(suppression, used.get(number, set()), rules, ran, today)
+        for problem in _problems(suppression, used.get(number, set()), named, ran, today)
     ]
     return Suppressed(left=tuple(left), accepted=len(checked) - len(left), problems=tuple(problems))
 
@@ -142,7 +203,7 @@ def _covers(suppression: Suppression, item: Checked) -> bool:
 
 
 def _problems(
-    suppression: Suppression, used: set[str], rules: Sequence[LintRule], ran: Sequence[LintRule], today: date
+    suppression: Suppression, used: set[str], rules: _Named, ran: Sequence[LintRule], today: date
 ) -> Iterable[FileProblem]:
     place = suppression.place
     if suppression.problem:
@@ -153,9 +214,11 @@ def _problems(
         yield FileProblem(rule=EXPIRED, message=f"the suppression ended on {suppression.until}", place=place)
         return
     for selector in suppression.rules or ("",):
-        named = [rule for rule in rules if fits(rule, selector)]
+        named = rules.by(selector)
         if not named:
-            text = f"no rule fits {selector!r:.60}{suggestion(rules, selector)}" if selector else "it names no rule"
+            text = (
+                f"no rule fits {selector!r:.60}{suggestion(rules.rules, selector)}" if selector else "it names no rule"
+            )
             yield FileProblem(rule=UNKNOWN, message=text, place=place, key=selector or None)
         elif selector not in used and any(rule in ran for rule in named):
             yield FileProblem(

@@ -183,10 +183,12 @@ def suppressions_of(file: FileReading) -> Iterator[Suppression]:
     comments = document.comments
     alone = {comment.line for comment in comments if comment.own_line}
     lines = len(document.line_starts)
+    behind: dict[int, int] = {}
+    """The first line behind a comment of its own line that is none."""
+    for line in sorted(alone, reverse=True):
+        behind[line] = behind.get(line + 1, min(line + 1, lines))
     for comment in comments:
-        line = comment.line
-        if comment.own_line:
-            line = next((n for n in range(line + 1, lines + 1) if n not in alone), line)
+        line = behind[comment.line] if comment.own_line else comment.line
         place = document.place(document.offset(comment.line, comment.column))
         found = parse_suppression(comment.text, place, line)
         if found is not None:

@@ -31,7 +31,7 @@ from kafkakit.lint.decide.documents import (
 )
 from kafkakit.lint.decide.documents import Mapping as MappingNode
 from kafkakit.lint.decide.documents import Sequence as SequenceNode
-from kafkakit.lint.decide.kinds import containers, kafka_tools, kafkakit, operators
+from kafkakit.lint.decide.kinds import ansible, containers, kafka_tools, kafkakit, operators, terraform
 from kafkakit.lint.decide.kinds.kind import Kind, joined
 from kafkakit.lint.decide.pieces import FileProblem, Pieces
 from kafkakit.lint.decide.templates import alternatives, branches_of
@@ -47,13 +47,14 @@ _TEMPLATE = re.compile(r"\{\{|\{%|<%")
 _TELLING = re.compile(
     r"kafkakit: *cluster|kafka\.strimzi\.io/|kafka_connect_str|bootstrapAddrs|replicationFactor|replication_factor"
     r"|retention\.ms|min\.insync\.replicas|process\.roles|log\.dirs|connector\.class|cluster-snapshot"
+    r'|resource[ \t]+"(?:kafka_topic|confluent_kafka_topic|aws_msk_configuration)"'
     r"|^(?:topics|brokers):[ \t]*$",
     re.MULTILINE,
 )
 _SPEAKING = re.compile(
     r"\bKAFKA_[A-Z]\w+|\b(?:kafka\.strimzi\.io|platform\.confluent\.io|kafka\.jikkou\.io|kafka\.banzaicloud\.io)/"
     r"|\bserver\.properties\b|\b(?:process\.roles|advertised\.listeners|zookeeper\.connect|connector\.class)\b"
-    r"|\b(?:min\.insync\.replicas|retention\.ms|replication\.factor|kafka_topic|kafka_connect_str)\b"
+    r"|\b(?:debezium\.(?:source|sink)\.\w|DEBEZIUM_(?:SOURCE|SINK)_\w)|\b(?:min\.insync\.replicas|retention\.ms|replication\.factor|kafka_topic|kafka_connect_str)\b"
 )
 """What configures Kafka, its topics or its connectors, in whatever format."""
 KINDS: Mapping[str, Kind] = {
@@ -68,10 +69,13 @@ KINDS: Mapping[str, Kind] = {
         containers.COMPOSE_KIND,
         containers.HELM_KIND,
         kafka_tools.TOPICCTL_KIND,
+        ansible.ANSIBLE_KIND,
         kafka_tools.TERRAFORM_KIND,
+        terraform.TERRAFORM_SOURCE_KIND,
         kafka_tools.REASSIGNMENT_KIND,
         kafka_tools.CONSUMER_KIND,
         kafka_tools.JMX_KIND,
+        kafka_tools.DEBEZIUM_SERVER_KIND,
         kafka_tools.CONNECTOR_KIND,
         kafka_tools.WORKER_KIND,
         kafka_tools.SERVER_KIND,
@@ -112,7 +116,9 @@ def read_text(path: str, text: str, kind: str | None = None, is_named: bool = Fa
         return _with_byte_order_mark(reading) if reading.document.format == "properties" and reading.kinds else reading
     forced = kind_named(kind) if kind is not None else None
     with without_collector():
-        texts = alternatives(text, is_yaml=is_named and SUFFIXES.get(suffix_of(path)) == "yaml")
+        form = SUFFIXES.get(suffix_of(path))
+        # HCL has templates of its own inside of texts, whose values are not known.
+        texts = (text,) if form == "hcl" else alternatives(text, is_yaml=is_named and form == "yaml")
         if texts == (text,):
             return _read(path, text, forced, is_named)
         return _read_template(text, [_read(path, one, forced, is_named) for one in texts])
@@ -319,7 +325,7 @@ def read_properties(path: str, text: str) -> Document:
     return Document(path, text, "properties", (root,), tuple(problems), comments)
 
 
-SUFFIXES = {".yaml": "yaml", ".yml": "yaml", ".json": "json", ".properties": "properties"}
+SUFFIXES = {".yaml": "yaml", ".yml": "yaml", ".json": "json", ".properties": "properties", ".tf": "hcl"}
 MAX_PROPERTIES_LINES = 200_000
 MAX_PROPERTIES_CHARACTERS = 8 * 2**20
 LIMIT_BYTES = 64 * 2**20
@@ -359,6 +365,8 @@ def read_document(path: str, text: str, formats: tuple[str, ...] = ()) -> Docume
             return read_json(path, text)
         case "properties":
             return read_properties(path, text)
+        case "hcl":
+            return terraform.read_hcl(path, text)
     return read_yaml(path, text)
 
 

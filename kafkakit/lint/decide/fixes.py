@@ -31,8 +31,8 @@ from kafkakit.rules.subjects import Estate, LintAgent, LintBroker, LintCluster, 
 from kafkakit.rules.values import holds_placeholder, looks_secret
 
 MOST_PASSES = 10
-GENERATED = frozenset({"cluster-snapshot", "terraform-plan"})
-"""Kinds that programs write: a fix there would be lost."""
+GENERATED = frozenset({"cluster-snapshot", "terraform-plan", "terraform"})
+"""Kinds that programs write, so that a fix would be lost, and those whose text lint cannot edit."""
 MOST_TRIALS = 200
 """How many sets of edits are tried for one run; what is not proven by then is offered as unsafe."""
 

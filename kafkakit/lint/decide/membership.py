@@ -403,6 +403,9 @@ WITH_ZOOKEEPER = "3.9"
 """The last version that runs with ZooKeeper."""
 MIGRATION = "zookeeper.metadata.migration.enable"
 _ZOOKEEPER_KEYS = ("zookeeper.connect", "broker.id")
+_AUTHORIZER = "authorizer.class.name"
+_OF_ZOOKEEPER = frozenset({"kafka.security.authorizer.AclAuthorizer", "kafka.security.auth.SimpleAclAuthorizer"})
+"""Authorizers that keep their rules in ZooKeeper."""
 NEAREST = "--nearest-version"
 
 
@@ -436,6 +439,11 @@ def _shown_by(nodes: Iterable[Configs]) -> JudgedVersion:
         key = next((key for key in _ZOOKEEPER_KEYS if key in static), None)
         if key is not None and "process.roles" not in static:
             return JudgedVersion(WITH_ZOOKEEPER, f"{key} without process.roles shows ZooKeeper (3.9 or earlier)")
+    for static in found:
+        authorizer = static.get(_AUTHORIZER)
+        if authorizer is not None and authorizer.text.strip() in _OF_ZOOKEEPER and "process.roles" not in static:
+            name = authorizer.text.strip().rpartition(".")[2]
+            return JudgedVersion(WITH_ZOOKEEPER, f"{name} without process.roles shows ZooKeeper (3.9 or earlier)")
     return JudgedVersion(NEWEST, "the newest that lint knows, since nothing tells the version")
 
 

@@ -81,6 +81,8 @@ class BrokerPiece:
     assumed_env: str | None = None
     """The environment that files of this kind are mostly for; options override it."""
     in_container: bool = False
+    has_nearest_version: bool = False
+    """The version only tells what runs there: the nearest that has a table stands for it."""
     pool: str = ""
     """The name of a pool; what its settings lack is missing where those of its cluster are."""
     id: int | None = None
@@ -259,7 +261,7 @@ def refuse_versions(pieces: Iterable[Pieces], options: AssemblyOptions) -> None:
     given: list[tuple[str | None, Place | None]] = [(options.kafka_version, None), (options.target_version, None)]
     for part in pieces:
         given += [(text, c.place) for c in part.clusters for text in (c.version, c.target_version)]
-        given += [(b.version, b.place) for b in part.brokers if not b.in_container]
+        given += [(b.version, b.place) for b in part.brokers if not b.in_container and not b.has_nearest_version]
     refuse_unknown_versions(given, options.nearest_version)
 
 
@@ -286,7 +288,7 @@ def assemble(pieces: Iterable[Pieces], options: AssemblyOptions) -> Estate:
     return Estate(
         clusters=clusters,
         agents=tuple(replace(agent, cluster=agent.cluster or only) for agent in agents),
-        connectors=tuple(replace(c, cluster=c.cluster or only) for c in connectors),
+        connectors=tuple(replace(c, cluster=c.cluster or only, env=options.env or c.env) for c in connectors),
         assumed=assumed,
     )
 

@@ -113,7 +113,7 @@ def slot_dropped_on_stop(connector: LintConnector, limits: Limits) -> Violations
           "slot.drop.on.stop": "false"}}
     """
     key = "slot.drop.on.stop"
-    if is_postgres(connector) and is_prod(connector) and word(connector, key) == "true":
+    if is_postgres(connector) and connector.is_prod and word(connector, key) == "true":
         yield set_to(key, "false", "changes that happen while the connector is stopped are lost")
 
 
@@ -135,7 +135,7 @@ def snapshot_always(connector: LintConnector, limits: Limits) -> Violations:
         {"name": "shop", "config": {"connector.class": "io.debezium.connector.postgresql.PostgresConnector",
           "snapshot.mode": "initial"}}
     """
-    if is_debezium(connector) and is_prod(connector) and word(connector, "snapshot.mode") == "always":
+    if is_debezium(connector) and connector.is_prod and word(connector, "snapshot.mode") == "always":
         yield Violation(
             message="each restart copies every table again, and rows deleted meanwhile stay in the topics",
             key="snapshot.mode",
@@ -543,11 +543,6 @@ DEBEZIUM = "io.debezium."
 DEFAULT_SLOT = "debezium"
 DEFAULT_PUBLICATION = "dbz_publication"
 DEFAULT_PLACEHOLDER = "__debezium_unavailable_value"
-
-
-def is_prod(connector: LintConnector) -> bool:
-    """True unless the connector's cluster is of another environment."""
-    return connector.cluster is None or connector.cluster.is_prod
 
 
 def is_debezium(connector: LintConnector) -> bool:

@@ -198,7 +198,9 @@ def exactly_once_not_possible(estate: Estate, limits: Limits) -> Violations:
     """
     missing: InputMissing | None = None
     for connector in estate.connectors:
-        if connector.is_worker or connectors.word(connector, "exactly.once.support") != "required":
+        if connector.is_worker or connector.runs_alone:
+            continue
+        if connectors.word(connector, "exactly.once.support") != "required":
             continue
         boundary = connectors.word(connector, "transaction.boundary", "poll")
         if boundary != "poll":
@@ -303,14 +305,16 @@ def uncompressed_connector(estate: Estate, limits: Limits) -> Violations:
     for connector in estate.connectors:
         if connector.is_worker or connectors.is_sink(connector):
             continue
+        if connector.runs_alone and connectors.word(connector, "debezium.sink.type") != "kafka":
+            continue
         try:
-            codec = (
-                connector.text(key) or connectors.worker_text(estate, connector, "producer.compression.type") or "none"
-            )
+            codec = connector.text(key)
+            if codec is None and not connector.runs_alone:
+                codec = connectors.worker_text(estate, connector, "producer.compression.type")
         except InputMissing as why:
             missing = why
             continue
-        if codec.strip().lower() == "none":
+        if (codec or "none").strip().lower() == "none":
             yield Violation("records are written uncompressed", key, expected="lz4 or zstd", about=connector)
     if missing is not None:
         raise missing
@@ -493,8 +497,9 @@ def misspelt_connector_key(connector: LintConnector, limits: Limits) -> Violatio
     """
     if not connectors.is_debezium(connector):
         return
+    others = (*OTHERS_KEYS, *SERVER_KEYS) if connector.runs_alone else OTHERS_KEYS
     for key in connector.config:
-        meant = None if key in DEBEZIUM_KEYS or key in RENAMED or key.startswith(OTHERS_KEYS) else _near_key(key)
+        meant = None if key in DEBEZIUM_KEYS or key in RENAMED or key.startswith(others) else _near_key(key)
         if meant is not None and connector.text(meant) is None:
             yield Violation(
                 message=f"{key} is not read by the connector; {meant} was probably meant",
@@ -509,6 +514,8 @@ OTHERS_KEYS = (
     "consumer.override.", "admin.override.", "topic.creation.", "internal.", "schema.history.internal.producer.",
     "schema.history.internal.consumer.", "signal.consumer.", "driver.", "database.ssl", "openlineage.",
 )  # fmt: skip
+SERVER_KEYS = ("offset.", "debezium.", "record.processing.")
+"""Keys of Debezium Server, which keeps the offsets itself."""
 _DEBEZIUM_KEYS = """name connector.class tasks.max tasks.max.enforce key.converter value.converter header.converter
     config.action.reload transforms predicates errors.retry.timeout errors.retry.delay.max.ms errors.tolerance
     errors.log.enable errors.log.include.messages errors.max.retries exactly.once.support transaction.boundary

@@ -7,12 +7,13 @@ underscores mean. The image of a container tells which rules hold. A container w
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Mapping as Mapping_
+from dataclasses import dataclass, replace
 
 from kafkakit.config.client_properties import locate_properties
 from kafkakit.core.findings import Place
 from kafkakit.lint.decide.documents import Document, Mapping, Node, Scalar, Sequence
-from kafkakit.lint.decide.kinds.kafka_tools import are_node_keys, are_worker_keys
+from kafkakit.lint.decide.kinds.kafka_tools import SERVER_CLASS, are_node_keys, are_worker_keys, server_connector
 from kafkakit.lint.decide.kinds.kind import (
     Kind,
     Reader,
@@ -28,9 +29,6 @@ from kafkakit.lint.decide.membership import NodeIdentity, node_identity
 from kafkakit.lint.decide.pieces import BrokerPiece, Pieces, TopicPiece
 from kafkakit.rules.effective import Configs, Declared, Source
 from kafkakit.rules.subjects import LintConnector
-
-_OWN_KEYS = (are_node_keys, are_worker_keys)
-"""What tells that properties in a ConfigMap are those of Kafka, not of its clients."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,10 +147,16 @@ def version_of(image: str, rules: ImageRules) -> str | None:
     major, minor = found.groups()
     if rules.is_versioned_by_kafka:
         return f"{major}.{minor}"
-    if rules is not _CONFLUENT or major not in _CONFLUENT_TO_KAFKA:
+    return confluent_to_kafka(f"{major}.{minor}") if rules is _CONFLUENT else None
+
+
+def confluent_to_kafka(release: str) -> str | None:
+    """The version of Kafka in a release of Confluent Platform, None for a text that is not one."""
+    found = _TAG.fullmatch(release)
+    if found is None or found[1] not in _CONFLUENT_TO_KAFKA:
         return None
-    kafka_major, first = _CONFLUENT_TO_KAFKA[major]
-    return f"{kafka_major}.{first + int(minor)}"
+    kafka_major, first = _CONFLUENT_TO_KAFKA[found[1]]
+    return f"{kafka_major}.{first + int(found[2])}"
 
 
 def _broker(
@@ -195,6 +199,28 @@ def _broker(
     )
 
 
+_DEBEZIUM_PREFIX = "DEBEZIUM_"
+_DEBEZIUM_CLASS = SERVER_CLASS.upper().replace(".", "_")
+_DEBEZIUM_MOUNT = re.compile(r"/debezium/(?:conf|config)(?:[/:]|$)")
+
+
+def _runs_debezium(variables: Mapping_[str, _Variable]) -> bool:
+    return _DEBEZIUM_CLASS in variables
+
+
+def _debezium(reader: Reader, container: _Container, env: str | None, owner: str | None) -> LintConnector | None:
+    """The connector of a container that runs Debezium Server, if its variables are all of its settings."""
+    if not _runs_debezium(container.variables) or not container.is_complete:
+        return None
+    settings: dict[str, Declared] = {}
+    for variable, value in container.variables.items():
+        if variable.startswith(_DEBEZIUM_PREFIX):
+            key = variable.lower().replace("_", ".")
+            text = "${" + variable + "}" if value.text is None else without_secret(key, value.text)
+            settings[key] = Declared(text, Source.STATIC, reader.document.place(value.at))
+    return server_connector(settings, name=container.name, place=container.place, owner=owner, env=env)
+
+
 def _compose_variables(node: Node | None) -> dict[str, _Variable]:
     """The `environment` of a service, as a mapping or as a list of NAME=VALUE."""
     if isinstance(node, Mapping):
@@ -234,25 +260,35 @@ def _compose_container(reader: Reader, name: str, service: Mapping) -> _Containe
         place=reader.place(service),
         is_complete="env_file" not in service.entries
         and "extends" not in service.entries
-        and not any(_CONFIG_MOUNT.search(mount) for mount in mounts),
+        and not any(_CONFIG_MOUNT.search(mount) or _DEBEZIUM_MOUNT.search(mount) for mount in mounts),
         count=int(count) if count.isdecimal() and len(count) < 6 else 1,
     )
 
 
+def _runs(image: str | None, variables: Mapping_[str, _Variable]) -> bool:
+    """True for a container that runs Kafka or Debezium Server."""
+    return image_rules(image or "", variables) not in (None, _STRIMZI) or _runs_debezium(variables)
+
+
 def _is_compose(root: Node) -> bool:
     return any(
-        image_rules(service.text("image") or "", _compose_variables(service.get("environment"))) not in (None, _STRIMZI)
-        for _, service in _services(root)
+        _runs(service.text("image"), _compose_variables(service.get("environment"))) for _, service in _services(root)
     )
 
 
 def _read_compose(document: Document, root: Mapping) -> Pieces:
     reader = Reader(document)
-    found = []
+    found, connectors = [], []
     for name, service in _services(root):
         container = _compose_container(reader, name, service)
-        found.append(_broker(reader, container, document.path, "dev", owner_in(service.mapping("labels"))))
-    return Pieces(brokers=tuple(broker for broker in found if broker is not None), problems=tuple(reader.problems))
+        owner = owner_in(service.mapping("labels"))
+        found.append(_broker(reader, container, document.path, "dev", owner))
+        connectors.append(_debezium(reader, container, "dev", owner))
+    return Pieces(
+        brokers=tuple(broker for broker in found if broker is not None),
+        connectors=tuple(connector for connector in connectors if connector is not None),
+        problems=tuple(reader.problems),
+    )
 
 
 COMPOSE_KIND = Kind(
@@ -274,31 +310,101 @@ def _containers(root: Node) -> Iterator[Mapping]:
     yield from (item for item in (pod.sequence("containers") if pod else ()) if isinstance(item, Mapping))
 
 
-def _pod_variables(container: Mapping) -> dict[str, _Variable]:
-    found = {}
+@dataclass(frozen=True, slots=True)
+class _ConfigMaps:
+    """The data of the ConfigMaps of a file by namespace and name, and those whose variables a broker has."""
+
+    data: Mapping_[tuple[str, str], Mapping]
+    used: set[tuple[str, str]]
+
+    @classmethod
+    def of(cls, roots: Iterable[Node]) -> "_ConfigMaps":
+        """All ConfigMaps of a file."""
+        found = {}
+        for root in _resources(roots):
+            data = _data(root)
+            if data is not None:
+                found[_name_of(root)] = data
+        return cls(found, set())
+
+    def variables(self, namespace: str, name: str | None, prefix: str = "") -> dict[str, _Variable] | None:
+        """The variables that a ConfigMap gives a container; None for one that is not in the file."""
+        data = self.data.get((namespace, name or ""))
+        return None if data is None else _variables_of(data, prefix)
+
+    def text(self, namespace: str, item: Mapping) -> str | None:
+        """The text of a variable that comes from a key of a ConfigMap in the file."""
+        reference = item.mapping("valueFrom", "configMapKeyRef")
+        data = self.data.get((namespace, reference.text("name") or "")) if reference is not None else None
+        return data.text(reference.text("key") or "") if data is not None and reference is not None else None
+
+
+NO_CONFIG_MAPS = _ConfigMaps({}, set())
+
+
+def _name_of(root: Mapping) -> tuple[str, str]:
+    metadata = root.mapping("metadata")
+    return (metadata.text("namespace") or "", metadata.text("name") or "") if metadata is not None else ("", "")
+
+
+def _variables_of(data: Mapping, prefix: str = "") -> dict[str, _Variable]:
+    return {
+        prefix + name: _Variable(entry.value.text, entry.key.start)
+        for name, entry in data.entries.items()
+        if isinstance(entry.value, Scalar)
+    }
+
+
+def _pod_variables(
+    container: Mapping, namespace: str = "", config_maps: _ConfigMaps = NO_CONFIG_MAPS
+) -> dict[str, _Variable]:
+    """The variables of a container: those of whole ConfigMaps, and over them those that it lists."""
+    found: dict[str, _Variable] = {}
+    for item in container.sequence("envFrom"):
+        reference = item.mapping("configMapRef") if isinstance(item, Mapping) else None
+        if isinstance(item, Mapping) and reference is not None:
+            found |= config_maps.variables(namespace, reference.text("name"), item.text("prefix") or "") or {}
     for item in container.sequence("env"):
         name = item.text("name") if isinstance(item, Mapping) else None
         if isinstance(item, Mapping) and name is not None:
-            found[name] = _Variable(item.text("value"), item.start)
+            text = item.text("value")
+            found[name] = _Variable(text if text is not None else config_maps.text(namespace, item), item.start)
     return found
 
 
+def _sources(container: Mapping, namespace: str, config_maps: _ConfigMaps) -> tuple[list[tuple[str, str]], bool, bool]:
+    """Which ConfigMaps a container takes variables of, and whether others are not known: secrets, other sources."""
+    names, has_secrets, has_others = [], False, False
+    for item in container.sequence("envFrom"):
+        reference = item.mapping("configMapRef") if isinstance(item, Mapping) else None
+        key = (namespace, reference.text("name") or "") if reference is not None else None
+        if key is not None and key in config_maps.data:
+            names.append(key)
+        elif isinstance(item, Mapping) and "secretRef" in item.entries:
+            has_secrets = True
+        else:
+            has_others = True
+    return names, has_secrets, has_others
+
+
 def _runs_kafka(container: Mapping) -> bool:
-    return image_rules(container.text("image") or "", _pod_variables(container)) not in (None, _STRIMZI)
+    return _runs(container.text("image"), _pod_variables(container))
 
 
-def _properties(reader: Reader, value: Scalar) -> Configs:
-    """The settings of properties that stand in a block of YAML, each with its place in the file."""
+def properties_in(reader: Reader, value: Scalar) -> Configs:
+    """The settings of properties that stand in a block of YAML, or in several lines of HCL, with their places."""
     text, document = value.text, reader.document
     first = document.place(value.start)
-    is_block = document.text[value.start : value.start + 1] in ("|", ">")
+    is_block = document.text[value.start : value.start + 1] in ("|", ">", "<")
     found: dict[str, Declared] = {}
+    line, at = first.line + 1, 0
     for entry in locate_properties(text).entries:
         place = first
         if is_block:
-            line = first.line + 1 + text.count("\n", 0, entry.name_at.start)
+            line += text.count("\n", at, entry.name_at.start)
+            at = entry.name_at.start
             written = document.text[document.offset(line) : document.offset(line + 1)]
-            place = Place(document.path, line, len(written) - len(written.lstrip(" ")) + 1)
+            place = Place(document.path, line, len(written) - len(written.lstrip(" \t")) + 1)
         found[entry.name] = Declared(without_secret(entry.name, entry.value), Source.STATIC, place)
     return found
 
@@ -310,19 +416,21 @@ def _data(root: Node) -> Mapping | None:
 
 
 def _texts_of(reader: Reader, data: Mapping) -> Iterator[tuple[str, Configs]]:
+    """The properties of brokers, of Connect workers and of Debezium Server in a ConfigMap by their keys."""
     for name, entry in data.entries.items():
         if isinstance(entry.value, Scalar) and "properties" in name and "=" in entry.value.text:
-            yield name, _properties(reader, entry.value)
+            configs = properties_in(reader, entry.value)
+            keys = configs.keys()
+            if SERVER_CLASS in configs or are_node_keys(keys) or are_worker_keys(keys):
+                yield name, configs
 
 
 def _is_config_map(root: Node) -> bool:
     data = _data(root)
-    return data is not None and any(
-        isinstance(entry.value, Scalar)
-        and "properties" in name
-        and any(are(found.name for found in locate_properties(entry.value.text).entries) for are in _OWN_KEYS)
-        for name, entry in data.entries.items()
-    )
+    if data is None:
+        return False
+    reader = Reader(Document("", "", "yaml"))  # for the keys, whose places do not matter
+    return any(True for _ in _texts_of(reader, data)) or _runs("", _variables_of(data))
 
 
 def _is_kubernetes(root: Node) -> bool:
@@ -339,43 +447,68 @@ def _resources(roots: Iterable[Node]) -> Iterator[Mapping]:
             yield root
 
 
-def _read_resource(document: Document, root: Mapping) -> Pieces:
-    reader = Reader(document)
-    metadata = root.mapping("metadata") or Mapping({}, root.start)
-    owner = owner_in(metadata.mapping("labels"), metadata.mapping("annotations"))
-    name = metadata.text("name") or ""
-    scope = f"namespace {metadata.text('namespace') or 'that nothing names'}"
-    brokers = []
+def _read_workload(reader: Reader, root: Mapping, config_maps: _ConfigMaps) -> Pieces:
+    namespace, name = _name_of(root)
+    owner = _owner_of(root)
     spec = root.mapping("spec")
     replicas = reader.integer(spec, "replicas", 0) if spec is not None and "replicas" in spec.entries else 1
+    brokers, connectors = [], []
     for container in _containers(root):
+        names, has_secrets, has_others = _sources(container, namespace, config_maps)
+        is_mounted = any(
+            isinstance(mount, Mapping) and _CONFIG_MOUNT.search(mount.text("mountPath") or "")
+            for mount in container.sequence("volumeMounts")
+        )
         found = _Container(
             name=name,
             image=container.text("image") or "",
-            variables=_pod_variables(container),
+            variables=_pod_variables(container, namespace, config_maps),
             place=reader.place(container),
-            is_complete="envFrom" not in container.entries
-            and not any(
-                isinstance(mount, Mapping) and _CONFIG_MOUNT.search(mount.text("mountPath") or "")
-                for mount in container.sequence("volumeMounts")
-            ),
+            is_complete=not (is_mounted or has_secrets or has_others),
             count=replicas or 0,
         )
-        brokers.append(_broker(reader, found, scope, None, owner))
-    workers = []
-    data = _data(root)
-    for key, static in _texts_of(reader, data) if data is not None else ():
+        broker = _broker(reader, found, _scope_of(namespace), None, owner)
+        # Secrets hold passwords: they hide nothing that the rules of connectors miss.
+        connector = None if has_others else _debezium(reader, replace(found, is_complete=True), None, owner)
+        if broker is not None or connector is not None:
+            config_maps.used.update(names)
+        brokers.append(broker)
+        connectors.append(connector)
+    return Pieces(
+        brokers=tuple(broker for broker in brokers if broker is not None),
+        connectors=tuple(connector for connector in connectors if connector is not None),
+    )
+
+
+def _owner_of(root: Mapping) -> str | None:
+    metadata = root.mapping("metadata") or Mapping({}, root.start)
+    return owner_in(metadata.mapping("labels"), metadata.mapping("annotations"))
+
+
+def _scope_of(namespace: str) -> str:
+    return f"namespace {namespace or 'that nothing names'}"
+
+
+def _read_config_map(reader: Reader, root: Mapping, data: Mapping, is_used: bool) -> Pieces:
+    """The nodes and connectors of a ConfigMap: of its properties, and of its variables if no container has them."""
+    namespace, name = _name_of(root)
+    owner = _owner_of(root)
+    brokers, connectors = [], []
+    for key, static in _texts_of(reader, data):
+        place = next(iter(static.values())).place
+        if SERVER_CLASS in static:
+            connectors.append(server_connector(static, name=name or key, place=place, owner=owner))
+            continue
         if are_worker_keys(static.keys()):
             called = static["group.id"].text if "group.id" in static else key
-            place = next(iter(static.values())).place
-            workers.append(LintConnector(name=called, config=static, is_worker=True, place=place, owner=owner))
+            connectors.append(LintConnector(name=called, config=static, is_worker=True, place=place, owner=owner))
         if not are_node_keys(static.keys()):
             continue
         number = node_id_of(static)
         brokers.append(
             BrokerPiece(
-                place=next(iter(static.values())).place,
-                node=node_identity(number, static, scope=scope, spot=f"{name} {key}"),
+                place=place,
+                node=node_identity(number, static, scope=_scope_of(namespace), spot=f"{name} {key}"),
                 id=number,
                 roles=roles_of(static),
                 static=static,
@@ -384,21 +517,32 @@ def _read_resource(document: Document, root: Mapping) -> Pieces:
                 owner=owner,
             )
         )
+    container = _Container(
+        name=name, image="", variables=_variables_of(data), place=reader.place(data), is_complete=False, count=0
+    )
+    broker = None if is_used else _broker(reader, container, _scope_of(namespace), None, owner)
+    connector = None if is_used else _debezium(reader, replace(container, is_complete=True), None, owner)
     return Pieces(
-        brokers=tuple(broker for broker in brokers if broker is not None),
-        connectors=tuple(workers),
-        problems=tuple(reader.problems),
+        brokers=(*brokers, broker) if broker is not None else tuple(brokers),
+        connectors=(*connectors, connector) if connector is not None else tuple(connectors),
     )
 
 
 def _read_kubernetes(document: Document, roots: tuple[Node, ...]) -> Pieces:
+    reader = Reader(document)
     resources = list(_resources(roots))
-    return with_accepted(document, resources, (_read_resource(document, root) for root in resources))
+    config_maps = _ConfigMaps.of(document.roots)
+    parts = [_read_workload(reader, root, config_maps) for root in resources]
+    for root in resources:
+        data = _data(root)
+        if data is not None:
+            parts.append(_read_config_map(reader, root, data, _name_of(root) in config_maps.used))
+    return with_accepted(document, resources, [*parts, Pieces(problems=tuple(reader.problems))])
 
 
 KUBERNETES_KIND = Kind(
     name="kubernetes",
-    about="workloads that run Kafka, by their environment, and ConfigMaps with the properties of brokers and Connect",
+    about="workloads that run Kafka, by their environment, and ConfigMaps with the properties of brokers",
     formats=("yaml", "json"),
     recognise=_is_kubernetes,
     read=_read_kubernetes,
@@ -428,7 +572,7 @@ def _chart_settings(reader: Reader, section: Mapping) -> dict[str, Declared]:
     for key in _BLOCKS:
         block = section.get(key)
         if isinstance(block, Scalar) and "=" in block.text:
-            found |= _properties(reader, block)
+            found |= properties_in(reader, block)
     for key in _OVERRIDES:
         overrides = section.mapping(key)
         if overrides is not None and all(isinstance(entry.value, Scalar) for entry in overrides.entries.values()):

@@ -7,6 +7,7 @@
   the provider Mongey/kafka and `confluent_kafka_topic` of confluentinc/confluent, in all modules; the values before a
   change become the topic's current ones.
 - Kafka Connect: connectors as JSON (`{name, config}`, flat, or a list of them) or properties, and workers.
+- Debezium Server: `application.properties`. Its source is a connector of Debezium that runs without Kafka Connect.
 - The Datadog agent's `kafka_consumer.d/conf.yaml` and `kafka.d/conf.yaml` (JMX): one subject for each instance.
 """
 
@@ -410,6 +411,76 @@ def _read_workers(document: Document, roots: tuple[Node, ...]) -> Pieces:
     return Pieces(connectors=workers, problems=tuple(reader.problems))
 
 
+SERVER_CLASS = "debezium.source.connector.class"
+"""The key that tells the settings of Debezium Server."""
+_SERVER_PREFIXES = (
+    ("debezium.source.", ""),
+    ("debezium.sink.kafka.producer.", "producer.override."),
+    ("debezium.transforms", "transforms"),
+    ("debezium.predicates", "predicates"),
+)
+"""What Debezium Server calls the settings of a connector, and what Connect calls them."""
+
+
+def server_connector(
+    settings: Configs, *, name: str, place: Place | None, owner: str | None = None, env: str | None = None
+) -> LintConnector:
+    """The connector that Debezium Server runs with some settings, under the names that Connect has for them.
+
+    The format of values is that of a converter; what belongs to the sink keeps its name.
+    """
+    found: dict[str, Declared] = {}
+    for key, declared in settings.items():
+        prefix, own = next(((long, short) for long, short in _SERVER_PREFIXES if key.startswith(long)), ("", ""))
+        if prefix or key.startswith("debezium.sink."):
+            found[own + key.removeprefix(prefix)] = declared
+    form = settings.get("debezium.format.value")
+    converter = _CONVERTERS.get(form.text.strip().lower() if form is not None else "json", "")
+    if converter:
+        found.setdefault(
+            "value.converter", Declared(converter, Source.STATIC, form.place if form is not None else place)
+        )
+    schemas = settings.get("debezium.format.value.schemas.enable")
+    if schemas is not None:
+        found.setdefault("value.converter.schemas.enable", schemas)
+    own_name = found.get("name")
+    return LintConnector(
+        name=own_name.text if own_name is not None and own_name.text else name,
+        config=found,
+        runs_alone=True,
+        place=place,
+        owner=owner,
+        env=env,
+    )
+
+
+_CONVERTERS = {
+    "json": "org.apache.kafka.connect.json.JsonConverter",
+    "avro": "io.confluent.connect.avro.AvroConverter",
+    "protobuf": "io.confluent.connect.protobuf.ProtobufConverter",
+}
+
+
+def _is_debezium_server(root: Node) -> bool:
+    return isinstance(root, Mapping) and SERVER_CLASS in root.entries
+
+
+def _read_debezium_server(document: Document, root: Mapping) -> Pieces:
+    reader = Reader(document)
+    stem = _stem(document.path)
+    # Nearly all of them are called application.properties: the folder tells one from another.
+    name = document.path.replace("\\", "/").rpartition(".")[0] if stem == "application" else stem
+    connector = server_connector(reader.configs(root, Source.STATIC), name=name or stem, place=reader.place(root))
+    return Pieces(connectors=(connector,), problems=tuple(reader.problems))
+
+
+DEBEZIUM_SERVER_KIND = Kind(
+    name="debezium-server",
+    about="application.properties of Debezium Server",
+    formats=("properties",),
+    recognise=_is_debezium_server,
+    read=of_each(_read_debezium_server),
+)
 CONNECTOR_KIND = Kind(
     name="connector",
     about="Kafka Connect connectors (Debezium and others) as JSON or properties",

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from kafkakit.streams.lag.decide.measure.commit_window import SAMPLES, CommitWindow
+from kafkakit.streams.lag.decide.measure.ends import WINDOW_SAMPLES, CommitWindow
 from kafkakit.streams.lag.decide.measure.table import LagStatus, Present, judge
 from kafkakit.streams.lag.decide.measure.time_lag import FigureFlag
 from kafkakit.streams.model.commit import NO_TOPIC_ID
@@ -326,8 +326,8 @@ def test_a_stop_is_told_before_a_rewind() -> None:
 
 
 def test_only_the_last_ten_commits_count() -> None:
-    assert status_of(rising([0] + [50] * SAMPLES)) is LagStatus.WARNING
-    assert status_of(rising([0] + [50] * (SAMPLES - 1))) is LagStatus.OK
+    assert status_of(rising([0] + [50] * WINDOW_SAMPLES)) is LagStatus.WARNING
+    assert status_of(rising([0] + [50] * (WINDOW_SAMPLES - 1))) is LagStatus.OK
 
 
 def test_lost_records_outweigh_all_else_and_what_is_unknown_is_not_well() -> None:

@@ -17,8 +17,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING
 
-from kafkakit.streams.lag.decide.measure.commit_window import UNKNOWN_LAG, CommitWindow
-from kafkakit.streams.lag.decide.measure.ends import NONE, ColumnTypes, EndSamples, add_columns, grow_columns
+from kafkakit.streams.lag.decide.measure.ends import (
+    NONE,
+    UNKNOWN_LAG,
+    ColumnTypes,
+    CommitWindow,
+    EndSamples,
+    add_columns,
+    grow_columns,
+)
 from kafkakit.streams.lag.decide.measure.time_lag import UNBOUNDED, EstimateSource, FigureFlag, Figures
 from kafkakit.streams.model.commit import CommitIdentity, CommitState, Problem, Reading
 from kafkakit.streams.model.dialects.registry import dialect_named

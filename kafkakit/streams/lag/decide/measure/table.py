@@ -48,8 +48,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from kafkakit.core.columns import Columns
-from kafkakit.streams.lag.decide.measure.commit_window import SAMPLES, UNKNOWN_LAG
-from kafkakit.streams.lag.decide.measure.ends import NONE
+from kafkakit.streams.lag.decide.measure.ends import NONE, UNKNOWN_LAG, WINDOW_SAMPLES
 from kafkakit.streams.lag.decide.measure.time_lag import (
     UNBOUNDED,
     UNESTIMATED,
@@ -66,7 +65,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from kafkakit.streams.lag.decide.measure.book import LagBook
-    from kafkakit.streams.lag.decide.measure.commit_window import CommitWindow
+    from kafkakit.streams.lag.decide.measure.ends import CommitWindow
     from kafkakit.streams.model.offsets_log.commits import Names
 
     Ints = NDArray[np.int64]
@@ -435,9 +434,9 @@ def judge(window: "CommitWindow", rows: "Ints", present: Present, *, now_ms: int
     import numpy as np
 
     offset, _, lags, count = window.ordered(rows)
-    first = SAMPLES - count
-    pairs = np.arange(1, SAMPLES) > first[:, None]
-    is_sample = np.arange(SAMPLES) >= first[:, None]
+    first = WINDOW_SAMPLES - count
+    pairs = np.arange(1, WINDOW_SAMPLES) > first[:, None]
+    is_sample = np.arange(WINDOW_SAMPLES) >= first[:, None]
     step, growth = np.diff(offset, axis=1), np.diff(lags, axis=1)
     had_none = (is_sample & (lags != UNKNOWN_LAG) & (lags <= present.tail[:, None])).any(axis=1)
     has_lag = (present.lag > 0) & (count > 0)
@@ -513,7 +512,7 @@ def consumption(book: "LagBook", rows: "Ints", now_ms: int) -> "Floats":
     import numpy as np
 
     offset, at_ms, _, count = book.window.ordered(rows)
-    first = np.minimum(SAMPLES - count, SAMPLES - 1)
+    first = np.minimum(WINDOW_SAMPLES - count, WINDOW_SAMPLES - 1)
     row = np.arange(len(rows))
     span_ms = at_ms[:, -1] - at_ms[row, first]
     step = offset[:, -1] - offset[row, first]
