@@ -16,6 +16,7 @@ from typing import NamedTuple
 from kafkakit.core.findings import Severity
 from kafkakit.core.quantities import counted, format_span
 from kafkakit.rules.config_defs import (
+    MINORS,
     ConfigDef,
     ConfigTable,
     Scope,
@@ -24,6 +25,7 @@ from kafkakit.rules.config_defs import (
     config_table,
     is_plugin_key,
     is_zookeeper_key,
+    minors_between,
     nearest_key,
     removed_in,
 )
@@ -208,10 +210,14 @@ def _unknown(scope: Scope, minor: str, base: str) -> Unknown | None:
     later = added_in(scope, base)
     what = f"a {scope.value} setting in Kafka {minor}"
     return (
-        Unknown(what, nearest_key(scope, base, minor))
-        if later is None
-        else Unknown(f"{what}, only since {later}", None)
+        Unknown(what, nearest_key(scope, base, minor)) if later is None else Unknown(f"{what}, {_since(later)}", None)
     )
+
+
+def _since(first: str) -> str:
+    """Since when there is a key whose first table is known: versions before may have no table."""
+    before = MINORS[max(MINORS.index(first) - 1, 0)]
+    return f"only since {first}" if minors_between(before, first) <= 1 else f"but in {first}"
 
 
 def _refused_later(now: ConfigDef, then: ConfigDef | None, text: str) -> str | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from kafkakit.core.findings import Place
 from kafkakit.core.quantities import counted
 from kafkakit.rules.cluster_facts import PROTOCOLS, listeners_of, protocol_map
-from kafkakit.rules.config_defs import minor_key
+from kafkakit.rules.config_defs import WITHOUT_ZOOKEEPER, minor_key
 from kafkakit.rules.effective import BrokerConfig, InputMissing, to_int
 from kafkakit.rules.rule import (
     CORE,
@@ -33,6 +33,8 @@ _NAMING = (
 )  # fmt: skip
 """Keys that name roles, listeners and voters: nothing is known of the names if a template gives one of the values."""
 UNFINISHED_UPGRADE_DAYS = 14.0
+KRAFT = (3, 3)
+"""The first version whose KRaft was meant for production; what earlier ones refuse is not judged."""
 VOTERS, BOOTSTRAP = "controller.quorum.voters", "controller.quorum.bootstrap.servers"
 CONTROLLER_LISTENERS = "controller.listener.names"
 PROTOCOLS_OF_LISTENERS = "listener.security.protocol.map"
@@ -164,7 +166,7 @@ def voter_mismatch(broker: LintBroker, cluster: LintCluster, limits: Limits) -> 
     """
     config = broker.config
     declared = config.declared("process.roles")
-    if declared is None:
+    if declared is None or minor_key(config.table.version) < KRAFT:
         return
     if not declared.text.strip() and (4, 0) <= minor_key(config.table.version) < (4, 2):
         yield from _protocol_faults(config)  # a node of no role, of which Kafka looks at nothing else
@@ -350,7 +352,7 @@ def _version_faults(config: BrokerConfig, roles: frozenset[str]) -> Iterator[Vio
     minor, items = minor_key(config.table.version), config.items("process.roles")
     if len(items) > len(roles) and minor < (4, 2):
         yield Violation("process.roles names a role twice: the node does not start", "process.roles", refused=True)
-    if minor >= (4, 0):
+    if minor >= WITHOUT_ZOOKEEPER:
         return
     if config.text("control.plane.listener.name"):
         yield Violation(
