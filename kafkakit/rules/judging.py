@@ -32,7 +32,15 @@ from kafkakit.rules.config_defs import (
 from kafkakit.rules.effective import TIME_FORMS, BrokerConfig, Declared, Source, to_int, to_items
 from kafkakit.rules.rule import Edit, Violation
 from kafkakit.rules.subjects import LintBroker, LintCluster, LintTopic
-from kafkakit.rules.values import duplicates, is_secret_key, parsed, problem_of, range_problem, type_problem
+from kafkakit.rules.values import (
+    duplicates,
+    is_secret_key,
+    is_unresolved,
+    parsed,
+    problem_of,
+    range_problem,
+    type_problem,
+)
 
 SECONDS_A_DAY = 86_400
 MAX_DAYS = 90
@@ -337,6 +345,15 @@ def _codec_problem(config: BrokerConfig, value: SetValue) -> str | None:
     return "is not a codec: 0 to 4 are none, gzip, snappy, lz4 and zstd" if unknown else None
 
 
+def _compression_problem(config: BrokerConfig, value: SetValue) -> str | None:
+    """Up to 3.2 brokers check it beside their definitions, in small letters."""
+    if value.definition is None or value.definition.one_of or is_unresolved(value.definition, value.text):
+        return None
+    wanted = config.table.topic["compression.type"].one_of
+    known = value.text.strip().lower() in wanted
+    return None if known else f"is not one of the accepted values ({', '.join(wanted)})"
+
+
 def _ip_limit_problem(config: BrokerConfig, value: SetValue) -> str | None:
     has_overrides = bool(config.text("max.connections.per.ip.overrides").strip())
     return "is 0 without max.connections.per.ip.overrides" if to_int(value.text) == 0 and not has_overrides else None
@@ -382,6 +399,7 @@ _CHECKS: Mapping[str, Callable[[BrokerConfig, SetValue], str | None]] = {
     **{form: _time_problem for form, (kind, _) in _FORM_OF.items() if kind != "log.flush.interval.ms"},
     "offsets.topic.compression.codec": _codec_problem,
     "share.coordinator.state.topic.compression.codec": _codec_problem,
+    "compression.type": _compression_problem,
     "max.connections.per.ip": _ip_limit_problem,
     "max.connections.per.ip.overrides": _ip_overrides_problem,
     "group.coordinator.rebalance.protocols": _protocols_problem,

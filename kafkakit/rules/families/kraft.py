@@ -35,6 +35,7 @@ _NAMING = (
 UNFINISHED_UPGRADE_DAYS = 14.0
 KRAFT = (3, 3)
 """The first version whose KRaft was meant for production; what earlier ones refuse is not judged."""
+DYNAMIC_QUORUM = (3, 9)
 VOTERS, BOOTSTRAP = "controller.quorum.voters", "controller.quorum.bootstrap.servers"
 CONTROLLER_LISTENERS = "controller.listener.names"
 PROTOCOLS_OF_LISTENERS = "listener.security.protocol.map"
@@ -169,24 +170,31 @@ def voter_mismatch(broker: LintBroker, cluster: LintCluster, limits: Limits) -> 
     if declared is None or minor_key(config.table.version) < KRAFT:
         return
     if not declared.text.strip() and (4, 0) <= minor_key(config.table.version) < (4, 2):
-        yield from _protocol_faults(config)  # a node of no role, of which Kafka looks at nothing else
+        yield from protocol_faults(config)  # a node of no role, of which Kafka looks at nothing else
         return
-    for key in _NAMING:
-        found = config.declared(key)
-        if found is not None and any(is_reference(item) for item in (found.text, *config.items(key))):
-            raise InputMissing(f"the value of {key}")
+    require_names(config)
     roles = frozenset(config.given().items("process.roles"))
     own_id = config.declared("node.id") or config.declared("broker.id")
     yield from _voter_faults(config, roles, to_int(own_id.text) if own_id is not None else None)
     yield from _version_faults(config, roles)
-    yield from _protocol_faults(config)
+    yield from protocol_faults(config)
     yield from _listener_faults(config, roles)
+
+
+def require_names(config: BrokerConfig) -> None:
+    """`InputMissing` if a template gives one of the values that name roles, listeners and voters."""
+    for key in _NAMING:
+        found = config.declared(key)
+        if found is not None and any(is_reference(item) for item in (found.text, *config.items(key))):
+            raise InputMissing(f"the value of {key}")
 
 
 def _voter_faults(config: BrokerConfig, roles: frozenset[str], node_id: int | None) -> Iterator[Violation]:
     voters = {item.partition("@")[0] for item in config.items(VOTERS)}
-    if not voters and not config.items(BOOTSTRAP):
-        yield Violation(f"neither {VOTERS} nor {BOOTSTRAP} is set: the node does not start", VOTERS, refused=True)
+    is_dynamic = minor_key(config.table.version) >= DYNAMIC_QUORUM
+    if not voters and not (is_dynamic and config.items(BOOTSTRAP)):
+        unset = f"neither {VOTERS} nor {BOOTSTRAP} is set" if is_dynamic else f"{VOTERS} is not set"
+        yield Violation(f"{unset}: the node does not start", VOTERS, refused=True)
     if not voters or node_id is None:
         return
     is_voter = str(node_id) in voters
@@ -233,7 +241,8 @@ def _port_faults(config: BrokerConfig, node_id: str) -> Iterator[Violation]:
         )
 
 
-def _protocol_faults(config: BrokerConfig) -> Iterator[Violation]:
+def protocol_faults(config: BrokerConfig) -> Iterator[Violation]:
+    """What is wrong with the protocols of listeners, with ZooKeeper or without."""
     declared = config.declared(PROTOCOLS_OF_LISTENERS)
     wrong = sorted({p for p in protocol_map(config).values() if p not in PROTOCOLS}) if declared is not None else []
     if wrong:
@@ -277,7 +286,7 @@ def _protocol_faults(config: BrokerConfig) -> Iterator[Violation]:
 def _listener_faults(config: BrokerConfig, roles: frozenset[str]) -> Iterator[Violation]:
     of_controllers = set(config.items(CONTROLLER_LISTENERS))  # as written: Kafka capitalises names of listeners alone
     names = {found.name.upper() for found in listeners_of(config)}
-    yield from _early_faults(config, names)
+    yield from early_faults(config, names)
     if not of_controllers:
         yield Violation(
             f"{CONTROLLER_LISTENERS} is not set: the node does not start", CONTROLLER_LISTENERS, refused=True
@@ -361,18 +370,44 @@ def _version_faults(config: BrokerConfig, roles: frozenset[str]) -> Iterator[Vio
             subject="control plane",
             refused=True,
         )
+    yield from later_protocol(config, (3, 0))
+    if minor < DYNAMIC_QUORUM:
+        yield from _advertised_faults(config, roles)
+
+
+def later_protocol(config: BrokerConfig, least: tuple[int, int]) -> Iterator[Violation]:
+    """A protocol version between brokers that the version does not speak."""
     protocol = _VERSION.match(config.text("inter.broker.protocol.version"))
-    if protocol is not None and not (3, 0) <= (int(protocol[1]), int(protocol[2])) <= minor:
+    newest = minor_key(config.table.version)
+    if protocol is not None and not least <= (int(protocol[1]), int(protocol[2])) <= newest:
         yield Violation(
-            message=f"inter.broker.protocol.version {protocol.string} is not one of 3.0 to {config.table.version}: "
-            "the node does not start",
+            message=f"inter.broker.protocol.version {protocol.string} is not one of {least[0]}.{least[1]} to "
+            f"{config.table.version}: the node does not start",
             key="inter.broker.protocol.version",
             subject="protocol version",
             refused=True,
         )
 
 
-def _early_faults(config: BrokerConfig, names: set[str]) -> Iterator[Violation]:
+def _advertised_faults(config: BrokerConfig, roles: frozenset[str]) -> Iterator[Violation]:
+    """Before 3.9 no controller has an address for others than voters."""
+    given = config.declared("advertised.listeners")
+    if given is None or not given.text.strip():
+        return
+    names = {listener.name.upper() for listener in listeners_of(config, "advertised.listeners")}
+    shown = names & set(config.items(CONTROLLER_LISTENERS)) if "broker" in roles else names
+    if shown:
+        yield Violation(
+            message=f"advertised.listeners has {_told(shown)} of a controller, which Kafka {config.table.version} does "
+            "not advertise: the node does not start",
+            key="advertised.listeners",
+            subject="of controllers",
+            refused=True,
+        )
+
+
+def early_faults(config: BrokerConfig, names: set[str]) -> Iterator[Violation]:
+    """Listeners that are to start early and do not exist."""
     early = set(config.items("early.start.listeners"))  # as written: Kafka capitalises the others only
     if not early <= names:
         yield Violation(
