@@ -29,7 +29,7 @@ from kafkakit.rules.config_defs import (
     nearest_key,
     removed_in,
 )
-from kafkakit.rules.effective import TIME_FORMS, BrokerConfig, Declared, Source, to_int, to_items
+from kafkakit.rules.effective import TIME_FORMS, BrokerConfig, Declared, Source, to_int, to_items, to_pairs
 from kafkakit.rules.rule import Edit, Violation
 from kafkakit.rules.subjects import LintBroker, LintCluster, LintTopic
 from kafkakit.rules.values import (
@@ -360,7 +360,7 @@ def _ip_limit_problem(config: BrokerConfig, value: SetValue) -> str | None:
 
 
 def _ip_overrides_problem(config: BrokerConfig, value: SetValue) -> str | None:
-    wrong = next((item for item in to_items(value.text) if not _is_ip_override(item)), None)
+    wrong = next((item for item in to_pairs(value.text) if not _is_ip_override(item)), None)
     return None if wrong is None else f"has the item {wrong!r:.60}, which is not host:count"
 
 

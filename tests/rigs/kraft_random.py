@@ -72,6 +72,9 @@ _CHANGES: Mapping[str, tuple[str | None, ...]] = {
         "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SPARE:TLS",
         " PLAINTEXT : SSL , CONTROLLER : SSL ",
         "PLAINTEXT:PLAINTEXT:SSL,CONTROLLER:PLAINTEXT",
+        "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT, , ",
+        ",PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "PLAINTEXT:PLAINTEXT,,CONTROLLER:PLAINTEXT",
     ),
     "listeners": (
         "PLAINTEXT://:9092",
@@ -123,6 +126,7 @@ _CHANGES: Mapping[str, tuple[str | None, ...]] = {
     "advertised.host.name": ("b",),
     "port": ("9092",),
     "inter.broker.protocol.version": ("3.9", "3.3", "4.0", "1.0", "x"),
+    "max.connections.per.ip.overrides": ("a:1,", "a:1 , , ", "a:1,,b:2", ",a:1", "a:x", " , ", "a:1 , b:2", ""),
     "super.users": ("User:a,User:b",),
     "authorizer.class.name": ("",),
     "principal.builder.class": ("",),

@@ -7,7 +7,7 @@ from kafkakit.core.findings import Place
 from kafkakit.core.quantities import counted
 from kafkakit.rules.cluster_facts import PROTOCOLS, listeners_of, protocol_map
 from kafkakit.rules.config_defs import WITHOUT_ZOOKEEPER, minor_key
-from kafkakit.rules.effective import BrokerConfig, InputMissing, to_int
+from kafkakit.rules.effective import BrokerConfig, InputMissing, to_int, to_items, to_pairs
 from kafkakit.rules.rule import (
     CORE,
     ERROR,
@@ -252,7 +252,7 @@ def protocol_faults(config: BrokerConfig) -> Iterator[Violation]:
             expected=", ".join(PROTOCOLS),
             refused=True,
         )
-    unmapped = [item for item in config.items(PROTOCOLS_OF_LISTENERS) if ":" not in item]
+    unmapped = [item for item in to_pairs(config.text(PROTOCOLS_OF_LISTENERS)) if ":" not in item]
     if unmapped:
         yield Violation(
             message=f"{PROTOCOLS_OF_LISTENERS} has {unmapped[0]!r:.60} without a protocol: the node does not start",
@@ -392,14 +392,14 @@ def later_protocol(config: BrokerConfig, least: tuple[int, int]) -> Iterator[Vio
 def _advertised_faults(config: BrokerConfig, roles: frozenset[str]) -> Iterator[Violation]:
     """Before 3.9 no controller has an address for others than voters."""
     given = config.declared("advertised.listeners")
-    if given is None or not given.text.strip():
+    if given is None:
         return
-    names = {listener.name.upper() for listener in listeners_of(config, "advertised.listeners")}
-    shown = names & set(config.items(CONTROLLER_LISTENERS)) if "broker" in roles else names
-    if shown:
+    names = {item.partition("://")[0].upper() for item in to_items(given.text)}
+    shown = names & set(config.items(CONTROLLER_LISTENERS))
+    if shown or "broker" not in roles:
         yield Violation(
-            message=f"advertised.listeners has {_told(shown)} of a controller, which Kafka {config.table.version} does "
-            "not advertise: the node does not start",
+            message=f"advertised.listeners {'has' if 'broker' in roles else 'is set at'} a controller's listeners, "
+            f"which Kafka {config.table.version} does not advertise: the node does not start",
             key="advertised.listeners",
             subject="of controllers",
             refused=True,

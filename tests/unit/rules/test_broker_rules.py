@@ -843,6 +843,7 @@ VOTERS = "voters: '2@a:9093'"
     ("node", "before", "since"),
     [
         (("controller", "C://:9093", "voters: '1@a:9093'", "C://a:9093"), "E", ""),
+        (("controller", "C://:9093", "voters: '1@a:9093'", ""), "E", ""),
         (("broker", "PLAINTEXT://:9092", VOTERS, "PLAINTEXT://a:9092"), "", ""),
         (("broker", "PLAINTEXT://:9092", "bootstrap.servers: 'a:9093'", "PLAINTEXT://a:9092"), "E", ""),
     ],
@@ -868,3 +869,8 @@ def test_every_version_checks_the_compression(version: str, text: str, found: st
 def test_a_wait_above_a_negative_lag_is_refused() -> None:
     text = "brokers: [{id: 1, config: {replica.fetch.wait.max.ms: '-1', replica.lag.time.max.ms: '-2'}}]"
     assert marks("KKD116", text) == "E"
+
+
+@pytest.mark.parametrize(("text", "found"), [("a:1,", ""), ("a:1, ,", ""), (",", ""), ("a:1,,b:2", "E"), (",a:1", "E")])
+def test_only_at_the_end_of_a_map_may_an_item_be_empty(text: str, found: str) -> None:
+    assert marks("KKV003", f"brokers: [{{id: 1, config: {{max.connections.per.ip.overrides: '{text}'}}}}]") == found
