@@ -268,6 +268,14 @@ def to_items(text: str) -> tuple[str, ...]:
     return tuple(item.strip() for item in split_at_commas(text)) if text.strip() else ()
 
 
+def to_pairs(text: str) -> tuple[str, ...]:
+    """The items of a map as Kafka parses it (`NAME:VALUE,...`): as of a list, but without empty ones at the end."""
+    items = to_items(text)
+    while items and not items[-1]:
+        items = items[:-1]
+    return items
+
+
 def _times(text: str, factor: int) -> str:
     number = to_int(text)
     if number is None or factor == 1:

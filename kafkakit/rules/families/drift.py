@@ -12,7 +12,7 @@ from kafkakit.core.findings import Severity, shown
 from kafkakit.core.quantities import counted, format_bytes, format_span
 from kafkakit.core.text import shell_command
 from kafkakit.rules.cluster_facts import LEAST_DAYS, days_until
-from kafkakit.rules.config_defs import MINORS, minor_or_none
+from kafkakit.rules.config_defs import minor_key, minor_or_none, minors_between
 from kafkakit.rules.effective import InputMissing, Source, TopicConfig, to_int
 from kafkakit.rules.rule import (
     CORE,
@@ -383,13 +383,13 @@ def version_skew(estate: Estate, limits: Limits) -> Violations:
         version: "4.4"
         brokers: [{id: 1}]
     """
-    ranks = {c.name: MINORS.index(c.table.version) for c in estate.clusters if c.is_version_known}
-    newest = max(ranks.values(), default=0)
+    known_minors = {c.name: c.table.version for c in estate.clusters if c.is_version_known}
+    newest = max(known_minors.values(), key=minor_key, default="")
     for cluster in estate.clusters:
-        behind = newest - ranks.get(cluster.name, newest)
+        behind = minors_between(known_minors.get(cluster.name, newest), newest) if newest else 0
         if behind > LARGEST_TAIL:
             yield Violation(
-                message=f"Kafka {cluster.table.version} is {behind} minor versions behind {MINORS[newest]}, the newest "
+                message=f"Kafka {cluster.table.version} is {behind} minor versions behind {newest}, the newest "
                 "of the fleet",
                 where=cluster.where,
                 place=cluster.place,

@@ -470,7 +470,7 @@ def test_a_version_that_is_not_told_is_that_of_the_settings(text: str, version: 
 
 def test_the_nearest_version_tells_nothing_of_keys() -> None:
     text = "broker.id=1\nzookeeper.connect=zk:2181\nport=9092\nadvertised.host.name=b1\nnum.partions=3\n"
-    for version in ("2.8", "9.9"):
+    for version in ("2.7", "3.4", "9.9"):
         options = AssemblyOptions(kafka_version=version, nearest_version=True)
         found = outcome_of({"server.properties": text}, rules=all_rules(), options=options)
         wrong = {"KKV001", "KKV004", "KKV005", "KKQ855"}
