@@ -30,6 +30,7 @@ _VERSION = re.compile(r"(\d+)\.(\d+)")
 _NAMING = (
     "process.roles", "listeners", "advertised.listeners", "controller.listener.names", "inter.broker.listener.name",
     "listener.security.protocol.map", "controller.quorum.voters", "controller.quorum.bootstrap.servers",
+    "security.inter.broker.protocol",
 )  # fmt: skip
 """Keys that name roles, listeners and voters: nothing is known of the names if a template gives one of the values."""
 UNFINISHED_UPGRADE_DAYS = 14.0

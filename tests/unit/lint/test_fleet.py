@@ -387,6 +387,11 @@ def test_only_what_configures_no_broker_topic_or_connector_is_not_read() -> None
     [
         ("server.properties", "process.roles=broker\nnode.id=1\nbroker.id=${ID}\n", "KKQ858"),
         (
+            "server.properties",
+            "process.roles=broker\nnode.id=1\nlisteners=SSL://:1\nsecurity.inter.broker.protocol=${X}\n",
+            "KKQ854",
+        ),
+        (
             "cluster.yaml",
             "kafkakit: cluster\nbrokers:\n- {id: 1, config: {log.retention.ms: '5'}}\n"
             "- {id: 2, config: {log.retention.ms: '${X}'}}\n",
