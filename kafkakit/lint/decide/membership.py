@@ -150,6 +150,8 @@ def _place_named(members: Sequence[Member], keys: dict[int, _Key]) -> None:
     known: dict[tuple[str, str | None, str | None], _Key] = {}
     for number, m in enumerate(members):
         if m.name is None:
+            if m.is_whole and m.path is not None:  # a template fills in its name
+                keys[number] = _Key(None, m.namespace, m.path)
             continue
         case = (m.name, m.namespace, m.path)
         if case not in known:
