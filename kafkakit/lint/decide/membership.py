@@ -435,7 +435,8 @@ def _shown_by(nodes: Iterable[Configs]) -> JudgedVersion:
         if MIGRATION in static and static[MIGRATION].text.strip().lower() != "false":
             return JudgedVersion(WITH_ZOOKEEPER, f"{MIGRATION} shows a migration from ZooKeeper (3.4 to 3.9)")
     for static in found:
-        key = next((key for key in _ZOOKEEPER_KEYS if key in static), None)
+        keys = [*(key for key in _ZOOKEEPER_KEYS if key in static), *(k for k in static if k.startswith("zookeeper."))]
+        key = keys[0] if keys else None
         if key is not None and "process.roles" not in static:
             return JudgedVersion(WITH_ZOOKEEPER, f"{key} without process.roles shows ZooKeeper (3.9 or earlier)")
     return JudgedVersion(NEWEST, "the newest that lint knows, since nothing tells the version")
