@@ -311,6 +311,11 @@ def test_strimzi_clusters_are_those_of_a_namespace_and_a_name() -> None:
 def test_a_cluster_whose_name_is_filled_in_is_one_without_a_name() -> None:
     text = kafka().replace("name: main", "name: '{{ .Release.Name }}'")
     assert list(clusters_of({"kafka.yaml": text})) == [""]
+    assert set(clusters_of({"kafka.yaml": text, "server.properties": node()})) == {"kafka.yaml", "server.properties"}
+    pool = of_strimzi("KafkaNodePool", "p").replace("cluster: main", "cluster: '{{ .Release.Name }}'")
+    (kept, own) = estate_of({"kafka.yaml": kafka(), "x/kafka.yaml": text, "x/pool.yaml": pool}).clusters
+    assert {kept.name, own.name} == {"main", ""}
+    assert [b.place.path for c in (kept, own) if not c.name for b in c.brokers if b.place] == ["x/pool.yaml"]
 
 
 def test_two_declarations_of_one_strimzi_cluster_are_two_clusters() -> None:

@@ -103,12 +103,20 @@ def _read_server(document: Document, root: Mapping) -> Pieces:
         log_dirs=dirs_of(static),
         count=0,
         is_whole=_is_whole(document, static),
+        is_known=not _is_part(static),
+        is_partial=_is_part(static),
     )
     return Pieces(brokers=(broker,), problems=tuple(reader.problems))
 
 
 _IDENTITY = ("process.roles", "node.id", "broker.id", "zookeeper.connect")
+_OF_EACH_NODE = (*_IDENTITY, "listeners", "advertised.listeners", "log.dirs", "log.dir", "controller.quorum.voters")
 _STATEMENTS = ("{{", "{%", "<%")
+
+
+def _is_part(static: Configs) -> bool:
+    """True for settings to which a service adds what tells nodes apart: ids, listeners, log dirs."""
+    return not any(key in static for key in (*_OF_EACH_NODE, "controller.quorum.bootstrap.servers"))
 
 
 def _is_whole(document: Document, static: Configs) -> bool:
