@@ -24,7 +24,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "spark")]
 
 from machine import shape as machine_shape  # noqa: E402
 
-from kafkakit.adapters.files import LOCAL_FILES  # noqa: E402
+from kafkakit.adapters.files import local_files  # noqa: E402
 from kafkakit.streams.model.log_dirs import partitions_below  # noqa: E402
 from kafkakit.streams.model.segment_rows import ScanOptions, read_partition  # noqa: E402
 
@@ -85,7 +85,7 @@ def bare_loop(root: Path) -> int:
 def plain_reader(root: Path, *, crc: bool = False) -> int:
     """The rows of the reader that the command uses."""
     options = ScanOptions(with_crc=crc, with_batches=False)
-    rows = (r for p in partitions_below(str(root), LOCAL_FILES) for r in read_partition(p, LOCAL_FILES, options))
+    rows = (r for p in partitions_below(str(root), local_files()) for r in read_partition(p, local_files(), options))
     return sum(int(str(row.segment["batches"])) for row in rows)
 
 

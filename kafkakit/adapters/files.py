@@ -4,7 +4,8 @@ Only here do kafkakit's documents touch the disk. The log dirs of brokers on thi
 read: directories, mapped logs, small files.
 """
 
-import mmap
+from __future__ import annotations
+
 import os
 import secrets
 import stat
@@ -14,9 +15,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kafkakit.core.errors import InputError, OperationFailedError
-from kafkakit.streams.model.log_dirs import FileReader, SeenFile, content_before_zeros, seen_files
+
+if TYPE_CHECKING:
+    from kafkakit.streams.model.log_dirs import FileReader, SeenFile
 
 STDIN = "-"
 _AT_ONCE = 64
@@ -182,6 +186,8 @@ def _too_large(limit_bytes: int) -> str:
 
 
 def _listing(path: str) -> Sequence[SeenFile]:
+    from kafkakit.streams.model.log_dirs import seen_files
+
     with os.scandir(path) as entries:
         return seen_files(entries)
 
@@ -189,6 +195,8 @@ def _listing(path: str) -> Sequence[SeenFile]:
 @contextmanager
 def _mapped(path: str, size: int, may_shrink: bool) -> Iterator[memoryview]:
     """The first bytes of a file, fewer where it has become shorter."""
+    import mmap
+
     with Path(path).open("rb") as stream:
         size = min(size, os.fstat(stream.fileno()).st_size)
         if not size:
@@ -201,9 +209,14 @@ def _mapped(path: str, size: int, may_shrink: bool) -> Iterator[memoryview]:
 
 
 def _content(path: str) -> bytes:
+    from kafkakit.streams.model.log_dirs import content_before_zeros
+
     with Path(path).open("rb") as stream:
         return content_before_zeros(stream)
 
 
-LOCAL_FILES = FileReader(_listing, _mapped, _content)
-"""The files of this host."""
+def local_files() -> FileReader:
+    """The files of this host."""
+    from kafkakit.streams.model.log_dirs import FileReader
+
+    return FileReader(_listing, _mapped, _content)

@@ -5,6 +5,8 @@ package versions and the version of librdkafka. The service manager is told the 
 much memory the service takes is read here as well.
 """
 
+from __future__ import annotations
+
 import getpass
 import os
 import platform
@@ -14,10 +16,11 @@ import time
 from collections.abc import Iterable
 from contextlib import suppress
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from kafkakit.core.lease import Holder, Life
+if TYPE_CHECKING:
+    from kafkakit.core.lease import Holder, Life
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _THREADS_FIELD, _START_FIELD = 17, 19  # fields 20 and 22 of proc(5), counted after the command name
@@ -31,6 +34,8 @@ def this_holder(command: str) -> Holder:
 
 def holder_of(pid: int, command: str) -> Holder:
     """Describe a process of this user on this host."""
+    from kafkakit.core.lease import Holder
+
     return Holder(
         host=socket.gethostname()[:100],
         user=_user(),
@@ -47,6 +52,8 @@ def life_of(holder: Holder) -> Life:
     Certain means: it was seen by this very kernel since its last start, in our own pid namespace. It is gone when
     its pid is free, or belongs to a process that began at another time.
     """
+    from kafkakit.core.lease import Life
+
     if not holder.machine or not holder.started_ticks or holder.machine != _machine():
         return Life.UNKNOWN
     try:
@@ -108,6 +115,8 @@ _EXTRA = re.compile(r"""extra\s*==\s*["']([\w-]+)["']""")
 
 def package_versions(names: Iterable[str]) -> dict[str, str | None]:
     """Versions of installed packages from their metadata, None where absent; nothing is imported."""
+    from importlib.metadata import PackageNotFoundError, version
+
     found: dict[str, str | None] = {}
     for name in names:
         try:
@@ -133,6 +142,8 @@ def librdkafka_version() -> str | None:
 
 def missing_of_extras(package: str) -> dict[str, tuple[str, ...]]:
     """The extras of an installed package, for users, with their packages that are not installed; {} when unknown."""
+    from importlib.metadata import requires
+
     found: dict[str, list[str]] = {}
     for requirement in requires(package) or ():
         extra = _EXTRA.search(requirement)

@@ -7,8 +7,10 @@ lines of kafka-kit's scripts: flags before the command, Go's switches, single da
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Collection, Mapping, Sequence
+from enum import StrEnum
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
@@ -65,15 +67,22 @@ def _take_shared(ctx: Any, own: frozenset[str]) -> None:
 
 
 class _AtFirstValue:
-    """Converts the values of a parameter like typer does, but loads what checks them with the first value.
+    """Converts the values of a parameter like typer does, but loads what checks them with the first that needs it.
 
-    typer builds the check of every parameter that is not given, too, which takes longer than printing help.
+    typer builds the check of every parameter that is not given, too, which takes longer than printing help. What it
+    checks texts and choices with takes longer to load than lint takes for a file.
     """
 
     def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
         """The converted value; an empty tuple for a repeatable option that is not given."""
         if value is None:
             return () if param.multiple or param.nargs == -1 else None
+        wanted = param.type_descriptor.annotation
+        if isinstance(value, str) and (wanted is str or (isinstance(wanted, type) and issubclass(wanted, StrEnum))):
+            with contextlib.suppress(ValueError):  # typer words what is no choice
+                return wanted(value)
+        if wanted == list[str] and isinstance(value, list | tuple) and all(isinstance(item, str) for item in value):
+            return list(value)
         param._runtime_param = None
         return param.get_runtime_param().coerce(value, param=param, ctx=ctx)
 

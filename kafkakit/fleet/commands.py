@@ -307,7 +307,7 @@ def segments(
     kafkakit fleet segments /d1 /d2 --cluster prod-a --broker 5 --to /srv/fleet --crc --jobs 4
     """
 
-    from kafkakit.adapters.files import LOCAL_FILES
+    from kafkakit.adapters.files import local_files
     from kafkakit.cli.session import finish
     from kafkakit.fleet.act.collect import scan_segments
     from kafkakit.fleet.report import segments_report
@@ -316,7 +316,7 @@ def segments(
     cli, day = cli_context(ctx), place.snapshot_date()
     scanned = scan_segments(
         which.request(folders, day),
-        LOCAL_FILES,
+        local_files(),
         place.open(),
         partial(place.lock, cli, day, which.cluster),
         system_clock(),

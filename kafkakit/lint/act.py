@@ -6,21 +6,18 @@ is a finding of that file. A live cluster becomes pieces: its snapshot, and what
 layer that set it.
 """
 
+from __future__ import annotations
+
 import os
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from kafkakit.core.cluster_facts import ConfigLayer, LayeredValue
 from kafkakit.core.errors import InputError, UsageError
-from kafkakit.core.model import Broker, ClusterSnapshot, TagSet
 from kafkakit.core.quantities import counted
-from kafkakit.core.query import TOPIC_KEYS, tag_keys, topic_table, topics_where, why_none
-from kafkakit.core.query_text import parse_query
-from kafkakit.core.selection import parse_patterns, query_of, select_topics
 from kafkakit.core.text import printable
 from kafkakit.lint.decide.acceptance import (
     BASELINE_LIMIT_BYTES,
@@ -55,11 +52,15 @@ from kafkakit.lint.decide.pieces import (
     seen_partitions,
     seen_replication,
 )
-from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.rules.catalogue import all_rules
 from kafkakit.rules.effective import Declared, Source
 from kafkakit.rules.rule import LintRule
 from kafkakit.rules.values import HIDDEN
+
+if TYPE_CHECKING:
+    from kafkakit.core.cluster_facts import LayeredValue
+    from kafkakit.core.model import Broker, ClusterSnapshot, TagSet
+    from kafkakit.ports.admin import ClusterAdmin
 
 Write = Callable[[Path, bytes], None]
 
@@ -419,13 +420,6 @@ def _wide_encoding(data: bytes) -> str | None:
     return _BY_ZEROS.get((first, second, third, fourth))
 
 
-_SOURCES = {
-    ConfigLayer.DYNAMIC_BROKER: Source.DYNAMIC_BROKER,
-    ConfigLayer.DYNAMIC_DEFAULT: Source.DYNAMIC_DEFAULT,
-    ConfigLayer.STATIC: Source.STATIC,
-}
-
-
 def read_live(
     admin: ClusterAdmin, name: str | None, now: datetime, topics: str | None, read_tags: Callable[[], TagSet]
 ) -> Pieces:
@@ -446,6 +440,10 @@ def with_topics(snapshot: ClusterSnapshot, wanted: str, read_tags: Callable[[], 
 
     Raises `UsageError` where none matches.
     """
+    from kafkakit.core.query import TOPIC_KEYS, tag_keys, topic_table, topics_where, why_none
+    from kafkakit.core.query_text import parse_query
+    from kafkakit.core.selection import parse_patterns, query_of, select_topics
+
     query = query_of(wanted)
     if query is None:
         chosen = set(select_topics([t.name for t in snapshot.topics], parse_patterns(wanted)).selected)
@@ -465,6 +463,8 @@ def live_pieces(
     snapshot: ClusterSnapshot, configs: Mapping[int, Mapping[str, LayeredValue]], name: str | None
 ) -> Pieces:
     """What was read, as pieces of the cluster `name`."""
+    from kafkakit.core.cluster_facts import ConfigLayer
+
     defaults = {
         key: _declared(key, value)
         for values in configs.values()
@@ -503,12 +503,13 @@ def _broker(broker: Broker, values: Mapping[str, LayeredValue] | None, cluster: 
     seen = seen_broker(broker, cluster, None)
     if values is None:
         return seen
-    layers: dict[ConfigLayer, dict[str, Declared]] = {layer: {} for layer in ConfigLayer}
+    own: dict[Source, dict[str, Declared]] = {source: {} for source in Source}
     for key, value in values.items():
-        layers[value.layer][key] = _declared(key, value)
-    return replace(seen, static=layers[ConfigLayer.STATIC], dynamic=layers[ConfigLayer.DYNAMIC_BROKER], is_known=True)
+        declared = _declared(key, value)
+        own[declared.source][key] = declared
+    return replace(seen, static=own[Source.STATIC], dynamic=own[Source.DYNAMIC_BROKER], is_known=True)
 
 
 def _declared(key: str, value: LayeredValue) -> Declared:
     text = HIDDEN if value.value is None else without_secret(key, value.value)
-    return Declared(text, _SOURCES[value.layer])
+    return Declared(text, Source[value.layer.name])

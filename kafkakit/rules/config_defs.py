@@ -18,8 +18,11 @@ from typing import NamedTuple
 
 from kafkakit.core.errors import UsageError
 
-MINORS = ("3.9", "4.0", "4.1", "4.2", "4.3", "4.4")
+MINORS = ("2.8", "3.0", "3.3", "3.5", "3.6", "3.7", "3.8", "3.9", "4.0", "4.1", "4.2", "4.3", "4.4")
 NEWEST = MINORS[-1]
+WITHOUT_ZOOKEEPER = (4, 0)
+"""The first version, as numbers, that runs without ZooKeeper only."""
+_LAST_MINORS = {2: 8, 3: 9}
 
 
 class ValueType(StrEnum):
@@ -177,15 +180,7 @@ def _texts(value: object) -> tuple[str, ...]:
 
 
 # Removed before the first table: in which version (Kafka's upgrade notes).
-_REMOVED_EARLIER = {
-    "advertised.host.name": "3.0",
-    "advertised.port": "3.0",
-    "host.name": "3.0",
-    "port": "3.0",
-    "quota.producer.default": "3.0",
-    "quota.consumer.default": "3.0",
-    "log.cleaner.min.cleanable.dirty.ratio": "0.9",
-}
+_REMOVED_EARLIER = {"log.cleaner.min.cleanable.dirty.ratio": "0.9"}
 
 # What took the place of a key that was removed or is deprecated; an empty text where the answer is no key.
 _REPLACED = {
@@ -275,6 +270,22 @@ def replacements(key: str) -> tuple[str, ...]:
 def is_zookeeper_key(key: str) -> bool:
     """True for keys of ZooKeeper mode, which a rule of their own reports."""
     return key.startswith(_ZOOKEEPER) or key in _ZOOKEEPER_KEYS
+
+
+def is_gone(scope: Scope, key: str, minor: str) -> bool:
+    """True for a key that an older version read and this one does not, those of ZooKeeper mode included."""
+    is_of_zookeeper = scope is Scope.BROKER and is_zookeeper_key(key) and minor_key(minor) >= WITHOUT_ZOOKEEPER
+    return is_of_zookeeper or removed_in(scope, key, minor) is not None
+
+
+def minors_between(older: str, newer: str) -> int:
+    """How many minor versions Kafka went on from one to another, those without a table included."""
+    return _ordinal(newer) - _ordinal(older)
+
+
+def _ordinal(minor: str) -> int:
+    major, rest = minor_key(minor)
+    return rest + sum(last + 1 for version, last in _LAST_MINORS.items() if version < major)
 
 
 def is_plugin_key(key: str) -> bool:

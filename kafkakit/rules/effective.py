@@ -7,8 +7,10 @@ from typing import NamedTuple
 
 from kafkakit.core.findings import Place
 from kafkakit.rules.config_defs import ConfigTable
+from kafkakit.rules.values import holds_placeholder, split_at_commas
 
 UNLIMITED = 2**63 - 1
+FILLED_IN = "values that are filled in elsewhere"
 
 
 class Source(StrEnum):
@@ -140,11 +142,11 @@ class BrokerConfig:
 
     def number(self, key: str) -> int | None:
         """The effective value as a whole number; None when it has none or does not parse (KKV002)."""
-        return to_int(self.value(key).text)
+        return known_int(self.value(key).text)
 
     def is_true(self, key: str) -> bool:
         """True when the effective value is `true`."""
-        return self.value(key).text.strip().lower() == "true"
+        return is_known_true(self.value(key).text)
 
     def items(self, key: str) -> tuple[str, ...]:
         """The effective value of a list key."""
@@ -208,7 +210,7 @@ class TopicConfig:
 
     def number(self, key: str) -> int | None:
         """The effective value as a whole number; None when it has none or does not parse (KKV002)."""
-        return to_int(self.value(key).text)
+        return known_int(self.value(key).text)
 
     def sure_text(self, key: str) -> str:
         """As `text`; `InputMissing` if a broker's configuration decides, was not given and may not be assumed."""
@@ -218,11 +220,11 @@ class TopicConfig:
 
     def sure_number(self, key: str) -> int | None:
         """As `sure_text`, as a whole number."""
-        return to_int(self.sure_text(key))
+        return known_int(self.sure_text(key))
 
     def is_true(self, key: str) -> bool:
         """True when the effective value is `true`."""
-        return self.value(key).text.strip().lower() == "true"
+        return is_known_true(self.value(key).text)
 
     def items(self, key: str) -> tuple[str, ...]:
         """The effective value of a list key."""
@@ -246,9 +248,32 @@ def to_int(text: str) -> int | None:
     return int(text) if digits.isdecimal() else None
 
 
+def known_int(text: str) -> int | None:
+    """As `to_int`; `InputMissing` for a number that a template or the environment fills in."""
+    number = to_int(text)
+    if number is None and holds_placeholder(text):
+        raise InputMissing(FILLED_IN)
+    return number
+
+
+def is_known_true(text: str) -> bool:
+    """True for the text `true`; `InputMissing` for one that a template or the environment fills in."""
+    if holds_placeholder(text):
+        raise InputMissing(FILLED_IN)
+    return text.strip().lower() == "true"
+
+
 def to_items(text: str) -> tuple[str, ...]:
     """A list value as Kafka parses it: split at commas, blanks around items dropped; none for an empty text."""
-    return tuple(item.strip() for item in text.split(",")) if text.strip() else ()
+    return tuple(item.strip() for item in split_at_commas(text)) if text.strip() else ()
+
+
+def to_pairs(text: str) -> tuple[str, ...]:
+    """The items of a map as Kafka parses it (`NAME:VALUE,...`): as of a list, but without empty ones at the end."""
+    items = to_items(text)
+    while items and not items[-1]:
+        items = items[:-1]
+    return items
 
 
 def _times(text: str, factor: int) -> str:

@@ -114,10 +114,11 @@ def _of_defaults(rule: LintRule, cluster: LintCluster, limits: Limits) -> Iterat
     if topics is None:
         return
     told: list[list[Violation]] = []
-    for topic in topics:
+    # A value that is set to what Kafka has anyway says no more than its absence.
+    for topic, allowed in zip(topics, (limits, replace(limits, strict=True)), strict=True):
         told.append([])
         with suppress(InputMissing):
-            told[-1].extend(rule.check(topic, cluster, limits))
+            told[-1].extend(rule.check(topic, cluster, allowed))
     usual = {violation.message for violation in told[1]}
     for violation in told[0]:
         if violation.message not in usual:

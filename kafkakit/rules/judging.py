@@ -16,6 +16,7 @@ from typing import NamedTuple
 from kafkakit.core.findings import Severity
 from kafkakit.core.quantities import counted, format_span
 from kafkakit.rules.config_defs import (
+    MINORS,
     ConfigDef,
     ConfigTable,
     Scope,
@@ -24,13 +25,22 @@ from kafkakit.rules.config_defs import (
     config_table,
     is_plugin_key,
     is_zookeeper_key,
+    minors_between,
     nearest_key,
     removed_in,
 )
-from kafkakit.rules.effective import TIME_FORMS, BrokerConfig, Declared, Source, to_int, to_items
+from kafkakit.rules.effective import TIME_FORMS, BrokerConfig, Declared, Source, to_int, to_items, to_pairs
 from kafkakit.rules.rule import Edit, Violation
 from kafkakit.rules.subjects import LintBroker, LintCluster, LintTopic
-from kafkakit.rules.values import duplicates, is_secret_key, parsed, problem_of, range_problem, type_problem
+from kafkakit.rules.values import (
+    duplicates,
+    is_secret_key,
+    is_unresolved,
+    parsed,
+    problem_of,
+    range_problem,
+    type_problem,
+)
 
 SECONDS_A_DAY = 86_400
 MAX_DAYS = 90
@@ -208,10 +218,14 @@ def _unknown(scope: Scope, minor: str, base: str) -> Unknown | None:
     later = added_in(scope, base)
     what = f"a {scope.value} setting in Kafka {minor}"
     return (
-        Unknown(what, nearest_key(scope, base, minor))
-        if later is None
-        else Unknown(f"{what}, only since {later}", None)
+        Unknown(what, nearest_key(scope, base, minor)) if later is None else Unknown(f"{what}, {_since(later)}", None)
     )
+
+
+def _since(first: str) -> str:
+    """Since when there is a key whose first table is known: versions before may have no table."""
+    before = MINORS[max(MINORS.index(first) - 1, 0)]
+    return f"only since {first}" if minors_between(before, first) <= 1 else f"but in {first}"
 
 
 def _refused_later(now: ConfigDef, then: ConfigDef | None, text: str) -> str | None:
@@ -331,13 +345,22 @@ def _codec_problem(config: BrokerConfig, value: SetValue) -> str | None:
     return "is not a codec: 0 to 4 are none, gzip, snappy, lz4 and zstd" if unknown else None
 
 
+def _compression_problem(config: BrokerConfig, value: SetValue) -> str | None:
+    """Up to 3.2 brokers check it beside their definitions, in small letters."""
+    if value.definition is None or value.definition.one_of or is_unresolved(value.definition, value.text):
+        return None
+    wanted = config.table.topic["compression.type"].one_of
+    known = value.text.strip().lower() in wanted
+    return None if known else f"is not one of the accepted values ({', '.join(wanted)})"
+
+
 def _ip_limit_problem(config: BrokerConfig, value: SetValue) -> str | None:
     has_overrides = bool(config.text("max.connections.per.ip.overrides").strip())
     return "is 0 without max.connections.per.ip.overrides" if to_int(value.text) == 0 and not has_overrides else None
 
 
 def _ip_overrides_problem(config: BrokerConfig, value: SetValue) -> str | None:
-    wrong = next((item for item in to_items(value.text) if not _is_ip_override(item)), None)
+    wrong = next((item for item in to_pairs(value.text) if not _is_ip_override(item)), None)
     return None if wrong is None else f"has the item {wrong!r:.60}, which is not host:count"
 
 
@@ -376,6 +399,7 @@ _CHECKS: Mapping[str, Callable[[BrokerConfig, SetValue], str | None]] = {
     **{form: _time_problem for form, (kind, _) in _FORM_OF.items() if kind != "log.flush.interval.ms"},
     "offsets.topic.compression.codec": _codec_problem,
     "share.coordinator.state.topic.compression.codec": _codec_problem,
+    "compression.type": _compression_problem,
     "max.connections.per.ip": _ip_limit_problem,
     "max.connections.per.ip.overrides": _ip_overrides_problem,
     "group.coordinator.rebalance.protocols": _protocols_problem,

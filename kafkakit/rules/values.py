@@ -272,6 +272,14 @@ def holds_placeholder(text: str) -> bool:
     return not _PLACEHOLDER_MARKS.isdisjoint(text) and _PLACEHOLDER.search(text) is not None
 
 
+def split_at_commas(text: str) -> list[str]:
+    """The parts of a text between its commas; those within a placeholder, `{{ dirs | join(',') }}`, part nothing."""
+    if "," not in text or not holds_placeholder(text):
+        return text.split(",")
+    whole = _PLACEHOLDER.sub(lambda found: found.group().replace(",", "\0"), text)
+    return [part.replace("\0", ",") for part in whole.split(",")]
+
+
 def holds_literal_secret(key: str, value: str) -> bool:
     """True when a secret setting's value is the secret itself, or, for JAAS, has one among its options."""
     if not value.strip() or value.strip() == HIDDEN or is_reference(value):

@@ -25,7 +25,7 @@ from kafkakit.adapters.kafka.session import KafkaSession
 from kafkakit.config.client_properties import parse_properties
 from kafkakit.ports.machine import Machine
 from kafkakit.rules.catalogue import all_rules
-from kafkakit.rules.config_defs import MINORS, ConfigTable, config_table, minor_of
+from kafkakit.rules.config_defs import MINORS, NEWEST, ConfigTable, config_table, minor_key, minor_of
 from kafkakit.rules.effective import BrokerConfig, Configs, Declared, Source, TopicConfig
 from kafkakit.rules.engine import check_estate
 from kafkakit.rules.rule import Limits, Subject
@@ -34,20 +34,22 @@ from kafkakit.sandbox.decide.processes import Launch, properties_file
 from kafkakit.sandbox.lifecycle import find_launch
 from tests.integration.conftest import SandboxCluster, StartCluster
 from tests.places import ROOT
-from tests.rigs.kraft_random import random_nodes
+from tests.rigs.config_tables import PATCHES
+from tests.rigs.kraft_random import KRAFT, random_nodes
 from tests.rigs.lint_random import random_dynamic, random_static, random_topics
 from tests.rigs.required import missing
 
 VERSIONS = ("3.9.2", "4.4.0")
 TOPICS = 1_000
 BROKERS = 1_000
-NODES = 5_000
+NODES = 900
+"""Of the code of each version; topics and files are a quarter of it each."""
 TOPIC, BROKER = 2, 4
 UNKNOWN_TOPIC = 3
 # Values that a broker works out from others.
 COMPUTED = ("advertised.listeners", "broker.id", "node.id")
-ELR_VERSIONS = MINORS[2:]
-CODE_VERSIONS = ("3.9.2", "4.1.2", "4.4.0")
+ELR_VERSIONS = MINORS[MINORS.index("4.1") :]
+TIERING = (3, 6)
 STARTS = 10
 RIG = ROOT / "tests" / "rigs" / "CheckConfigs.java"
 TIERED = {
@@ -59,6 +61,12 @@ TIERED = {
     "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
     "log.dirs": "/nowhere/kafka-logs",
     "remote.log.storage.system.enable": "true",
+}
+WITH_ZOOKEEPER = {
+    "zookeeper.connect": "localhost:2181",
+    "broker.id": "1",
+    "listeners": "PLAINTEXT://localhost:9092",
+    "log.dirs": "/nowhere/kafka-logs",
 }
 STARTED = TIERED | {"remote.log.storage.system.enable": "false"}
 RULES = [rule for rule in all_rules() if rule.subject in (Subject.TOPIC, Subject.BROKER, Subject.CONFIG)]
@@ -167,16 +175,22 @@ def test_starting_brokers_refuse_what_lint_says(version: str, machine: Machine, 
     )
 
 
-@pytest.mark.parametrize("version", CODE_VERSIONS)
-def test_the_code_of_kafka_refuses_what_lint_says(version: str, machine: Machine) -> None:
-    table, random = config_table(minor_of(version)), Random(f"code {version}")
-    topics = random_topics(table, TOPICS, random, tiered=0.6)
-    files, nodes = random_static(table, TOPICS, random), random_nodes(table, NODES, random)
+@pytest.mark.parametrize("version", PATCHES.values())
+def test_the_code_of_kafka_refuses_what_lint_says(version: str, machine: Machine, checker: Path) -> None:
+    compare_with_code(version, machine, checker, Random(f"code {version}"), NODES)
+
+
+def compare_with_code(version: str, machine: Machine, checker: Path, random: Random, number: int) -> None:
+    table = config_table(minor_of(version))
+    minor = minor_key(table.version)
+    base = TIERED if minor >= TIERING else STARTED if minor >= KRAFT else WITH_ZOOKEEPER
+    topics = random_topics(table, number // 4, random, tiered=0.6 if minor >= TIERING else 0.0)
+    files, nodes = random_static(table, number // 4, random), random_nodes(table, number, random)
     cases = {f"topic {number}": config for number, config in enumerate(topics)}
     cases |= {f"broker {number}": config for number, config in enumerate(files)}
     cases |= {f"node {number}": config for number, config in enumerate(nodes)}
-    answers = answers_of_code(launch_of(machine, version), cases)
-    broker = BrokerConfig(table, static=declared(TIERED, Source.STATIC))
+    answers = answers_of_code(launch_of(machine, version), checker, base, cases)
+    broker = BrokerConfig(table, static=declared(base, Source.STATIC))
     of_topics = refused_by_lint(
         LintCluster(
             name="",
@@ -188,7 +202,7 @@ def test_the_code_of_kafka_refuses_what_lint_says(version: str, machine: Machine
         )
     )
     lint_says = {name: of_topics.get(name, ()) for name in cases}
-    lint_says |= {f"broker {n}": refused_static(table, {**TIERED, **config}) for n, config in enumerate(files)}
+    lint_says |= {f"broker {n}": refused_static(table, {**base, **config}) for n, config in enumerate(files)}
     lint_says |= {f"node {n}": refused_static(table, config, is_whole=True) for n, config in enumerate(nodes)}
     compare(cases, answers, lint_says)
 
@@ -226,11 +240,23 @@ def escaped(value: str) -> str:
     return "".join(c if c.isascii() and c.isprintable() and c not in " \\" else f"\\u{ord(c):04x}" for c in value)
 
 
-def answers_of_code(launch: Launch, cases: Mapping[str, Mapping[str, str]]) -> dict[str, str | None]:
-    """What the code of the jars says of configurations, each named by its kind: `topic 1`, `broker 1`, `node 1`."""
+@pytest.fixture(scope="module")
+def checker(machine: Machine, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the compiled program that asks the code of Kafka; the same for all versions."""
+    launch, folder = launch_of(machine, PATCHES[NEWEST]), tmp_path_factory.mktemp("checker")
     modules = subprocess.run([launch.java, "--list-modules"], capture_output=True, text=True, timeout=400, check=True)
     if "jdk.compiler" not in modules.stdout:
         missing("jdk", f"{launch.java} has no compiler")
+    command = [launch.java, "-XX:TieredStopAtLevel=1", "-m", "jdk.compiler/com.sun.tools.javac.Main"]
+    path = os.pathsep.join(launch.class_path)
+    subprocess.run([*command, "-cp", path, "-d", str(folder), str(RIG)], timeout=400, check=True)
+    return folder
+
+
+def answers_of_code(
+    launch: Launch, checker: Path, base: Mapping[str, str], cases: Mapping[str, Mapping[str, str]]
+) -> dict[str, str | None]:
+    """What the code of the jars says of configurations, each named by its kind: `topic 1`, `broker 1`, `node 1`."""
     lines = [
         " ".join([name.split()[0], *(encoded(word) for pair in config.items() for word in pair)])
         for name, config in cases.items()
@@ -241,9 +267,9 @@ def answers_of_code(launch: Launch, cases: Mapping[str, Mapping[str, str]]) -> d
             launch.java,
             *quiet,
             "-cp",
-            os.pathsep.join(launch.class_path),
-            str(RIG),
-            *(f"{k}={v}" for k, v in TIERED.items()),
+            os.pathsep.join((*launch.class_path, str(checker))),
+            RIG.stem,
+            *(f"{k}={v}" for k, v in base.items()),
         ],
         input="\n".join(lines) + "\n",
         capture_output=True,

@@ -13,7 +13,7 @@ import pytest
 from confluent_kafka import Producer
 from kafka import KafkaConsumer, TopicPartition
 
-from kafkakit.adapters.files import LOCAL_FILES
+from kafkakit.adapters.files import local_files
 from kafkakit.ports.machine import Machine
 from kafkakit.streams.model.log_dirs import partitions_below
 from kafkakit.streams.model.segment_batches import CODECS, BatchChunk, walk_batches
@@ -46,8 +46,8 @@ class LoadedBroker:
 def scan(cluster: SandboxCluster) -> list[Row]:
     options = ScanOptions(with_crc=True, seen_at_ms=int(time.time() * 1000))
     (broker,) = cluster.state.layout.brokers
-    found = [partition for folder in broker.log_dirs for partition in partitions_below(folder, LOCAL_FILES)]
-    return [rows.segment for partition in found for rows in read_partition(partition, LOCAL_FILES, options)]
+    found = [partition for folder in broker.log_dirs for partition in partitions_below(folder, local_files())]
+    return [rows.segment for partition in found for rows in read_partition(partition, local_files(), options)]
 
 
 def until(cluster: SandboxCluster, done: Callable[[list[Row]], bool]) -> list[Row]:

@@ -1,10 +1,11 @@
-"""Texts of any kind are read without an exception, and positions are where the values stand."""
+"""Texts of any kind are read without an exception, positions are where values stand, safe fixes change no subject."""
 
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
+import pytest
 import yaml
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -143,40 +144,109 @@ def live_settings(config: dict[str, str]) -> dict[str, object]:
     return kept
 
 
-@given(st.lists(st.tuples(OVERRIDES, st.sampled_from(("", "&", "<<", "*"))), min_size=1, max_size=4), st.booleans())
-@settings(max_examples=150, deadline=None)
-def test_safe_fixes_of_yaml_keep_what_topics_do(topics: list[tuple[dict[str, str], str]], as_flow: bool) -> None:
-    lines, anchors = ["kafkakit: cluster", "topics:"], 0
-    for number, (config, form) in enumerate(topics):
-        lines.append(f"- name: t{number}")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Form:
+    """A form of YAML with a mapping of settings for each subject: `path` leads to that of the subject N, `{n}`."""
+
+    head: str
+    item: str
+    key: str
+    path: tuple[str, ...]
+
+
+FORMS_OF_TOPICS = {
+    "kafkakit": Form(
+        head="kafkakit: cluster\ntopics:\n", item="- name: t{n}\n", key="  config", path=("topics", "{n}", "config")
+    ),
+    "jikkou": Form(
+        head="apiVersion: kafka.jikkou.io/v1\nkind: KafkaTopicList\nitems:\n",
+        item="- metadata: {{name: t{n}}}\n  spec:\n    partitions: 3\n    replicas: 3\n",
+        key="    configs",
+        path=("items", "{n}", "spec", "configs"),
+    ),
+    "strimzi": Form(
+        head="apiVersion: v1\nkind: List\nitems:\n",
+        item="- apiVersion: kafka.strimzi.io/v1\n  kind: KafkaTopic\n  metadata: {{name: t{n}}}\n"
+        "  spec:\n    partitions: 3\n    replicas: 3\n",
+        key="    config",
+        path=("items", "{n}", "spec", "config"),
+    ),
+    "helm-values": Form(
+        head="provisioning:\n  topics:\n",
+        item="  - name: t{n}\n    partitions: 3\n",
+        key="    config",
+        path=("provisioning", "topics", "{n}", "config"),
+    ),
+}
+FORMS_OF_BROKERS = {
+    "kafkakit": Form(
+        head="kafkakit: cluster\nversion: '4.3'\nbrokers:\n",
+        item="- id: {n}\n",
+        key="  config",
+        path=("brokers", "{n}", "config"),
+    ),
+    "compose": Form(
+        head="services:\n",
+        item="  k{n}:\n    image: apache/kafka:4.1.0\n",
+        key="    environment",
+        path=("services", "k{n}", "environment"),
+    ),
+}
+ANCHORING = st.sampled_from(("", "&", "<<", "*"))
+
+
+def anchored(form: Form, subjects: list[tuple[dict[str, str], str]], as_flow: bool) -> str:
+    """A file in a form: the mapping of a subject is its own, is anchored, merges the last anchored one, or is that."""
+    lines, anchors = [form.head], 0
+    for number, (config, how) in enumerate(subjects):
+        lines.append(form.item.format(n=number))
         members = [f"{key}: '{value}'" for key, value in config.items()]
         anchor = ""
-        if form == "*" and anchors:
-            lines.append(f"  config: *a{anchors}")
+        if how == "*" and anchors:
+            lines.append(f"{form.key}: *a{anchors}\n")
             continue
-        if form == "<<" and anchors:
+        if how == "<<" and anchors:
             members.insert(0, f"<<: *a{anchors}")
-        if form == "&":
+        if how == "&":
             anchors += 1
             anchor = f" &a{anchors}"
         if as_flow or not members:
-            lines.append(f"  config:{anchor} {{{', '.join(members)}}}")
+            lines.append(f"{form.key}:{anchor} {{{', '.join(members)}}}\n")
         else:
-            lines += [f"  config:{anchor}", *(f"    {member}" for member in members)]
-    text = "\n".join([*lines, ""])
-    before, after = yaml.safe_load(text), yaml.safe_load(safely_fixed("a.yaml", text))
-    for old, new in zip(before["topics"], after["topics"], strict=True):
-        assert old["name"] == new["name"]
-        assert live_settings(old["config"] or {}) == live_settings(new["config"] or {})
+            inner = " " * (len(form.key) - len(form.key.lstrip()) + 2)
+            lines += [f"{form.key}:{anchor}\n", *(f"{inner}{member}\n" for member in members)]
+    return "".join(lines)
 
 
-@given(st.lists(OVERRIDES, min_size=1, max_size=4), st.sampled_from((None, 2)))
-@settings(max_examples=80, deadline=None)
-def test_safe_fixes_of_json_keep_what_topics_do(topics: list[dict[str, str]], indent: int | None) -> None:
-    tree = {"kafkakit": "cluster", "topics": [{"name": f"t{n}", "config": c} for n, c in enumerate(topics)]}
-    after = json.loads(safely_fixed("a.json", json.dumps(tree, indent=indent)))
-    found = [live_settings(topic["config"]) for topic in after["topics"]]
-    assert found == [live_settings(config) for config in topics]
+def settings_in(form: Form, text: str, number: int) -> dict[str, str]:
+    """What YAML alone says of the settings of a subject."""
+    node = yaml.safe_load(text)
+    for step in form.path:
+        node = node[number] if step == "{n}" else node[step.format(n=number)]
+    return node or {}
+
+
+@pytest.mark.parametrize("name", FORMS_OF_TOPICS)
+@given(subjects=st.lists(st.tuples(OVERRIDES, ANCHORING), min_size=1, max_size=4), as_flow=st.booleans())
+@settings(max_examples=60, deadline=None, derandomize=True)
+def test_safe_fixes_of_yaml_keep_what_topics_do(
+    name: str, subjects: list[tuple[dict[str, str], str]], as_flow: bool
+) -> None:
+    form = FORMS_OF_TOPICS[name]
+    text = anchored(form, subjects, as_flow)
+    after = safely_fixed("a.yaml", text)
+    for number in range(len(subjects)):
+        assert live_settings(settings_in(form, text, number)) == live_settings(settings_in(form, after, number))
+
+
+def as_variables(config: dict[str, str]) -> dict[str, str]:
+    """Settings of a broker as variables of Kafka's own image, with what a node must have."""
+    needed = {"process.roles": "broker", "node.id": "1"}
+    return {f"KAFKA_{key.upper().replace('.', '_')}": value for key, value in (needed | config).items()}
+
+
+def as_settings(variables: dict[str, str]) -> dict[str, str]:
+    return {name.removeprefix("KAFKA_").lower().replace("_", "."): value for name, value in variables.items()}
 
 
 BROKER_KEYS = (
@@ -188,6 +258,42 @@ BROKER_KEYS = (
     "zookeeper.connect",
     "x",
 )
+OF_BROKERS = st.dictionaries(st.sampled_from(BROKER_KEYS), st.sampled_from(("5", "7", "/a,/b")), max_size=5)
+
+
+@pytest.mark.parametrize("name", FORMS_OF_BROKERS)
+@given(subjects=st.lists(st.tuples(OF_BROKERS, ANCHORING), min_size=1, max_size=4), as_flow=st.booleans())
+@settings(max_examples=60, deadline=None, derandomize=True)
+def test_safe_fixes_of_yaml_keep_what_brokers_do(
+    name: str, subjects: list[tuple[dict[str, str], str]], as_flow: bool
+) -> None:
+    form = FORMS_OF_BROKERS[name]
+    given_ = [(as_variables(c) if name == "compose" else c, how) for c, how in subjects]
+    text = anchored(form, given_, as_flow)
+    after = safely_fixed("docker-compose.yaml", text)
+    for number in range(len(subjects)):
+        before, fixed = (as_settings(settings_in(form, one, number)) for one in (text, after))
+        assert live_broker_settings(fixed) == live_broker_settings(before)
+
+
+@pytest.mark.parametrize("form", [*FORMS_OF_TOPICS.values(), FORMS_OF_BROKERS["kafkakit"]])
+def test_what_is_dead_goes_in_every_form_but_not_from_what_others_share(form: Form) -> None:
+    dead, config = "retention.ms", {"cleanup.policy": "compact", "retention.ms": "5"}
+    if form in FORMS_OF_BROKERS.values():
+        dead, config = "log.retention.hours", {"log.retention.ms": "5", "log.retention.hours": "7"}
+    alone = safely_fixed("a.yaml", anchored(form, [(config, "")], as_flow=False))
+    assert settings_in(form, alone, 0) == {name: value for name, value in config.items() if name != dead}
+    shared = anchored(form, [(config, "&"), (config, "*"), ({}, "<<")], as_flow=False)
+    assert safely_fixed("a.yaml", shared) == shared
+
+
+@given(st.lists(OVERRIDES, min_size=1, max_size=4), st.sampled_from((None, 2)))
+@settings(max_examples=80, deadline=None)
+def test_safe_fixes_of_json_keep_what_topics_do(topics: list[dict[str, str]], indent: int | None) -> None:
+    tree = {"kafkakit": "cluster", "topics": [{"name": f"t{n}", "config": c} for n, c in enumerate(topics)]}
+    after = json.loads(safely_fixed("a.json", json.dumps(tree, indent=indent)))
+    found = [live_settings(topic["config"]) for topic in after["topics"]]
+    assert found == [live_settings(config) for config in topics]
 
 
 def read_as_java(text: str) -> dict[str, str]:

@@ -6,11 +6,11 @@ import java.lang.reflect.Method;
 import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
 import java.util.Base64;
+import java.util.Comparator;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.Properties;
 import kafka.server.KafkaConfig;
-import org.apache.kafka.storage.internals.log.LogConfig;
 
 /**
  * Answers for each line of its input whether Kafka's own code refuses a configuration: "topic", "broker" or "node",
@@ -51,20 +51,39 @@ public class CheckConfigs {
         }
     }
 
-    /** The signature changed between versions: from Properties to Map, and without ZooKeeper. */
+    /** The signature changed between versions: what brokers have, what a topic had, from Properties to Map, no ZooKeeper. */
     private static void validateTopic(Properties given, Map<String, Object> brokerDefaults) throws Exception {
-        Method method = Arrays.stream(LogConfig.class.getMethods())
-            .filter(m -> m.getName().equals("validate") && m.getParameterCount() >= 4).findFirst().get();
+        Method method = Arrays.stream(logConfig().getMethods()).filter(m -> m.getName().equals("validate"))
+            .max(Comparator.comparing(Method::getParameterCount)).get();
         Map<String, String> none = new HashMap<>();
-        Object props = method.getParameterTypes()[1] == Properties.class ? given : new HashMap<>(given);
-        if (method.getParameterCount() == 4) method.invoke(null, none, props, brokerDefaults, true);
-        else method.invoke(null, none, props, brokerDefaults, true, false);
+        switch (method.getParameterCount()) {
+            case 1: method.invoke(null, given); break;
+            case 3: method.invoke(null, given, brokerDefaults, true); break;
+            case 4: method.invoke(null, none, asWanted(method, given), brokerDefaults, true); break;
+            default: method.invoke(null, none, asWanted(method, given), brokerDefaults, true, false);
+        }
+    }
+
+    private static Object asWanted(Method method, Properties given) {
+        return method.getParameterTypes()[1] == Properties.class ? given : new HashMap<>(given);
+    }
+
+    private static Class<?> logConfig() throws ClassNotFoundException {
+        try {
+            return Class.forName("org.apache.kafka.storage.internals.log.LogConfig");
+        } catch (ClassNotFoundException older) {
+            return Class.forName("kafka.log.LogConfig");
+        }
     }
 
     @SuppressWarnings("unchecked")
     private static Map<String, Object> brokerDefaults(Properties base) throws Exception {
         KafkaConfig config = KafkaConfig.fromProps(base, false);
-        return (Map<String, Object>) KafkaConfig.class.getMethod("extractLogConfigMap").invoke(config);
+        try {
+            return (Map<String, Object>) KafkaConfig.class.getMethod("extractLogConfigMap").invoke(config);
+        } catch (NoSuchMethodException older) {
+            return Map.of(); // which judges topics on their own
+        }
     }
 
     private static String decoded(String word) {

@@ -1,5 +1,6 @@
 import java.lang.reflect.Array;
 import java.lang.reflect.Field;
+import java.lang.reflect.Method;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.LinkedHashMap;
@@ -7,27 +8,42 @@ import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 import org.apache.kafka.common.config.ConfigDef;
-import org.apache.kafka.server.config.AbstractKafkaConfig;
-import org.apache.kafka.server.config.ConfigSynonym;
-import org.apache.kafka.server.config.ServerTopicConfigSynonyms;
-import org.apache.kafka.storage.internals.log.LogConfig;
 
 /**
  * Prints the configuration definitions of the Kafka version on the class path as one JSON document, raw: types, defaults,
  * validators with their fields, documentation, synonyms and update modes. Runs as a single source file (JDK 17 or newer).
+ * All classes are looked up by name: from 2.8 to 4.4 they moved from Scala objects to Java.
  */
 public class DumpConfigDefs {
-    @SuppressWarnings("unchecked")
     public static void main(String[] arguments) throws Exception {
         Map<String, Object> all = new LinkedHashMap<>();
-        all.put("topic", keys(LogConfig.configDefCopy().configKeys()));
-        all.put("broker", keys(AbstractKafkaConfig.CONFIG_DEF.configKeys()));
-        all.put("dynamic_broker", keys((Map<String, ConfigDef.ConfigKey>) invoke("DynamicConfig$Broker", "configKeys")));
+        Object topic = called(first("org.apache.kafka.storage.internals.log.LogConfig", "kafka.log.LogConfig$"), "configDefCopy");
+        all.put("topic", keys(((ConfigDef) topic).configKeys()));
+        all.put("broker", keys(brokerDefinitions().configKeys()));
+        all.put("dynamic_broker", keys(dynamicDefinitions()));
         all.put("synonyms", synonyms());
-        all.put("update_modes", new TreeMap<>((Map<?, ?>) invoke("DynamicBrokerConfig", "dynamicConfigUpdateModes")));
+        all.put("update_modes", new TreeMap<>((Map<?, ?>) called(dynamic("DynamicBrokerConfig"), "dynamicConfigUpdateModes")));
         StringBuilder out = new StringBuilder();
         write(all, out);
         System.out.println(out);
+    }
+
+    private static ConfigDef brokerDefinitions() throws Exception {
+        try {
+            return (ConfigDef) Class.forName("org.apache.kafka.server.config.AbstractKafkaConfig").getField("CONFIG_DEF").get(null);
+        } catch (ClassNotFoundException older) {
+            return (ConfigDef) called(Class.forName("kafka.server.KafkaConfig$"), "configDef");
+        }
+    }
+
+    @SuppressWarnings("unchecked")
+    private static Map<String, ConfigDef.ConfigKey> dynamicDefinitions() throws Exception {
+        Class<?> holder = dynamic("DynamicConfig$Broker");
+        try {
+            return (Map<String, ConfigDef.ConfigKey>) called(holder, "configKeys");
+        } catch (NoSuchMethodException older) {
+            return ((ConfigDef) called(holder, "brokerConfigDef")).configKeys();
+        }
     }
 
     private static List<Object> keys(Map<String, ConfigDef.ConfigKey> definitions) throws Exception {
@@ -79,24 +95,74 @@ public class DumpConfigDefs {
         return value.getClass().isHidden() ? "lambda" : value.toString();
     }
 
-    private static Map<String, Object> synonyms() {
+    /** The broker keys that each topic key inherits from, strongest first; up to 2.8 all but the strongest are told elsewhere. */
+    private static Map<String, Object> synonyms() throws Exception {
         Map<String, Object> found = new TreeMap<>();
-        for (Map.Entry<String, List<ConfigSynonym>> entry : ServerTopicConfigSynonyms.ALL_TOPIC_CONFIG_SYNONYMS.entrySet()) {
+        for (Map.Entry<?, ?> entry : topicSynonyms().entrySet()) {
             List<Object> names = new ArrayList<>();
-            for (ConfigSynonym synonym : entry.getValue()) names.add(synonym.name());
-            found.put(entry.getKey(), names);
+            for (Object synonym : listed(entry.getValue())) {
+                names.add(synonym instanceof String ? synonym : member(synonym, "name"));
+            }
+            found.put((String) entry.getKey(), names);
         }
         return found;
     }
 
-    /** A method of the server's dynamic configuration: of a Scala object up to 4.2, static in Java since. */
-    private static Object invoke(String holder, String method) throws Exception {
+    private static Map<?, ?> topicSynonyms() throws Exception {
+        Class<?> holder = first("org.apache.kafka.server.config.ServerTopicConfigSynonyms", "kafka.log.LogConfig$");
+        if (!holder.getName().endsWith("$")) return (Map<?, ?>) holder.getField("ALL_TOPIC_CONFIG_SYNONYMS").get(null);
         try {
-            return Class.forName("org.apache.kafka.server.config." + holder).getMethod(method).invoke(null);
-        } catch (ClassNotFoundException older) {
-            Object object = Class.forName("kafka.server." + holder + "$").getField("MODULE$").get(null);
-            return object.getClass().getMethod(method).invoke(object);
+            return inJava(called(holder, "AllTopicConfigSynonyms"), "scala.collection.Map", Map.class);
+        } catch (NoSuchMethodException older) {
+            Class<?> brokers = dynamic("DynamicBrokerConfig");
+            Map<Object, Object> all = new TreeMap<>();
+            Map<?, ?> strongest = inJava(called(holder, "TopicConfigSynonyms"), "scala.collection.Map", Map.class);
+            for (Map.Entry<?, ?> entry : strongest.entrySet()) {
+                Object names = brokers.getMethod("brokerConfigSynonyms", String.class, boolean.class)
+                    .invoke(brokers.getField("MODULE$").get(null), entry.getValue(), false);
+                all.put(entry.getKey(), names);
+            }
+            return all;
         }
+    }
+
+    private static Collection<?> listed(Object items) throws Exception {
+        return items instanceof Collection<?> ? (Collection<?>) items : inJava(items, "scala.collection.Seq", List.class);
+    }
+
+    /** A collection of Scala as one of Java, which it may be already. */
+    private static <T> T inJava(Object collection, String type, Class<T> wanted) throws Exception {
+        if (wanted.isInstance(collection)) return wanted.cast(collection);
+        Method converter = Class.forName("scala.jdk.javaapi.CollectionConverters").getMethod("asJava", Class.forName(type));
+        return wanted.cast(converter.invoke(null, collection));
+    }
+
+    private static Object member(Object object, String method) throws Exception {
+        Method found = object.getClass().getMethod(method);
+        found.setAccessible(true);
+        return found.invoke(object);
+    }
+
+    private static Class<?> first(String... names) throws ClassNotFoundException {
+        for (String name : names) {
+            try {
+                return Class.forName(name);
+            } catch (ClassNotFoundException absent) {
+                continue;
+            }
+        }
+        throw new ClassNotFoundException(String.join(", ", names));
+    }
+
+    /** A holder of the server's dynamic configuration: a Scala object up to 4.2, of Java since. */
+    private static Class<?> dynamic(String holder) throws ClassNotFoundException {
+        return first("org.apache.kafka.server.config." + holder, "kafka.server." + holder + "$");
+    }
+
+    /** What a method without parameters returns: of a Scala object, or static. */
+    private static Object called(Class<?> holder, String method) throws Exception {
+        Object object = holder.getName().endsWith("$") ? holder.getField("MODULE$").get(null) : null;
+        return holder.getMethod(method).invoke(object);
     }
 
     private static void write(Object value, StringBuilder out) {

@@ -21,7 +21,21 @@ from kafkakit.rules.config_defs import MINORS
 from tests.places import ROOT
 
 # The newest patch of each minor version that the registry had when the tables were made.
-PATCHES = {"3.9": "3.9.2", "4.0": "4.0.2", "4.1": "4.1.2", "4.2": "4.2.2", "4.3": "4.3.1", "4.4": "4.4.0"}
+PATCHES = {
+    "2.8": "2.8.2",
+    "3.0": "3.0.2",
+    "3.3": "3.3.2",
+    "3.5": "3.5.2",
+    "3.6": "3.6.2",
+    "3.7": "3.7.2",
+    "3.8": "3.8.1",
+    "3.9": "3.9.2",
+    "4.0": "4.0.2",
+    "4.1": "4.1.2",
+    "4.2": "4.2.2",
+    "4.3": "4.3.1",
+    "4.4": "4.4.0",
+}
 TABLES = ROOT / "kafkakit" / "rules" / "tables"
 _DUMPER = Path(__file__).with_name("DumpConfigDefs.java")
 _DEPRECATED = re.compile(
@@ -80,7 +94,7 @@ def _entry(key: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _checks(validator: Mapping[str, Any], required: bool) -> dict[str, Any]:
-    kind, text = validator.get("class", ""), validator.get("text", "")
+    kind, text = validator.get("class", "").removesuffix("$"), validator.get("text", "")  # a Scala object's name
     rules = ["required"] if required else []
     found: dict[str, Any] = {}
     if kind == "Range":
@@ -96,7 +110,7 @@ def _checks(validator: Mapping[str, Any], required: bool) -> dict[str, Any]:
         found |= _part("one_of", validator["validString"]["validStrings"])
         if "isEmptyAllowed" in validator:  # since 4.2 (KIP-1161)
             rules += ["no-duplicates"] + ([] if validator["isEmptyAllowed"] else ["non-empty-list"])
-    elif kind == "MetadataVersionValidator":
+    elif kind in ("MetadataVersionValidator", "ApiVersionValidator"):  # the latter up to 3.2
         found["one_of"] = text.strip("[]").split(", ")
         rules.append("metadata-version")
     elif kind in _RULES:

@@ -1,11 +1,13 @@
-"""Random KRaft nodes: sound ones of each role with up to three settings changed, added or left out."""
+"""Random nodes: sound ones of each role, or of ZooKeeper, with up to three settings changed, added or left out."""
 
 from collections.abc import Mapping
 from random import Random
 
-from kafkakit.rules.config_defs import ConfigTable
+from kafkakit.rules.config_defs import WITHOUT_ZOOKEEPER, ConfigTable, minor_key
 from tests.rigs.lint_random import random_static
 
+KRAFT = (3, 3)
+"""The first version whose KRaft was for production."""
 LISTENERS = "listener.security.protocol.map"
 _COMMON = {LISTENERS: "PLAINTEXT:PLAINTEXT,SSL:SSL,PEERS:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT,CTL:PLAINTEXT"}
 _SOUND = (
@@ -31,10 +33,16 @@ _SOUND = (
         "listeners": "PLAINTEXT://:9092,CONTROLLER://:9093",
     },
 )
+_OF_ZOOKEEPER = (
+    {"zookeeper.connect": "zk:2181", "broker.id": "1", "listeners": "PLAINTEXT://:9092"},
+    {"zookeeper.connect": "zk:2181", "log.dirs": "/a,/b"},
+)
 _CHANGES: Mapping[str, tuple[str | None, ...]] = {
     "process.roles": (None, "broker", "controller", "controller,broker", "broker,broker", "brokers", "Broker"),
     "node.id": ("1", "2", "4", "-1", "x", "", None),
-    "broker.id": ("1", "4", "9", "-1"),
+    "broker.id": ("1", "4", "9", "-1", "1001"),
+    "reserved.broker.max.id": ("0", "2000"),
+    "broker.id.generation.enable": ("false",),
     "zookeeper.connect": ("zk:2181",),
     "controller.quorum.voters": (
         "4@d:9093",
@@ -64,6 +72,9 @@ _CHANGES: Mapping[str, tuple[str | None, ...]] = {
         "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SPARE:TLS",
         " PLAINTEXT : SSL , CONTROLLER : SSL ",
         "PLAINTEXT:PLAINTEXT:SSL,CONTROLLER:PLAINTEXT",
+        "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT, , ",
+        ",PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "PLAINTEXT:PLAINTEXT,,CONTROLLER:PLAINTEXT",
     ),
     "listeners": (
         "PLAINTEXT://:9092",
@@ -115,18 +126,34 @@ _CHANGES: Mapping[str, tuple[str | None, ...]] = {
     "advertised.host.name": ("b",),
     "port": ("9092",),
     "inter.broker.protocol.version": ("3.9", "3.3", "4.0", "1.0", "x"),
+    "max.connections.per.ip.overrides": ("a:1,", "a:1 , , ", "a:1,,b:2", ",a:1", "a:x", " , ", "a:1 , b:2", ""),
     "super.users": ("User:a,User:b",),
     "authorizer.class.name": ("",),
     "principal.builder.class": ("",),
 }
+_OF_KRAFT = frozenset(
+    {
+        "process.roles",
+        "node.id",
+        "controller.quorum.voters",
+        "controller.quorum.bootstrap.servers",
+        "controller.listener.names",
+        "early.start.listeners",
+        "metadata.log.dir",
+        "sasl.mechanism.controller.protocol",
+    }
+)
 
 
 def random_nodes(table: ConfigTable, number: int, random: Random) -> list[dict[str, str]]:
-    """Configurations of nodes, about half of which start."""
+    """Configurations of nodes, about half of which start; with ZooKeeper alone before KRaft was meant for use."""
+    minor = minor_key(table.version)
+    sound = (*(_SOUND if minor >= KRAFT else ()), *(_OF_ZOOKEEPER if minor < WITHOUT_ZOOKEEPER else ()))
     found = []
     for _ in range(number):
-        node = {**_COMMON, **random.choice(_SOUND)}
-        for key in random.sample(sorted(_CHANGES), random.choice((0, 1, 1, 2, 3))):
+        node = {**_COMMON, **random.choice(sound)}
+        changed = [key for key in sorted(_CHANGES) if minor >= KRAFT or key not in _OF_KRAFT]
+        for key in random.sample(changed, random.choice((0, 1, 1, 2, 3))):
             value = random.choice(_CHANGES[key])
             node.pop(key, None)
             node |= {key: value} if value is not None else {}

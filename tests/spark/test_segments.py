@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kafkakit.adapters.files import LOCAL_FILES
+from kafkakit.adapters.files import local_files
 from kafkakit.core.findings import AuditFinding
 from kafkakit.core.fleet_tables import TABLES
 from kafkakit.streams.model.log_dirs import partitions_below
@@ -184,8 +184,8 @@ def test_the_data_source_gives_the_rows_of_the_plain_reader(spark: Any, tree: Pa
     options = ScanOptions(with_crc=True, seen_at_ms=NOW_MS)
     plain = [
         rows
-        for found in partitions_below(f"{tree}", LOCAL_FILES)
-        for rows in read_partition(found, LOCAL_FILES, options)
+        for found in partitions_below(f"{tree}", local_files())
+        for rows in read_partition(found, local_files(), options)
     ]
     frame = scan(spark, tree, "segments", crc="true", seen_at_ms=str(NOW_MS), task_bytes="20000")
     names = (*TABLES["segments"].names, "cluster")

@@ -15,11 +15,12 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple, NoReturn, Protocol
-
-import yaml
+from typing import TYPE_CHECKING, NamedTuple, NoReturn, Protocol
 
 from kafkakit.core.findings import Place
+
+if TYPE_CHECKING:
+    import yaml
 
 UNPARSABLE = "KKL006"
 DUPLICATE_KEY = "KKV011"
@@ -229,6 +230,8 @@ class _Frame:
 
 def read_yaml(path: str, text: str) -> Document:
     """Read all documents of a YAML text; what cannot be read is a problem with its place, never an exception."""
+    import yaml
+
     builder = _Builder(text)
     try:
         builder.run()
@@ -260,6 +263,8 @@ class _Builder:
         self._aliased = 0
 
     def run(self) -> None:
+        import yaml
+
         loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(self.text)
         handle: dict[type, Callable[[_Event], None]] = {
             yaml.ScalarEvent: self._scalar,
@@ -385,7 +390,7 @@ class _Builder:
         raise _StopError
 
 
-def _syntax_problem(error: yaml.MarkedYAMLError, text: str) -> Problem:
+def _syntax_problem(error: "yaml.MarkedYAMLError", text: str) -> Problem:
     mark = error.problem_mark or error.context_mark
     at = min(mark.index, len(text)) if mark is not None else 0
     what = " ".join(part for part in (error.context, error.problem) if part) or "cannot be parsed"

@@ -22,7 +22,7 @@ from kafkakit.lint.decide.documents import UNPARSABLE, Document, Entry, Mapping,
 from kafkakit.lint.decide.files import FileReading, read_text, without_selector
 from kafkakit.lint.decide.kinds.kind import LITERAL, without_secret
 from kafkakit.lint.decide.pieces import Pieces
-from kafkakit.rules.config_defs import MINORS, ConfigDef, Scope, ValueType, config_table, is_zookeeper_key, removed_in
+from kafkakit.rules.config_defs import MINORS, ConfigDef, Scope, ValueType, config_table, is_gone
 from kafkakit.rules.effective import TIME_FORMS, BrokerConfig, Configs, TopicConfig, to_items
 from kafkakit.rules.engine import Checked
 from kafkakit.rules.judging import base_key
@@ -638,10 +638,7 @@ def _read(definition: ConfigDef | None, text: str) -> Value:
 def _is_gone(cluster: LintCluster, scope: Scope, key: str) -> bool:
     if not cluster.is_version_known:
         return False
-    base = base_key(key) if scope is Scope.BROKER else key
-    minor = cluster.table.version
-    without_zookeeper = scope is Scope.BROKER and is_zookeeper_key(base) and minor not in ("3.9",)
-    return without_zookeeper or removed_in(scope, base, minor) is not None
+    return is_gone(scope, base_key(key) if scope is Scope.BROKER else key, cluster.table.version)
 
 
 def _is_named(cluster: LintCluster, scope: Scope, subject: tuple[str, str], declared: object, named: Named) -> bool:

@@ -150,6 +150,8 @@ def _place_named(members: Sequence[Member], keys: dict[int, _Key]) -> None:
     known: dict[tuple[str, str | None, str | None], _Key] = {}
     for number, m in enumerate(members):
         if m.name is None:
+            if m.is_whole and m.path is not None:  # a template fills in its name
+                keys[number] = _Key(None, m.namespace, m.path)
             continue
         case = (m.name, m.namespace, m.path)
         if case not in known:
@@ -436,7 +438,8 @@ def _shown_by(nodes: Iterable[Configs]) -> JudgedVersion:
         if MIGRATION in static and static[MIGRATION].text.strip().lower() != "false":
             return JudgedVersion(WITH_ZOOKEEPER, f"{MIGRATION} shows a migration from ZooKeeper (3.4 to 3.9)")
     for static in found:
-        key = next((key for key in _ZOOKEEPER_KEYS if key in static), None)
+        keys = [*(key for key in _ZOOKEEPER_KEYS if key in static), *(k for k in static if k.startswith("zookeeper."))]
+        key = keys[0] if keys else None
         if key is not None and "process.roles" not in static:
             return JudgedVersion(WITH_ZOOKEEPER, f"{key} without process.roles shows ZooKeeper (3.9 or earlier)")
     for static in found:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from kafkakit.core.quantities import counted
-from kafkakit.rules.effective import InputMissing, to_items
+from kafkakit.rules.effective import FILLED_IN, InputMissing, to_items
 from kafkakit.rules.rule import (
     CORE,
     ERROR,
@@ -20,7 +20,7 @@ from kafkakit.rules.rule import (
     agent_rule,
 )
 from kafkakit.rules.subjects import LintAgent, LintCluster, known
-from kafkakit.rules.values import HIDDEN, holds_literal_secret, is_secret_key
+from kafkakit.rules.values import HIDDEN, holds_literal_secret, holds_placeholder, is_secret_key
 
 KIND = "kafka_consumer"
 CONNECT = "kafka_connect_str"
@@ -124,7 +124,7 @@ def refused_agent_setting(agent: LintAgent, limits: Limits) -> Violations:
         return
     connect = agent.settings.get(CONNECT)
     for endpoint in to_items(connect.text) if connect is not None else ():
-        if not any(mark in endpoint for mark in ("%%", "{{", "${")) and not _PORT.search(endpoint):
+        if not holds_placeholder(endpoint) and "%%" not in endpoint and not _PORT.search(endpoint):
             yield Violation(f"{endpoint!r:.80} has no port", CONNECT, expected="HOST:PORT", subject=endpoint)
     regexes = agent.settings.get("consumer_groups_regex")
     # A comma may separate two patterns or be part of one.
@@ -136,7 +136,8 @@ def refused_agent_setting(agent: LintAgent, limits: Limits) -> Violations:
             subject=pattern,
         )
     mechanism = agent.settings.get("sasl_mechanism")
-    if mechanism is not None and mechanism.text.strip() and mechanism.text.strip().upper() not in MECHANISMS:
+    named = mechanism.text.strip() if mechanism is not None else ""
+    if mechanism is not None and named and named.upper() not in MECHANISMS and not holds_placeholder(named):
         yield Violation(
             message=f"{mechanism.text!r:.80} is not a SASL mechanism that the check knows",
             key="sasl_mechanism",
@@ -334,6 +335,8 @@ def _lists_groups(agent: LintAgent) -> bool:
 
 def _is_true(agent: LintAgent, key: str) -> bool:
     declared = agent.settings.get(key)
+    if declared is not None and holds_placeholder(declared.text):
+        raise InputMissing(FILLED_IN)
     return declared is not None and declared.text.strip().lower() in ("true", "yes", "on")
 
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 
 from kafkakit.core.quantities import counted
-from kafkakit.rules.effective import InputMissing, to_int, to_items
+from kafkakit.rules.effective import FILLED_IN, InputMissing, known_int, to_items
 from kafkakit.rules.rule import (
     CORE,
     ERROR,
@@ -25,6 +25,7 @@ from kafkakit.rules.rule import (
     set_to,
 )
 from kafkakit.rules.subjects import Estate, LintConnector, LintTopic
+from kafkakit.rules.values import holds_placeholder
 
 SHORTEST_PLACEHOLDER = 8
 _WRITTEN_TABLE = re.compile(r"""\b(?:INTO|UPDATE)\s+(?:ONLY\s+)?([\w."$]+)""", re.IGNORECASE)
@@ -389,6 +390,8 @@ def _is_captured(connector: LintConnector, table: str) -> bool:
 def _fits(patterns: str, table: str) -> bool:
     """True when one of the comma-separated expressions fits the whole name, as Debezium compares them."""
     for pattern in to_items(patterns):
+        if holds_placeholder(pattern):
+            raise InputMissing(FILLED_IN)
         try:
             if re.fullmatch(pattern, table, re.IGNORECASE):
                 return True
@@ -564,15 +567,17 @@ def is_sink(connector: LintConnector) -> bool:
 
 
 def word(connector: LintConnector, key: str, default: str = "") -> str:
-    """A value that is one of a few words, in small letters and without blanks."""
+    """A value that is one of a few words, in small letters; `InputMissing` for one that is filled in elsewhere."""
     found = connector.text(key)
+    if found is not None and holds_placeholder(found):
+        raise InputMissing(FILLED_IN)
     return default if found is None else found.strip().lower()
 
 
 def number(connector: LintConnector, key: str) -> int | None:
     """A value as a whole number, None where it is not set or is none."""
     found = connector.text(key)
-    return None if found is None else to_int(found)
+    return None if found is None else known_int(found)
 
 
 def workers_of(estate: Estate, connector: LintConnector) -> list[LintConnector]:

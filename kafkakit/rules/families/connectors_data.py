@@ -30,6 +30,7 @@ from kafkakit.rules.subjects import Estate, LintConnector
 from kafkakit.rules.values import (
     HIDDEN,
     holds_literal_secret,
+    holds_placeholder,
     holds_secret_in_address,
     is_secret_key,
     literal_jaas_options,
@@ -314,7 +315,7 @@ def uncompressed_connector(estate: Estate, limits: Limits) -> Violations:
             missing = why
             continue
         if (codec or "none").strip().lower() == "none":
-            yield Violation("change events are written uncompressed", key, expected="lz4 or zstd", about=connector)
+            yield Violation("records are written uncompressed", key, expected="lz4 or zstd", about=connector)
     if missing is not None:
         raise missing
 
@@ -447,7 +448,7 @@ def _class(connector: LintConnector) -> str:
 
 def _is_literal(text: str) -> bool:
     """True for a value without references or placeholders."""
-    return not any(mark in text for mark in ("${", "{{", "{%", "%%", "<"))
+    return not holds_placeholder(text) and not any(mark in text for mark in ("%%", "<"))
 
 
 def _queue_faults(connector: LintConnector) -> Violations:

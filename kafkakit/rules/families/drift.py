@@ -12,7 +12,7 @@ from kafkakit.core.findings import Severity, shown
 from kafkakit.core.quantities import counted, format_bytes, format_span
 from kafkakit.core.text import shell_command
 from kafkakit.rules.cluster_facts import LEAST_DAYS, days_until
-from kafkakit.rules.config_defs import MINORS, minor_or_none
+from kafkakit.rules.config_defs import minor_key, minor_or_none, minors_between
 from kafkakit.rules.effective import InputMissing, Source, TopicConfig, to_int
 from kafkakit.rules.rule import (
     CORE,
@@ -32,6 +32,7 @@ from kafkakit.rules.rule import (
     topic_rule,
 )
 from kafkakit.rules.subjects import Estate, LintBroker, LintCluster, LintTopic, known
+from kafkakit.rules.values import holds_placeholder
 
 DAY_S = 86_400.0
 LIVE = "the live cluster"
@@ -296,13 +297,15 @@ def intra_cluster_heterogeneity(cluster: LintCluster, limits: Limits) -> Violati
             raise InputMissing("broker configuration")
         return
     for key in UNIFORM:
-        values = [b.config.value(key) for b in seen]
+        found = [(b, b.config.value(key)) for b in seen]
+        told = [(b, v) for b, v in found if not holds_placeholder(v.text)]
+        values = [v for _, v in told]
         texts = Counter(v.text for v in values)
         # Defaults that differ are those of two versions: KKX007.
         if len(texts) < 2 or all(v.source is Source.DEFAULT for v in values):
             continue
         usual = texts.most_common(1)[0][0]
-        odd = [(b, v) for b, v in zip(seen, values, strict=True) if v.text != usual]
+        odd = [(b, v) for b, v in told if v.text != usual]
         yield Violation(
             message=f"{key} is {usual or 'not set'} on {counted(texts[usual], 'broker')}, but "
             + shown([f"{v.text or 'not set'} on {b.where}" for b, v in odd]),
@@ -380,13 +383,13 @@ def version_skew(estate: Estate, limits: Limits) -> Violations:
         version: "4.4"
         brokers: [{id: 1}]
     """
-    ranks = {c.name: MINORS.index(c.table.version) for c in estate.clusters if c.is_version_known}
-    newest = max(ranks.values(), default=0)
+    known_minors = {c.name: c.table.version for c in estate.clusters if c.is_version_known}
+    newest = max(known_minors.values(), key=minor_key, default="")
     for cluster in estate.clusters:
-        behind = newest - ranks.get(cluster.name, newest)
+        behind = minors_between(known_minors.get(cluster.name, newest), newest) if newest else 0
         if behind > LARGEST_TAIL:
             yield Violation(
-                message=f"Kafka {cluster.table.version} is {behind} minor versions behind {MINORS[newest]}, the newest "
+                message=f"Kafka {cluster.table.version} is {behind} minor versions behind {newest}, the newest "
                 "of the fleet",
                 where=cluster.where,
                 place=cluster.place,

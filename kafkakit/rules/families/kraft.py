@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from kafkakit.core.findings import Place
 from kafkakit.core.quantities import counted
 from kafkakit.rules.cluster_facts import PROTOCOLS, listeners_of, protocol_map
-from kafkakit.rules.config_defs import minor_key
-from kafkakit.rules.effective import BrokerConfig, InputMissing, to_int
+from kafkakit.rules.config_defs import WITHOUT_ZOOKEEPER, minor_key
+from kafkakit.rules.effective import BrokerConfig, InputMissing, to_int, to_items, to_pairs
 from kafkakit.rules.rule import (
     CORE,
     ERROR,
@@ -24,15 +24,19 @@ from kafkakit.rules.rule import (
     cluster_rule,
 )
 from kafkakit.rules.subjects import LintBroker, LintCluster, known
-from kafkakit.rules.values import is_reference
+from kafkakit.rules.values import holds_placeholder, is_reference
 
 _VERSION = re.compile(r"(\d+)\.(\d+)")
 _NAMING = (
     "process.roles", "listeners", "advertised.listeners", "controller.listener.names", "inter.broker.listener.name",
     "listener.security.protocol.map", "controller.quorum.voters", "controller.quorum.bootstrap.servers",
+    "security.inter.broker.protocol",
 )  # fmt: skip
 """Keys that name roles, listeners and voters: nothing is known of the names if a template gives one of the values."""
 UNFINISHED_UPGRADE_DAYS = 14.0
+KRAFT = (3, 3)
+"""The first version whose KRaft was meant for production; what earlier ones refuse is not judged."""
+DYNAMIC_QUORUM = (3, 9)
 VOTERS, BOOTSTRAP = "controller.quorum.voters", "controller.quorum.bootstrap.servers"
 CONTROLLER_LISTENERS = "controller.listener.names"
 PROTOCOLS_OF_LISTENERS = "listener.security.protocol.map"
@@ -97,7 +101,7 @@ def _controllers(cluster: LintCluster) -> int:
     if any(is_reference(voter) for voter in voters):
         raise InputMissing("controllers")
     if voters:
-        return len(voters)
+        return len({voter.partition("@")[0] for voter in voters})
     if any(c.declared("zookeeper.connect") for c in configs):
         return 0
     listed = [b for b in cluster.brokers if "controller" in _roles(b)]
@@ -164,27 +168,34 @@ def voter_mismatch(broker: LintBroker, cluster: LintCluster, limits: Limits) -> 
     """
     config = broker.config
     declared = config.declared("process.roles")
-    if declared is None:
+    if declared is None or minor_key(config.table.version) < KRAFT:
         return
     if not declared.text.strip() and (4, 0) <= minor_key(config.table.version) < (4, 2):
-        yield from _protocol_faults(config)  # a node of no role, of which Kafka looks at nothing else
+        yield from protocol_faults(config)  # a node of no role, of which Kafka looks at nothing else
         return
-    for key in _NAMING:
-        found = config.declared(key)
-        if found is not None and any(is_reference(item) for item in (found.text, *config.items(key))):
-            raise InputMissing(f"the value of {key}")
+    require_names(config)
     roles = frozenset(config.given().items("process.roles"))
     own_id = config.declared("node.id") or config.declared("broker.id")
     yield from _voter_faults(config, roles, to_int(own_id.text) if own_id is not None else None)
     yield from _version_faults(config, roles)
-    yield from _protocol_faults(config)
+    yield from protocol_faults(config)
     yield from _listener_faults(config, roles)
+
+
+def require_names(config: BrokerConfig) -> None:
+    """`InputMissing` if a template gives one of the values that name roles, listeners and voters."""
+    for key in _NAMING:
+        found = config.declared(key)
+        if found is not None and any(is_reference(item) for item in (found.text, *config.items(key))):
+            raise InputMissing(f"the value of {key}")
 
 
 def _voter_faults(config: BrokerConfig, roles: frozenset[str], node_id: int | None) -> Iterator[Violation]:
     voters = {item.partition("@")[0] for item in config.items(VOTERS)}
-    if not voters and not config.items(BOOTSTRAP):
-        yield Violation(f"neither {VOTERS} nor {BOOTSTRAP} is set: the node does not start", VOTERS, refused=True)
+    is_dynamic = minor_key(config.table.version) >= DYNAMIC_QUORUM
+    if not voters and not (is_dynamic and config.items(BOOTSTRAP)):
+        unset = f"neither {VOTERS} nor {BOOTSTRAP} is set" if is_dynamic else f"{VOTERS} is not set"
+        yield Violation(f"{unset}: the node does not start", VOTERS, refused=True)
     if not voters or node_id is None:
         return
     is_voter = str(node_id) in voters
@@ -231,9 +242,11 @@ def _port_faults(config: BrokerConfig, node_id: str) -> Iterator[Violation]:
         )
 
 
-def _protocol_faults(config: BrokerConfig) -> Iterator[Violation]:
+def protocol_faults(config: BrokerConfig) -> Iterator[Violation]:
+    """What is wrong with the protocols of listeners, with ZooKeeper or without."""
     declared = config.declared(PROTOCOLS_OF_LISTENERS)
-    wrong = sorted({p for p in protocol_map(config).values() if p not in PROTOCOLS}) if declared is not None else []
+    used = frozenset(protocol_map(config).values() if declared is not None else ())
+    wrong = sorted(name for name in used if name not in PROTOCOLS and not holds_placeholder(name))
     if wrong:
         yield Violation(
             message=f"{', '.join(wrong)} is not a security protocol: the node does not start",
@@ -241,7 +254,7 @@ def _protocol_faults(config: BrokerConfig) -> Iterator[Violation]:
             expected=", ".join(PROTOCOLS),
             refused=True,
         )
-    unmapped = [item for item in config.items(PROTOCOLS_OF_LISTENERS) if ":" not in item]
+    unmapped = [item for item in to_pairs(config.text(PROTOCOLS_OF_LISTENERS)) if ":" not in item]
     if unmapped:
         yield Violation(
             message=f"{PROTOCOLS_OF_LISTENERS} has {unmapped[0]!r:.60} without a protocol: the node does not start",
@@ -275,7 +288,7 @@ def _protocol_faults(config: BrokerConfig) -> Iterator[Violation]:
 def _listener_faults(config: BrokerConfig, roles: frozenset[str]) -> Iterator[Violation]:
     of_controllers = set(config.items(CONTROLLER_LISTENERS))  # as written: Kafka capitalises names of listeners alone
     names = {found.name.upper() for found in listeners_of(config)}
-    yield from _early_faults(config, names)
+    yield from early_faults(config, names)
     if not of_controllers:
         yield Violation(
             f"{CONTROLLER_LISTENERS} is not set: the node does not start", CONTROLLER_LISTENERS, refused=True
@@ -350,7 +363,7 @@ def _version_faults(config: BrokerConfig, roles: frozenset[str]) -> Iterator[Vio
     minor, items = minor_key(config.table.version), config.items("process.roles")
     if len(items) > len(roles) and minor < (4, 2):
         yield Violation("process.roles names a role twice: the node does not start", "process.roles", refused=True)
-    if minor >= (4, 0):
+    if minor >= WITHOUT_ZOOKEEPER:
         return
     if config.text("control.plane.listener.name"):
         yield Violation(
@@ -359,18 +372,44 @@ def _version_faults(config: BrokerConfig, roles: frozenset[str]) -> Iterator[Vio
             subject="control plane",
             refused=True,
         )
+    yield from later_protocol(config, (3, 0))
+    if minor < DYNAMIC_QUORUM:
+        yield from _advertised_faults(config, roles)
+
+
+def later_protocol(config: BrokerConfig, least: tuple[int, int]) -> Iterator[Violation]:
+    """A protocol version between brokers that the version does not speak."""
     protocol = _VERSION.match(config.text("inter.broker.protocol.version"))
-    if protocol is not None and not (3, 0) <= (int(protocol[1]), int(protocol[2])) <= minor:
+    newest = minor_key(config.table.version)
+    if protocol is not None and not least <= (int(protocol[1]), int(protocol[2])) <= newest:
         yield Violation(
-            message=f"inter.broker.protocol.version {protocol.string} is not one of 3.0 to {config.table.version}: "
-            "the node does not start",
+            message=f"inter.broker.protocol.version {protocol.string} is not one of {least[0]}.{least[1]} to "
+            f"{config.table.version}: the node does not start",
             key="inter.broker.protocol.version",
             subject="protocol version",
             refused=True,
         )
 
 
-def _early_faults(config: BrokerConfig, names: set[str]) -> Iterator[Violation]:
+def _advertised_faults(config: BrokerConfig, roles: frozenset[str]) -> Iterator[Violation]:
+    """Before 3.9 no controller has an address for others than voters."""
+    given = config.declared("advertised.listeners")
+    if given is None:
+        return
+    names = {item.partition("://")[0].upper() for item in to_items(given.text)}
+    shown = names & set(config.items(CONTROLLER_LISTENERS))
+    if shown or "broker" not in roles:
+        yield Violation(
+            message=f"advertised.listeners {'has' if 'broker' in roles else 'is set at'} a controller's listeners, "
+            f"which Kafka {config.table.version} does not advertise: the node does not start",
+            key="advertised.listeners",
+            subject="of controllers",
+            refused=True,
+        )
+
+
+def early_faults(config: BrokerConfig, names: set[str]) -> Iterator[Violation]:
+    """Listeners that are to start early and do not exist."""
     early = set(config.items("early.start.listeners"))  # as written: Kafka capitalises the others only
     if not early <= names:
         yield Violation(
@@ -483,7 +522,7 @@ def unlike_ids(broker: LintBroker, cluster: LintCluster, limits: Limits) -> Viol
     node, old = config.declared("node.id"), config.declared("broker.id")
     if node is None or old is None or node.text.strip() == old.text.strip():
         return
-    if to_int(node.text) != to_int(old.text):
+    if to_int(node.text) != to_int(old.text) and not holds_placeholder(node.text + old.text):
         yield Violation(
             message=f"node.id is {node.text} and broker.id is {old.text}: the node does not start",
             key="broker.id",

@@ -1,14 +1,22 @@
-"""C, D, B, G: pairs of settings that a broker checks when it starts, and refuses."""
+"""C, D, B, G: settings that a broker checks against each other when it starts, and refuses."""
 
 import re
 from collections import Counter
+from collections.abc import Iterator
 from ipaddress import ip_address
 from typing import NamedTuple
 
 from kafkakit.core.quantities import counted, format_bytes, format_span
-from kafkakit.rules.cluster_facts import Listener, listeners_of
-from kafkakit.rules.config_defs import minor_key
+from kafkakit.rules.cluster_facts import PROTOCOLS, Listener, listeners_of, protocol_map
+from kafkakit.rules.config_defs import WITHOUT_ZOOKEEPER, minor_key
 from kafkakit.rules.effective import BrokerConfig, Source, to_int
+from kafkakit.rules.families.kraft import (
+    PROTOCOLS_OF_LISTENERS,
+    early_faults,
+    later_protocol,
+    protocol_faults,
+    require_names,
+)
 from kafkakit.rules.judging import DYNAMIC
 from kafkakit.rules.rule import (
     CORE,
@@ -23,6 +31,7 @@ from kafkakit.rules.rule import (
     config_rule,
 )
 from kafkakit.rules.subjects import LintBroker, LintCluster, LintTopic
+from kafkakit.rules.values import holds_placeholder
 
 _ENDPOINT = re.compile(r".*://\[?[0-9a-zA-Z\-%._:]*\]?:-?[0-9]+")
 """As Kafka parses one; it reads a host in brackets and one without alike."""
@@ -136,7 +145,7 @@ def replica_fetch_wait_vs_lag(broker: LintBroker, cluster: LintCluster, limits: 
           - {id: 1, config: {replica.fetch.wait.max.ms: "500", replica.lag.time.max.ms: "30000"}}
     """
     wait, lag = broker.config.number("replica.fetch.wait.max.ms"), broker.config.number("replica.lag.time.max.ms")
-    if wait is None or lag is None or wait <= lag * SAFE_SHARE:
+    if wait is None or lag is None or wait <= min(lag, lag * SAFE_SHARE):
         return
     refused = wait > lag
     yield Violation(
@@ -272,7 +281,7 @@ class Bound(NamedTuple):
     lower: str
     upper: str
     is_strict: bool = False
-    since: str = "3.9"
+    since: str = "3.5"
     is_refused: bool = True
 
 
@@ -355,7 +364,7 @@ def _group_lists(broker: LintBroker) -> Violations:
                 refused=number > 0,
             )
     acks = config.value("offsets.commit.required.acks")
-    if acks.source is not Source.DEFAULT and minor == (3, 9):
+    if acks.source is not Source.DEFAULT and minor < WITHOUT_ZOOKEEPER:
         wanted = config.number("offsets.commit.required.acks")
         replicas = config.number("offsets.topic.replication.factor")
         if wanted is not None and replicas is not None and not -1 <= wanted <= replicas:
@@ -373,8 +382,8 @@ def listener_endpoints(broker: LintBroker, cluster: LintCluster, limits: Limits)
     """A listener has no port, or two listeners have one name or one port.
 
     Why: a node does not start: "Each listener must have a different port", "Each listener must have a different name".
-    Two listeners may share a port if one has an IPv4 address and the other an IPv6 address, and advertised.listeners
-    may name a port twice.
+    From 3.6 on two listeners may share a port if one has an IPv4 address and the other an IPv6 address, and
+    advertised.listeners may name a port twice.
     Source: Kafka, `SocketServerConfigs.listenerListToEndPoints`.
 
     Bad:
@@ -388,7 +397,7 @@ def listener_endpoints(broker: LintBroker, cluster: LintCluster, limits: Limits)
         listeners = listeners_of(config, key)
         for item in config.items(key):
             is_left_out = not item and minor_key(config.table.version) < (4, 2)
-            if not is_left_out and not _ENDPOINT.fullmatch(item):
+            if not is_left_out and not _ENDPOINT.fullmatch(item) and not holds_placeholder(item):
                 yield Violation(
                     message=f"{key} has {item!r:.80}, which is not NAME://HOST:PORT: the node does not start",
                     key=key,
@@ -408,8 +417,9 @@ def listener_endpoints(broker: LintBroker, cluster: LintCluster, limits: Limits)
     ports: dict[int, list[Listener]] = {}
     for listener in listeners_of(config):
         ports.setdefault(to_int(listener.port) or 0, []).append(listener)
+    may_share = minor_key(config.table.version) >= (3, 6)
     for port, found in sorted(ports.items()):
-        if port and len(found) > 1 and sorted(map(_ip_version, found)) != [4, 6]:
+        if port and len(found) > 1 and not (may_share and sorted(map(_ip_version, found)) == [4, 6]):
             yield Violation(
                 message=f"listeners {' and '.join(f.name for f in found)} have port {port}: the node does not start",
                 key="listeners",
@@ -425,3 +435,113 @@ def _ip_version(listener: Listener) -> int:
         return ip_address(listener.host).version
     except ValueError:
         return 0
+
+
+@broker_rule("KKB518", ERROR, CORE)
+def zookeeper_broker(broker: LintBroker, cluster: LintCluster, limits: Limits) -> Violations:
+    """The listeners, the id or the protocol version of a broker with ZooKeeper do not fit, and it does not start.
+
+    Why: Kafka checks at the start that each listener has a security protocol that exists, that the listener between
+    brokers is named once and advertised, that only existing listeners are advertised, that the listener of the control
+    plane is another one, and that broker.id is not among the ids that are given out (above reserved.broker.max.id).
+    Source: Kafka 2.8 to 3.9, `KafkaConfig.validateValues`.
+
+    Bad:
+        --- server.properties
+        zookeeper.connect=zk:2181
+        listeners=SSL://:9092
+        log.dirs=/data
+
+    Good:
+        --- server.properties
+        zookeeper.connect=zk:2181
+        listeners=SSL://:9092
+        security.inter.broker.protocol=SSL
+        log.dirs=/data
+    """
+    config = broker.config
+    is_of_zookeeper = config.declared("process.roles") is None and config.declared("zookeeper.connect") is not None
+    if not is_of_zookeeper or minor_key(config.table.version) >= WITHOUT_ZOOKEEPER:
+        return
+    require_names(config)
+    yield from protocol_faults(config)
+    yield from _names_with_zookeeper(config)
+    yield from later_protocol(config, (0, 0))
+    yield from _id_faults(config)
+    if "consumer" in config.items("group.coordinator.rebalance.protocols"):
+        yield Violation(
+            message="the protocol consumer of groups needs KRaft: the broker does not start",
+            key="group.coordinator.rebalance.protocols",
+            refused=True,
+        )
+
+
+def _names_with_zookeeper(config: BrokerConfig) -> Iterator[Violation]:
+    protocol = config.declared("security.inter.broker.protocol")
+    if protocol is not None and protocol.text.strip().upper() not in PROTOCOLS:
+        yield Violation(
+            message=f"{protocol.text!r:.60} is not a security protocol: the broker does not start",
+            key="security.inter.broker.protocol",
+            expected=", ".join(PROTOCOLS),
+            refused=True,
+        )
+    for key in ("listeners", "advertised.listeners"):
+        empty = config.declared(key)
+        if empty is not None and not empty.text.strip():
+            yield Violation(f"{key} is empty: the broker does not start", key, subject="empty", refused=True)
+    names = {found.name.upper() for found in listeners_of(config)} or {"PLAINTEXT"}
+    advertised = {found.name.upper() for found in listeners_of(config, "advertised.listeners")} or names
+    yield from early_faults(config, names)
+    unmapped = (names | advertised) - protocol_map(config).keys()
+    if unmapped:
+        yield Violation(
+            message=f"the listener {_told(unmapped)} has no protocol in {PROTOCOLS_OF_LISTENERS}: "
+            "the broker does not start",
+            key=PROTOCOLS_OF_LISTENERS,
+            refused=True,
+        )
+    between = config.text("inter.broker.listener.name").strip() or config.text("security.inter.broker.protocol")
+    if between.upper() not in advertised:
+        yield Violation(
+            message=f"the listener between brokers, {between}, is not advertised ({_told(advertised)}): "
+            "the broker does not start",
+            key="inter.broker.listener.name",
+            refused=True,
+        )
+    if not advertised <= names:
+        yield Violation(
+            message=f"{_told(advertised - names)} is advertised, but not in listeners ({_told(names)}): "
+            "the broker does not start",
+            key="advertised.listeners",
+            refused=True,
+        )
+    control = config.text("control.plane.listener.name").strip().upper()
+    if control and (control == between.upper() or control not in advertised):
+        yield Violation(
+            message=f"control.plane.listener.name is {control}, which is "
+            f"{'the listener between brokers' if control == between.upper() else 'not advertised'}: "
+            "the broker does not start",
+            key="control.plane.listener.name",
+            refused=True,
+        )
+
+
+def _id_faults(config: BrokerConfig) -> Iterator[Violation]:
+    key = "node.id" if config.declared("broker.id") is None and config.declared("node.id") is not None else "broker.id"
+    own, reserved = config.number(key), config.number("reserved.broker.max.id")
+    is_generating = config.is_true("broker.id.generation.enable")
+    if own is None or reserved is None:
+        return
+    if own < -is_generating or (is_generating and own > reserved):
+        wanted = f"-1 to {reserved} (reserved.broker.max.id), above which ids are given out"
+        yield Violation(
+            message=f"{key} is {own}, but has to be {wanted if is_generating else 'at least 0'}: "
+            "the broker does not start",
+            key=key,
+            expected=f"at most {reserved}, or broker.id.generation.enable=false" if is_generating else "at least 0",
+            refused=True,
+        )
+
+
+def _told(names: set[str]) -> str:
+    return ", ".join(sorted(names))

@@ -9,7 +9,7 @@ from kafkakit.rules.config_defs import ValueType, minor_key
 from kafkakit.rules.effective import BrokerConfig, Declared, to_items
 from kafkakit.rules.rule import CORE, ERROR, STRICT, WARNING, Fix, Limits, Violation, Violations, broker_rule, set_to
 from kafkakit.rules.subjects import LintBroker, LintCluster
-from kafkakit.rules.values import HIDDEN, holds_literal_secret, is_secret_key, literal_jaas_options
+from kafkakit.rules.values import HIDDEN, holds_literal_secret, is_reference, is_secret_key, literal_jaas_options
 
 LEGACY_TLS = frozenset({"SSLv3", "TLSv1", "TLSv1.1"})
 ANYONE = frozenset({"User:ANONYMOUS", "User:*"})
@@ -133,7 +133,7 @@ def inter_broker_mechanism(broker: LintBroker, cluster: LintCluster, limits: Lim
     enabled = listener_items(config, name, "sasl.enabled.mechanisms")
     declared = config.declared(INTER_BROKER_MECHANISM)
     mechanism = declared.text if declared is not None else config.text(INTER_BROKER_MECHANISM)
-    if mechanism not in enabled:
+    if mechanism not in enabled and not any(map(is_reference, (mechanism, *enabled))):
         yield Violation(
             message=f"brokers use {mechanism or 'no mechanism'} with each other, but accept "
             f"{', '.join(enabled) or 'nothing'}: they do not start",

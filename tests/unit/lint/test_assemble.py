@@ -308,6 +308,16 @@ def test_strimzi_clusters_are_those_of_a_namespace_and_a_name() -> None:
     assert clusters_of({"a.yaml": kafka(namespace="a"), "t.yaml": bare}) == {"main": ([None], ["orders"])}
 
 
+def test_a_cluster_whose_name_is_filled_in_is_one_without_a_name() -> None:
+    text = kafka().replace("name: main", "name: '{{ .Release.Name }}'")
+    assert list(clusters_of({"kafka.yaml": text})) == [""]
+    assert set(clusters_of({"kafka.yaml": text, "server.properties": node()})) == {"kafka.yaml", "server.properties"}
+    pool = of_strimzi("KafkaNodePool", "p").replace("cluster: main", "cluster: '{{ .Release.Name }}'")
+    (kept, own) = estate_of({"kafka.yaml": kafka(), "x/kafka.yaml": text, "x/pool.yaml": pool}).clusters
+    assert {kept.name, own.name} == {"main", ""}
+    assert [b.place.path for c in (kept, own) if not c.name for b in c.brokers if b.place] == ["x/pool.yaml"]
+
+
 def test_two_declarations_of_one_strimzi_cluster_are_two_clusters() -> None:
     files = {f"{env}/kafka.yaml": kafka() for env in ("prod", "staging")}
     files |= {f"{env}/topics/t.yaml": of_strimzi("KafkaTopic", f"t-{env}") for env in ("prod", "staging")}
@@ -465,7 +475,7 @@ def test_a_version_that_is_not_told_is_that_of_the_settings(text: str, version: 
 
 def test_the_nearest_version_tells_nothing_of_keys() -> None:
     text = "broker.id=1\nzookeeper.connect=zk:2181\nport=9092\nadvertised.host.name=b1\nnum.partions=3\n"
-    for version in ("2.8", "9.9"):
+    for version in ("2.7", "3.4", "9.9"):
         options = AssemblyOptions(kafka_version=version, nearest_version=True)
         found = outcome_of({"server.properties": text}, rules=all_rules(), options=options)
         wrong = {"KKV001", "KKV004", "KKV005", "KKQ855"}

@@ -75,7 +75,7 @@ def test_junit_counts_add_up(result: LintResult) -> None:
         assert int(level.attrib["tests"]) == len(cases)
         assert int(level.attrib["failures"]) == len(level.findall(".//failure"))
         assert int(level.attrib["skipped"]) == len(level.findall(".//skipped"))
-    assert [suite.attrib["name"] for suite in root.findall("testsuite")] == ["dir/a.yaml", "b.yaml", "c.yaml"]
+    assert [suite.attrib["name"] for suite in root.findall("testsuite")] == ["b.yaml", "c.yaml", "dir/a.yaml"]
 
 
 def test_gitlab_has_what_its_service_needs_with_unique_fingerprints(result: LintResult) -> None:

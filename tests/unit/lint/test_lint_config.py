@@ -12,6 +12,7 @@ import yaml
 
 from kafkakit.core.errors import InputError, UsageError
 from kafkakit.lint import act as rules_module
+from kafkakit.lint.commands import LintFormat
 from kafkakit.lint.decide.lint_config import LintSettings, TemplateRule, read_lint_config, template_rule
 from kafkakit.rules.catalogue import all_rules
 from tests.places import ROOT
@@ -125,6 +126,39 @@ def test_the_commands_of_the_page_run(command: str, tmp_path: object) -> None:
     ran = home.run(*shlex.split(command)[1:])
     assert ran.code in (0, 1), ran.stderr
     assert ran.stderr == "" or ran.code == 0
+
+
+BY_CONTENT = {
+    "nothing": TOPIC.replace("}", ", config: {min.insync.replicas: '2'}}"),
+    "notes": TOPIC.replace("3}\n", "3, config: {min.insync.replicas: '2', max.message.bytes: '5000000'}}\n"),
+    "warnings": TOPIC.replace("}", ", config: {min.insync.replicas: '3'}}"),
+    "errors": TOPIC.replace("}", ", config: {retention.ms: 7d}}"),
+    "not read": "env: {KAFKA_BOOTSTRAP_SERVERS: k}\n",
+}
+
+
+def jobs_of_the_page() -> list[tuple[str, list[str]]]:
+    rows = re.findall(r"^\|[^|]*\| `(kafkakit lint [^`|]* FILE)` \|((?: \d \|)+)$", PAGE, re.MULTILINE)
+    return [(str(command), re.findall(r"\d", codes)) for command, codes in rows]
+
+
+@pytest.mark.parametrize(("command", "codes"), jobs_of_the_page())
+def test_a_job_of_ci_ends_with_the_code_of_the_page(tmp_path: Path, command: str, codes: list[str]) -> None:
+    home = Home(tmp_path)
+    assert len(codes) == len(BY_CONTENT)
+    ended = []
+    for text in BY_CONTENT.values():
+        home.work.mkdir(parents=True, exist_ok=True)
+        (home.work / "file.yaml").write_text(text)
+        home.run("lint", "--fail-on", "never", "--write-baseline", "lint-baseline.json", "file.yaml")
+        ended.append(str(home.run(*shlex.split(command.replace("FILE", "file.yaml"))[1:]).code))
+    assert ended == codes
+
+
+def test_the_page_has_a_job_for_each_format() -> None:
+    commands = " ".join(command for command, _ in jobs_of_the_page())
+    assert set(re.findall(r"-o (\w+)", commands)) == {form.value for form in LintFormat}
+    assert f"| {' | '.join(BY_CONTENT)} |" in PAGE
 
 
 def test_the_jobs_of_ci_parse_and_keep_the_report_when_lint_fails() -> None:

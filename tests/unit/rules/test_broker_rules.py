@@ -795,3 +795,82 @@ def test_defaults_are_left_to_topics_that_inherit_them() -> None:
 )
 def test_what_a_broker_cannot_have(text: str, code: str, found: str) -> None:
     assert marks(code, text) == found
+
+
+def zookeeper(**settings: str) -> str:
+    own = {"zookeeper.connect": "zk:2181"} | {key.replace("_", "."): value for key, value in settings.items()}
+    version = own.pop("version", "3.9")
+    config = ", ".join(f"{key}: '{value}'" for key, value in own.items())
+    return f"version: '{version}'\nbrokers: [{{config: {{{config}}}}}]"
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        (zookeeper(), ""),
+        (zookeeper(listeners="SSL://:9092"), "E"),
+        (zookeeper(listeners="SSL://:9092", security_inter_broker_protocol="SSL"), ""),
+        (zookeeper(listeners="SSL://:9092", security_inter_broker_protocol="SSL", process_roles="broker"), ""),
+        (zookeeper(listeners="SSL://:9092", version="4.0"), ""),
+        (zookeeper(listeners="SSL://:9092", inter_broker_listener_name="${NAME}"), "skipped"),
+        (zookeeper(security_inter_broker_protocol="TLS", version="2.8"), "EE"),
+        (zookeeper(advertised_listeners="PLAINTEXT://b:9092,SSL://b:9093"), "E"),
+        (zookeeper(control_plane_listener_name="PLAINTEXT"), "E"),
+        (zookeeper(control_plane_listener_name="SSL"), "E"),
+        (zookeeper(inter_broker_protocol_version="3.9"), ""),
+        (zookeeper(inter_broker_protocol_version="3.9", version="3.8"), "E"),
+        (zookeeper(broker_id="1000"), ""),
+        (zookeeper(broker_id="1001"), "E"),
+        (zookeeper(broker_id="1001", broker_id_generation_enable="false"), ""),
+        (zookeeper(broker_id="-1"), ""),
+        (zookeeper(broker_id="-1", broker_id_generation_enable="false"), "E"),
+        (zookeeper(group_coordinator_rebalance_protocols="classic,consumer"), "E"),
+    ],
+)
+def test_what_a_broker_with_zookeeper_does_not_start_with(text: str, found: str) -> None:
+    assert marks("KKB518", text) == found
+
+
+KRAFT_NODE = (
+    "brokers: [{{config: {{process.roles: {0}, node.id: '1', controller.listener.names: C, listeners: '{1}', "
+    "controller.quorum.{2}, advertised.listeners: '{3}', "
+    "listener.security.protocol.map: 'PLAINTEXT:PLAINTEXT,C:SSL'}}}}]"
+)
+VOTERS = "voters: '2@a:9093'"
+
+
+@pytest.mark.parametrize(
+    ("node", "before", "since"),
+    [
+        (("controller", "C://:9093", "voters: '1@a:9093'", "C://a:9093"), "E", ""),
+        (("controller", "C://:9093", "voters: '1@a:9093'", ""), "E", ""),
+        (("broker", "PLAINTEXT://:9092", VOTERS, "PLAINTEXT://a:9092"), "", ""),
+        (("broker", "PLAINTEXT://:9092", "bootstrap.servers: 'a:9093'", "PLAINTEXT://a:9092"), "E", ""),
+    ],
+)
+def test_quorums_are_dynamic_since_3_9(node: tuple[str, str, str, str], before: str, since: str) -> None:
+    text = KRAFT_NODE.format(*node)
+    assert marks("KKQ854", f"version: '3.8'\n{text}") == before
+    assert marks("KKQ854", f"version: '3.9'\n{text}") == since
+    assert marks("KKQ854", f"version: '3.0'\n{text}") == ""
+
+
+@pytest.mark.parametrize(("version", "found"), [("3.5", "E"), ("3.6", "")])
+def test_a_port_of_both_families_of_addresses_may_be_shared_since_3_6(version: str, found: str) -> None:
+    text = f"version: '{version}'\nbrokers: [{{config: {{listeners: 'A://127.0.0.1:9092,B://[::1]:9092'}}}}]"
+    assert marks("KKB515", text) == found
+
+
+@pytest.mark.parametrize(("version", "text", "found"), [("2.8", "x", "E"), ("2.8", "GZIP", ""), ("3.9", "x", "E")])
+def test_every_version_checks_the_compression(version: str, text: str, found: str) -> None:
+    assert marks("KKV003", f"version: '{version}'\nbrokers: [{{id: 1, config: {{compression.type: {text}}}}}]") == found
+
+
+def test_a_wait_above_a_negative_lag_is_refused() -> None:
+    text = "brokers: [{id: 1, config: {replica.fetch.wait.max.ms: '-1', replica.lag.time.max.ms: '-2'}}]"
+    assert marks("KKD116", text) == "E"
+
+
+@pytest.mark.parametrize(("text", "found"), [("a:1,", ""), ("a:1, ,", ""), (",", ""), ("a:1,,b:2", "E"), (",a:1", "E")])
+def test_only_at_the_end_of_a_map_may_an_item_be_empty(text: str, found: str) -> None:
+    assert marks("KKV003", f"brokers: [{{id: 1, config: {{max.connections.per.ip.overrides: '{text}'}}}}]") == found

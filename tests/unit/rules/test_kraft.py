@@ -102,7 +102,12 @@ CASES = [
     ),
     ("KKQ855", node("zookeeper.connect: 'zk:2181'", head='version: "4.0"\n'), "E"),
     ("KKQ855", node("zookeeper.connect: 'zk:2181'", head='version: "3.9"\n'), ""),
-    ("KKQ855", node("inter.broker.protocol.version: '3.9', zookeeper.session.timeout.ms: '1'"), "EE"),
+    ("KKQ855", node("inter.broker.protocol.version: '3.9', zookeeper.session.timeout.ms: '1'"), ""),
+    (
+        "KKQ855",
+        node("inter.broker.protocol.version: '3.9', zookeeper.session.timeout.ms: '1'", head='version: "4.0"\n'),
+        "EE",
+    ),
     ("KKQ855", node(BROKER), ""),
     ("KKQ856", "broker_count: 3\nobserved: {metadata_behind_days: 14}", ""),
     ("KKQ856", "broker_count: 3\nobserved: {metadata_behind_days: 14.5}", "W"),

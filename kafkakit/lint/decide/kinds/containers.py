@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from kafkakit.core.findings import Place
 from kafkakit.lint.decide.documents import Document, Mapping, Node, Scalar, Sequence
-from kafkakit.lint.decide.kinds.kafka_tools import SERVER_CLASS, are_node_keys, server_connector
+from kafkakit.lint.decide.kinds.kafka_tools import SERVER_CLASS, are_node_keys, are_worker_keys, server_connector
 from kafkakit.lint.decide.kinds.kind import (
     Kind,
     Reader,
@@ -402,11 +402,12 @@ def _data(root: Node) -> Mapping | None:
 
 
 def _texts_of(reader: Reader, data: Mapping) -> Iterator[tuple[str, Configs]]:
-    """The properties of brokers, and of Debezium Server, in a ConfigMap by their keys."""
+    """The properties of brokers, of Connect workers and of Debezium Server in a ConfigMap by their keys."""
     for name, entry in data.entries.items():
         if isinstance(entry.value, Scalar) and "properties" in name and "=" in entry.value.text:
             configs = properties_in(reader, entry.value)
-            if SERVER_CLASS in configs or are_node_keys(configs.keys()):
+            keys = configs.keys()
+            if SERVER_CLASS in configs or are_node_keys(keys) or are_worker_keys(keys):
                 yield name, configs
 
 
@@ -442,7 +443,7 @@ def _read_workload(reader: Reader, root: Mapping, config_maps: _ConfigMaps) -> P
             variables=_pod_variables(container, namespace, config_maps),
             place=reader.place(container),
             is_complete=not (is_mounted or has_secrets or has_others),
-            count=replicas if replicas is not None else 1,
+            count=replicas or 0,
         )
         broker = _broker(reader, found, _scope_of(namespace), None, owner)
         # Secrets hold passwords: they hide nothing that the rules of connectors miss.
@@ -470,6 +471,11 @@ def _read_config_map(reader: Reader, root: Mapping, data: Mapping, is_used: bool
         place = next(iter(static.values())).place
         if SERVER_CLASS in static:
             connectors.append(server_connector(static, name=name or key, place=place, owner=owner))
+            continue
+        if are_worker_keys(static.keys()):
+            called = static["group.id"].text if "group.id" in static else key
+            connectors.append(LintConnector(name=called, config=static, is_worker=True, place=place, owner=owner))
+        if not are_node_keys(static.keys()):
             continue
         number = node_id_of(static)
         brokers.append(

@@ -101,12 +101,20 @@ def _read_server(document: Document, root: Mapping) -> Pieces:
         log_dirs=dirs_of(static),
         count=0,
         is_whole=_is_whole(document, static),
+        is_known=not _is_part(static),
+        is_partial=_is_part(static),
     )
     return Pieces(brokers=(broker,), problems=tuple(reader.problems))
 
 
 _IDENTITY = ("process.roles", "node.id", "broker.id", "zookeeper.connect")
+_OF_EACH_NODE = (*_IDENTITY, "listeners", "advertised.listeners", "log.dirs", "log.dir", "controller.quorum.voters")
 _STATEMENTS = ("{{", "{%", "<%")
+
+
+def _is_part(static: Configs) -> bool:
+    """True for settings to which a service adds what tells nodes apart: ids, listeners, log dirs."""
+    return not any(key in static for key in (*_OF_EACH_NODE, "controller.quorum.bootstrap.servers"))
 
 
 def _is_whole(document: Document, static: Configs) -> bool:
@@ -142,6 +150,8 @@ def _read_reassignment(document: Document, root: Mapping) -> Pieces:
     for node in reader.mappings(root, "partitions"):
         topic, partition = reader.text(node, "topic"), reader.integer(node, "partition")
         replicas = reader.integers(node, "replicas")
+        if any(_is_filled_in(node.get(key)) for key in ("partition", "replicas")):
+            continue
         if topic is None or partition is None or not replicas:
             reader.problem(node, "a partition needs a topic, a number and a list of replicas", "partitions")
             continue
@@ -152,6 +162,11 @@ def _read_reassignment(document: Document, root: Mapping) -> Pieces:
             reader.problem(node, problem, "replicas", REFUSED_ASSIGNMENT)
         found.append(AssignmentPiece(topic=topic, partition=partition, replicas=replicas, place=reader.place(node)))
     return Pieces(assignments=tuple(found), problems=tuple(reader.problems))
+
+
+def _is_filled_in(node: Node | None) -> bool:
+    items = node.items if isinstance(node, Sequence) else [node]
+    return any(isinstance(item, Scalar) and holds_placeholder(item.text) for item in items)
 
 
 def _assignment_faults(partition: str, replicas: tuple[int, ...], log_dirs: Node | None) -> Iterator[str]:
@@ -235,7 +250,7 @@ def _static_placement(reader: Reader, spec: Mapping, topic: str, cluster: str | 
     for number, row in enumerate(placement.sequence("staticAssignments") if placement is not None else ()):
         items = row.items if isinstance(row, Sequence) else []
         replicas = [to_int(item.text) for item in items if isinstance(item, Scalar)]
-        if any(isinstance(item, Scalar) and holds_placeholder(item.text) for item in items):
+        if _is_filled_in(row):
             continue
         known = tuple(replica for replica in replicas if replica is not None)
         if known and len(known) == len(items):
@@ -380,11 +395,14 @@ def _is_connector(root: Node) -> bool:
     return "connector.class" in root.entries or (config is not None and "connector.class" in config.entries)
 
 
+def are_worker_keys(keys: Iterable[str]) -> bool:
+    """True for the keys of a configuration that only a worker of Kafka Connect can have."""
+    found = frozenset(keys)
+    return not found.isdisjoint(_WORKER_KEYS) or {"bootstrap.servers", "key.converter"} <= found
+
+
 def _is_worker(root: Node) -> bool:
-    return isinstance(root, Mapping) and (
-        not root.entries.keys().isdisjoint(_WORKER_KEYS)
-        or {"bootstrap.servers", "key.converter"} <= root.entries.keys()
-    )
+    return isinstance(root, Mapping) and are_worker_keys(root.entries.keys())
 
 
 def _may_be_worker(root: Node) -> bool:

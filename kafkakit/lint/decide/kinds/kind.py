@@ -395,9 +395,14 @@ def node_id_of(static: Configs) -> int | None:
 
 
 def roles_of(static: Configs) -> tuple[str, ...]:
-    """The roles that a node's own configuration gives it; a broker without any that a file tells."""
+    """The roles that a node's own configuration gives it; without any that a file tells, those of its listeners."""
     found = static.get("process.roles")
-    return (to_items(found.text) if found is not None and not is_reference(found.text) else ()) or ("broker",)
+    if found is not None and not holds_placeholder(found.text):
+        return to_items(found.text) or ("broker",)
+    named, listeners = static.get("controller.listener.names"), static.get("listeners")
+    of_controllers = to_items(named.text.upper()) if named is not None else ()
+    names = [item.partition("://")[0].upper() for item in to_items(listeners.text)] if listeners is not None else []
+    return ("controller",) if names and all(name in of_controllers for name in names) else ("broker",)
 
 
 def dirs_of(static: Configs) -> tuple[LogDirFacts, ...]:

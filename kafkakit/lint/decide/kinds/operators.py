@@ -470,7 +470,7 @@ def _put_authorizer(reader: Reader, kafka: Mapping, found: dict[str, Declared]) 
         return
     place = reader.place(kafka.entries["authorization"].key)
     kind = authorization.text("type") or ""
-    name = authorization.text("authorizerClass") or _AUTHORIZERS.get(kind)
+    name = authorization.text("authorizerClass") or (kind if holds_placeholder(kind) else _AUTHORIZERS.get(kind))
     if name is not None:
         found["authorizer.class.name"] = Declared(name, Source.STATIC, place)
     users = reader.texts(authorization, "superUsers")
@@ -480,6 +480,9 @@ def _put_authorizer(reader: Reader, kafka: Mapping, found: dict[str, Declared]) 
 
 
 def _protocol(reader: Reader, listener: Mapping) -> str:
+    told = listener.text("tls") or ""
+    if holds_placeholder(told):
+        return told
     is_encrypted = bool(reader.flag(listener, "tls"))
     if _mechanism(listener):
         return "SASL_SSL" if is_encrypted else "SASL_PLAINTEXT"

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafkakit.adapters.files import LOCAL_FILES
+from kafkakit.adapters.files import local_files
 from kafkakit.streams.model.kkm1.text import crc32c
 from kafkakit.streams.model.log_dirs import (
     DirState,
@@ -33,8 +33,8 @@ OPTIONS = ScanOptions(with_crc=True)
 def read(root: Path, options: ScanOptions = OPTIONS) -> list[SegmentRows]:
     return [
         rows
-        for found in partitions_below(str(root), LOCAL_FILES)
-        for rows in read_partition(found, LOCAL_FILES, options)
+        for found in partitions_below(str(root), local_files())
+        for rows in read_partition(found, local_files(), options)
     ]
 
 
@@ -235,12 +235,12 @@ def test_a_log_that_a_broker_cuts_while_it_is_read(tmp_path: Path) -> None:
 
     @contextmanager
     def cut(path: str, size: int, may_shrink: bool) -> Iterator[memoryview]:
-        with LOCAL_FILES.mapped(path, size, may_shrink) as buffer:
+        with local_files().mapped(path, size, may_shrink) as buffer:
             os.truncate(path, 0)
             yield buffer
 
-    (found,) = partitions_below(str(tmp_path), LOCAL_FILES)
-    (row,) = read_partition(replace(found, is_in_use=True), replace(LOCAL_FILES, mapped=cut), OPTIONS)
+    (found,) = partitions_below(str(tmp_path), local_files())
+    (row,) = read_partition(replace(found, is_in_use=True), replace(local_files(), mapped=cut), OPTIONS)
     assert (row.segment["batches"], row.segment["fault"]) == (2, None)
 
 
@@ -248,19 +248,19 @@ def test_files_that_vanish_or_cannot_be_read(tmp_path: Path) -> None:
     write_segment(tmp_path / "a-0", 0, [batch(0)])
     write_segment(tmp_path / "a-0", 5, [batch(5)])
     write_segment(tmp_path / "b-0", 0, [batch(0)])
-    seen = list(partitions_below(str(tmp_path), LOCAL_FILES))
+    seen = list(partitions_below(str(tmp_path), local_files()))
     (tmp_path / "a-0" / f"{0:020d}.log").unlink()
     (tmp_path / "a-0" / f"{5:020d}.index").unlink()
     (tmp_path / "b-0" / f"{0:020d}.log").unlink()
     (tmp_path / "b-0" / f"{0:020d}.log").mkdir()
-    rows = [r.segment for found in seen for r in read_partition(found, LOCAL_FILES, OPTIONS)]
+    rows = [r.segment for found in seen for r in read_partition(found, local_files(), OPTIONS)]
     assert [(r["fault"], r["batches"]) for r in rows] == [
         (f"{0:020d}.log vanished while it was read", 0),
         (f"{5:020d}.index vanished while it was read", 1),
         (f"{0:020d}.log cannot be read: Is a directory", 0),
     ]
-    gone = replace(seen[0], path=str(tmp_path / "none-0")).listed(LOCAL_FILES)
-    (row,) = (r.segment for r in read_partition(gone, LOCAL_FILES, OPTIONS))
+    gone = replace(seen[0], path=str(tmp_path / "none-0")).listed(local_files())
+    (row,) = (r.segment for r in read_partition(gone, local_files(), OPTIONS))
     assert (row["role"], row["fault"]) == ("unreadable", "cannot be listed: No such file or directory")
 
 
