@@ -117,6 +117,16 @@ def config_table(minor: str) -> ConfigTable:
     )
 
 
+@cache
+def connect_keys() -> Mapping[str, frozenset[str]]:
+    """The keys of Connect's workers, of the connectors that come with Kafka, and of clients, by the class's name."""
+    data = pkgutil.get_data("kafkakit.rules", "tables/connect.json")
+    if data is None:
+        raise UsageError("the table of Connect's keys is missing from this installation")
+    found: dict[str, list[str]] = json.loads(data)["keys"]
+    return MappingProxyType({name: frozenset(keys) for name, keys in found.items()})
+
+
 def minor_of(version: str) -> str:
     """The table to use for a version, as `minor_or_none`; raises `UsageError` for a text that is no version."""
     minor = minor_or_none(version)
