@@ -303,7 +303,10 @@ def test_an_assumed_environment_is_told_once(home: Home) -> None:
     assert ran.stdout.count("assumed: environment prod, since nothing tells it (cluster a, b); --env NAME") == 1
     assert ran.stdout.count("assumed: environment dev, since compose files are mostly for development") == 1
     found = json.loads(lint(home, ".", "-o", "json", "--fail-on", "never").stdout)["assumptions"]
-    assert [(one["env"], one["clusters"]) for one in found if "env" in one] == [("dev", ["d/compose.yaml"]), ("prod", ["a", "b"])]
+    assert [(one["env"], one["clusters"]) for one in found if "env" in one] == [
+        ("dev", ["d/compose.yaml"]),
+        ("prod", ["a", "b"]),
+    ]
     assert "assumed" not in lint(home, ".", "--env", "staging", "--fail-on", "never").stdout
 
 
