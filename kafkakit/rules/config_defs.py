@@ -211,6 +211,9 @@ _REPLACED = {
     "broker.id": ("node.id",),
 }
 
+# What took their place is written in another form, so that no value can be handed on.
+_OTHER_FORM = frozenset({"advertised.host.name", "advertised.port", "host.name", "port"})
+
 # Keys of ZooKeeper mode that KKQ855 reports.
 _ZOOKEEPER = ("zookeeper.",)
 _ZOOKEEPER_KEYS = frozenset({"inter.broker.protocol.version", "control.plane.listener.name"})
@@ -275,6 +278,11 @@ def _next_with(scope: Scope, key: str, minor: str) -> str | None:
 def replacements(key: str) -> tuple[str, ...]:
     """The keys that took a key's place; none where there are none."""
     return _REPLACED.get(key, ())
+
+
+def keeps_form(key: str) -> bool:
+    """True if what took a key's place takes its value as it is written."""
+    return key not in _OTHER_FORM
 
 
 def is_zookeeper_key(key: str) -> bool:
