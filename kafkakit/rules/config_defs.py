@@ -235,7 +235,9 @@ _PLUGIN_KEYS = frozenset(
 # Defaults that are written otherwise but mean the same.
 _SAME_MEANING = frozenset(
     {"group.consumer.assignors", "group.share.assignors", "metric.reporters", "process.roles", "node.id",
-     "controller.listener.names"}
+     "controller.listener.names", "listeners", "listener.security.protocol.map", "principal.builder.class",
+     "remote.log.metadata.manager.class.name", "remote.log.metadata.manager.impl.prefix",
+     "remote.log.storage.manager.impl.prefix", "log.message.format.version"}
 )  # fmt: skip
 
 

@@ -254,6 +254,8 @@ def test_the_changed_defaults_of_an_upgrade() -> None:
     assert changes["group.coordinator.append.linger.ms"] == ("10", "-1", "4.2")
     assert "group.consumer.assignors" not in changes
     assert default_changes("4.3", "4.3") == ()
+    assert [change.key for change in default_changes("2.8", "3.3")] == ["inter.broker.protocol.version"]
+    assert "listener.security.protocol.map" not in {change.key for change in default_changes("3.7", "3.8")}
 
 
 def test_what_was_removed_and_added() -> None:
