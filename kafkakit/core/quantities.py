@@ -4,18 +4,25 @@ Bytes and rates are whole numbers. Durations are read as `500ms`, `5s`, `2m` or 
 written. A moment is milliseconds since the epoch, in UTC.
 """
 
+from __future__ import annotations
+
 import re
 from datetime import datetime
-from fractions import Fraction
 from math import floor
+from typing import TYPE_CHECKING
 
 from kafkakit.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from fractions import Fraction
 
 _PERCENT = re.compile(r"([0-9]{1,4}(?:\.[0-9]{1,6})?)\s*%", re.ASCII)
 
 
 def parse_percent(text: str, flag: str, *, most: int = 100) -> Fraction:
     """Read `5%` as 1/20, exactly; `UsageError` naming the flag for anything else and above `most` percent."""
+    from fractions import Fraction
+
     match = _PERCENT.fullmatch(text.strip())
     if match is None:
         raise UsageError(f"{flag}: {text[:40]!r} is not a percentage", hint="write it like 5% or 2.5%")

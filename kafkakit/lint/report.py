@@ -19,7 +19,7 @@ from kafkakit.core.quantities import counted
 from kafkakit.core.text import printable
 from kafkakit.lint.decide.decision import LintResult, fix_of
 from kafkakit.lint.decide.fixes import LintDone
-from kafkakit.lint.decide.membership import assumption_lines
+from kafkakit.lint.decide.membership import Assumption, assumption_lines
 from kafkakit.lint.rule_pages import page_html, page_of, rule_url
 from kafkakit.report import MOST_RESULTS, Report, SarifResult, SarifRule, grouped, sarif_log, text_of
 from kafkakit.rules.engine import Checked
@@ -90,10 +90,13 @@ def lint_data(result: LintResult) -> dict[str, object]:
         "skipped": {code: dict(needs) for code, needs in result.skipped.items()},
         "rules": [rule.code for rule in result.rules],
         "assumptions": [
-            {"clusters": list(one.clusters), "version": one.version, "because": one.because}
-            for one in result.assumptions
+            {"clusters": list(one.clusters), **_assumed(one), "because": one.because} for one in result.assumptions
         ],
     }
+
+
+def _assumed(one: Assumption) -> dict[str, object]:
+    return {"env": one.env} if one.env else {"version": one.version}
 
 
 def finding_data(checked: Checked) -> dict[str, object]:

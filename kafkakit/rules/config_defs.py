@@ -117,6 +117,16 @@ def config_table(minor: str) -> ConfigTable:
     )
 
 
+@cache
+def connect_keys() -> Mapping[str, frozenset[str]]:
+    """The keys of Connect's workers, of the connectors that come with Kafka, and of clients, by the class's name."""
+    data = pkgutil.get_data("kafkakit.rules", "tables/connect.json")
+    if data is None:
+        raise UsageError("the table of Connect's keys is missing from this installation")
+    found: dict[str, list[str]] = json.loads(data)["keys"]
+    return MappingProxyType({name: frozenset(keys) for name, keys in found.items()})
+
+
 def minor_of(version: str) -> str:
     """The table to use for a version, as `minor_or_none`; raises `UsageError` for a text that is no version."""
     minor = minor_or_none(version)
@@ -201,6 +211,9 @@ _REPLACED = {
     "broker.id": ("node.id",),
 }
 
+# What took their place is written in another form, so that no value can be handed on.
+_OTHER_FORM = frozenset({"advertised.host.name", "advertised.port", "host.name", "port"})
+
 # Keys of ZooKeeper mode that KKQ855 reports.
 _ZOOKEEPER = ("zookeeper.",)
 _ZOOKEEPER_KEYS = frozenset({"inter.broker.protocol.version", "control.plane.listener.name"})
@@ -222,7 +235,9 @@ _PLUGIN_KEYS = frozenset(
 # Defaults that are written otherwise but mean the same.
 _SAME_MEANING = frozenset(
     {"group.consumer.assignors", "group.share.assignors", "metric.reporters", "process.roles", "node.id",
-     "controller.listener.names"}
+     "controller.listener.names", "listeners", "listener.security.protocol.map", "principal.builder.class",
+     "remote.log.metadata.manager.class.name", "remote.log.metadata.manager.impl.prefix",
+     "remote.log.storage.manager.impl.prefix", "log.message.format.version"}
 )  # fmt: skip
 
 
@@ -265,6 +280,11 @@ def _next_with(scope: Scope, key: str, minor: str) -> str | None:
 def replacements(key: str) -> tuple[str, ...]:
     """The keys that took a key's place; none where there are none."""
     return _REPLACED.get(key, ())
+
+
+def keeps_form(key: str) -> bool:
+    """True if what took a key's place takes its value as it is written."""
+    return key not in _OTHER_FORM
 
 
 def is_zookeeper_key(key: str) -> bool:

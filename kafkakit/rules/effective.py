@@ -152,6 +152,16 @@ class BrokerConfig:
         """The effective value of a list key."""
         return to_items(self.value(key).text)
 
+    def written(self, *keys: str) -> Place | None:
+        """Where the first of some keys is set that is set at all; a topic's key by the broker's key of any form."""
+        for key in keys:
+            definition = self.table.topic.get(key)
+            for name in (definition.synonyms if definition is not None else ()) or (key,):
+                found = self.declared(name)
+                if found is not None and found.place is not None:
+                    return found.place
+        return None
+
     def anchor(self, key: str) -> Anchor | None:
         """Where a fix edits a key: in the layer that sets it, else among the static keys."""
         layers = (self.dynamic, self.dynamic_default, self.static)

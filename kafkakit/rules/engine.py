@@ -122,7 +122,9 @@ def _of_defaults(rule: LintRule, cluster: LintCluster, limits: Limits) -> Iterat
     usual = {violation.message for violation in told[1]}
     for violation in told[0]:
         if violation.message not in usual:
-            yield checked(rule, replace(violation, edits=(), hint=""), topics[0], cluster)
+            own = (violation.key,) if violation.key is not None else ()
+            place = violation.place or topics[0].config.broker.written(*own, *rule.of_defaults)
+            yield checked(rule, replace(violation, edits=(), hint="", place=place), topics[0], cluster)
 
 
 def in_file_order(checked_: Iterable[Checked]) -> tuple[Checked, ...]:

@@ -137,7 +137,11 @@ Violations = Iterator[Violation]
 
 @dataclass(frozen=True, slots=True)
 class LintRule:
-    """One rule: what identifies it, when it runs, and the function that checks one subject."""
+    """One rule: what identifies it, when it runs, and the function that checks one subject.
+
+    A finding about the topics that a broker's defaults make stands at the key that it is about, or else at the first of
+    `of_defaults` that the broker sets.
+    """
 
     code: str
     name: str
@@ -147,6 +151,7 @@ class LintRule:
     needs: tuple[Needs, ...]
     fix: Fix
     check: Callable[..., Violations] = field(compare=False)
+    of_defaults: tuple[str, ...] = ()
 
     @property
     def page(self) -> str:
@@ -161,11 +166,17 @@ class LintRule:
 
 def _rule(subject: Subject) -> Callable[..., Callable[[Callable[..., Violations]], LintRule]]:
     def decorate(
-        code: str, severity: Severity, is_core: bool, *needs: Needs, fix: Fix = Fix.NONE
+        code: str,
+        severity: Severity,
+        is_core: bool,
+        *needs: Needs,
+        fix: Fix = Fix.NONE,
+        of_defaults: tuple[str, ...] = (),
     ) -> Callable[[Callable[..., Violations]], LintRule]:
         def make(check: Callable[..., Violations]) -> LintRule:
             name = check.__name__.replace("_", "-")
-            return LintRule(code, name, severity, subject, is_core, needs or (Needs.FILE,), fix, check)
+            found_in = needs or (Needs.FILE,)
+            return LintRule(code, name, severity, subject, is_core, found_in, fix, check, of_defaults)
 
         return make
 

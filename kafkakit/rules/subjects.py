@@ -276,6 +276,9 @@ class LintCluster(Derived):
     """Cache of verdicts on the values of topics and brokers (`rules/judging.py`)."""
     place: Place | None = None
 
+    env_because: str = ""
+    """Why the environment was assumed; empty if it is told."""
+
     @property
     def where(self) -> str:
         """The cluster in a finding."""

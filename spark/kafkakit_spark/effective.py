@@ -186,7 +186,11 @@ def _times(text: Column, factor: int) -> Column:
 def _chosen(name: str) -> Column:
     own = F.col(f"own_{name}")
     chosen = F.when(own.isNotNull(), F.struct(own.alias("text"), F.lit("topic").alias("source")))
-    return F.coalesce(chosen, F.col(f"inherited_{name}")) if name in _BROKER_KEYS else chosen
+    if name not in _BROKER_KEYS:
+        return chosen
+    having = [minor for minor in MINORS if KEYS[name] in config_table(minor).topic]
+    inherited = F.when(F.coalesce("minor", F.lit(NEWEST)).isin(having), F.col(f"inherited_{name}"))
+    return F.coalesce(chosen, inherited)
 
 
 def _default(key: str) -> Column:

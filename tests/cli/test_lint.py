@@ -291,9 +291,27 @@ def test_an_assumed_version_is_told_once(home: Home) -> None:
     ran = lint(home, "a")
     assert ran.stdout.count("assumed: Kafka 3.9, zookeeper.connect without process.roles") == 1
     assert "--kafka-version" in ran.stdout
-    (found,) = json.loads(lint(home, "-o", "json", "a").stdout)["assumptions"]
-    assert found["version"] == "3.9"
-    assert json.loads(lint(home, "-o", "json", "--kafka-version", "3.9", "a").stdout)["assumptions"] == []
+    found, env = json.loads(lint(home, "-o", "json", "a").stdout)["assumptions"]
+    assert (found["version"], env["env"]) == ("3.9", "prod")
+    told = ("--kafka-version", "3.9", "--env", "dev")
+    assert json.loads(lint(home, "-o", "json", *told, "a").stdout)["assumptions"] == []
+
+
+def test_an_assumed_environment_is_told_once(home: Home) -> None:
+    for name in ("a", "b"):
+        write(home, f"{name}.yaml", f"kafkakit: cluster\ncluster: {name}\nversion: '4.3'\ntopics: [{{name: t}}]\n")
+    write(home, "c.yaml", "kafkakit: cluster\ncluster: c\nversion: '4.3'\nenv: dev\ntopics: [{name: t}]\n")
+    image = "services: {k: {image: 'apache/kafka:4.1.0', environment: {KAFKA_NODE_ID: 1, KAFKA_PROCESS_ROLES: broker}}}"
+    write(home, "d/compose.yaml", image)
+    ran = lint(home, ".", "--fail-on", "never")
+    assert ran.stdout.count("assumed: environment prod, since nothing tells it (cluster a, b); --env NAME") == 1
+    assert ran.stdout.count("assumed: environment dev, since compose files are mostly for development") == 1
+    found = json.loads(lint(home, ".", "-o", "json", "--fail-on", "never").stdout)["assumptions"]
+    assert [(one["env"], one["clusters"]) for one in found if "env" in one] == [
+        ("dev", ["d/compose.yaml"]),
+        ("prod", ["a", "b"]),
+    ]
+    assert "assumed" not in lint(home, ".", "--env", "staging", "--fail-on", "never").stdout
 
 
 def test_a_fix_keeps_the_encoding_of_a_file(home: Home) -> None:

@@ -75,6 +75,27 @@ def test_help_loads_nothing_heavy(home: Home, arguments: list[str]) -> None:
     assert "kafkakit" in ran.stdout
 
 
+NOT_FOR_A_FILE = [
+    "pydantic", "yaml", "email", "fractions", "importlib.metadata", "kafkakit.core.lease", "kafkakit.core.query",
+    "kafkakit.core.cluster_facts", "kafkakit.streams.model.log_dirs",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("options", [["-o", "json"], ["--env", "prod"], ["--select", "KKR"]])
+def test_lint_of_a_file_loads_no_more_than_it_needs(home: Home, options: list[str]) -> None:
+    words = ["lint", "--fail-on", "never", *options, "server.properties"]
+    code = (
+        "import os, sys\nfrom pathlib import Path\nfrom kafkakit.cli.root import run\n"
+        f"os.chdir({str(home.work)!r})\n"
+        "Path('server.properties').write_text('node.id=1\\nprocess.roles=broker\\nlog.retention.hours=24\\n')\n"
+        f"code = run({words!r})\n"
+        f"print(sorted(set({NOT_FOR_A_FILE!r}) & set(sys.modules)), file=sys.stderr)\nsys.exit(code)"
+    )
+    ran = python(home, code)
+    assert (ran.returncode, ran.stderr) == (0, "[]\n")
+    assert "KKR201" in ran.stdout
+
+
 def test_the_table_of_groups_agrees_with_the_modules(home: Home) -> None:
     for entry in ENTRIES:
         app = import_module(entry.module).app

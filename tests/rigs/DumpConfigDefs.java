@@ -17,15 +17,48 @@ import org.apache.kafka.common.config.ConfigDef;
 public class DumpConfigDefs {
     public static void main(String[] arguments) throws Exception {
         Map<String, Object> all = new LinkedHashMap<>();
+        for (String name : arguments) all.put(name, keys(definitionsOf(Class.forName(name)).configKeys()));
+        if (arguments.length > 0) {
+            print(all);
+            return;
+        }
         Object topic = called(first("org.apache.kafka.storage.internals.log.LogConfig", "kafka.log.LogConfig$"), "configDefCopy");
         all.put("topic", keys(((ConfigDef) topic).configKeys()));
         all.put("broker", keys(brokerDefinitions().configKeys()));
         all.put("dynamic_broker", keys(dynamicDefinitions()));
         all.put("synonyms", synonyms());
         all.put("update_modes", new TreeMap<>((Map<?, ?>) called(dynamic("DynamicBrokerConfig"), "dynamicConfigUpdateModes")));
+        print(all);
+    }
+
+    private static void print(Map<String, Object> all) {
         StringBuilder out = new StringBuilder();
         write(all, out);
         System.out.println(out);
+    }
+
+    /** What a class defines: a connector by its method, a configuration by a static method or field of its own. */
+    private static ConfigDef definitionsOf(Class<?> holder) throws Exception {
+        try {
+            return (ConfigDef) holder.getMethod("config").invoke(holder.getConstructor().newInstance());
+        } catch (NoSuchMethodException noConnector) {
+            for (Method method : holder.getDeclaredMethods()) {
+                boolean isStatic = java.lang.reflect.Modifier.isStatic(method.getModifiers());
+                if (!isStatic || method.getReturnType() != ConfigDef.class || method.getParameterCount() > 1) continue;
+                method.setAccessible(true);
+                if (method.getParameterCount() == 0) return (ConfigDef) method.invoke(null);
+                Class<?> parameter = method.getParameterTypes()[0];
+                if (!parameter.getSimpleName().equals("Crypto")) continue;
+                // Of a distributed worker: the algorithms of the machine.
+                return (ConfigDef) method.invoke(null, parameter.getField("SYSTEM").get(null));
+            }
+            for (Field field : holder.getDeclaredFields()) {
+                if (field.getType() != ConfigDef.class) continue;
+                field.setAccessible(true);
+                return (ConfigDef) field.get(null);
+            }
+            throw new IllegalArgumentException(holder + " defines no configuration");
+        }
     }
 
     private static ConfigDef brokerDefinitions() throws Exception {

@@ -1,5 +1,7 @@
 """Makes the configuration tables of `kafkakit/rules/tables` from the `ConfigDef`s of Kafka's own jars.
 
+Also the keys of Connect's workers, of the connectors that come with Kafka, MirrorMaker's among them, and of clients.
+
     make config-tables
 
 A JDK runs `DumpConfigDefs.java` on the jars of each version (fetched once, by the sandbox's cache); what it prints is
@@ -12,7 +14,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +39,23 @@ PATCHES = {
     "4.4": "4.4.0",
 }
 TABLES = ROOT / "kafkakit" / "rules" / "tables"
+CONNECT_VERSION = "4.3.1"
+"""The newest of which the registry had the connectors too when the table was made."""
+_CONNECT_JARS = ("connect-mirror", "connect-file")
+_CONNECT_CLASSES = (
+    "org.apache.kafka.connect.runtime.distributed.DistributedConfig",
+    "org.apache.kafka.connect.runtime.standalone.StandaloneConfig",
+    "org.apache.kafka.connect.runtime.SourceConnectorConfig",
+    "org.apache.kafka.connect.runtime.SinkConnectorConfig",
+    "org.apache.kafka.connect.file.FileStreamSourceConnector",
+    "org.apache.kafka.connect.file.FileStreamSinkConnector",
+    "org.apache.kafka.connect.mirror.MirrorSourceConnector",
+    "org.apache.kafka.connect.mirror.MirrorCheckpointConnector",
+    "org.apache.kafka.connect.mirror.MirrorHeartbeatConnector",
+    "org.apache.kafka.clients.producer.ProducerConfig",
+    "org.apache.kafka.clients.consumer.ConsumerConfig",
+    "org.apache.kafka.clients.admin.AdminClientConfig",
+)
 _DUMPER = Path(__file__).with_name("DumpConfigDefs.java")
 _DEPRECATED = re.compile(
     r"^(\[DEPRECATED\]|DEPRECATED:|Deprecated\.)|This config(uration)? (is|has been) deprecated", re.IGNORECASE
@@ -52,13 +71,30 @@ _RULES = {
 
 def dumped(version: str, cache: Path) -> dict[str, Any]:
     """What the `ConfigDef`s of a Kafka version say, raw; takes about 2 s, and 20 s more to download the jars once."""
+    return _ran(JarCache(cache).class_path(version, print))
+
+
+def dumped_connect(cache: Path) -> dict[str, Any]:
+    """What the `ConfigDef`s of Connect say, by class, raw."""
+    from jgo.maven import MavenContext
+
+    context = MavenContext(repo_cache=cache / "jars")
+    wanted = [context.create_dependency(f"org.apache.kafka:{name}:{CONNECT_VERSION}") for name in _CONNECT_JARS]
+    inputs, transitive = context.resolver.resolve(wanted)
+    jars = [str(d.artifact.resolve()) for d in (*inputs, *transitive) if d.scope not in ("test", "provided")]
+    return _ran(jars, *_CONNECT_CLASSES)
+
+
+def _ran(jars: Sequence[str], *arguments: str) -> dict[str, Any]:
     java = shutil.which("java", path=_jdk_path())
     if java is None:
         sys.exit("error: no java on the PATH; a JDK 17 or newer is needed (set JAVA_HOME)")
-    jars = JarCache(cache).class_path(version, print)
     quick = ("-XX:TieredStopAtLevel=1", "-Dfile.encoding=UTF-8", "-Dstdout.encoding=UTF-8")
     ran = subprocess.run(
-        [java, *quick, "-cp", os.pathsep.join(jars), str(_DUMPER)], capture_output=True, check=False, timeout=120
+        [java, *quick, "-cp", os.pathsep.join(jars), str(_DUMPER), *arguments],
+        capture_output=True,
+        check=False,
+        timeout=120,
     )
     if ran.returncode != 0:
         sys.exit(f"error: {java} cannot run {_DUMPER.name} (a JDK is needed): {ran.stderr.decode()[-500:]}")
@@ -82,6 +118,13 @@ def table_text(minor: str, raw: Mapping[str, Any]) -> str:
         keys = sorted(entries, key=lambda entry: str(entry["name"]))
         lines.append(f',"{scope}":[\n' + ",\n".join(json.dumps(key, separators=(",", ":")) for key in keys) + "\n]")
     return "".join(lines) + "}\n"
+
+
+def connect_text(raw: Mapping[str, Any]) -> str:
+    """The keys of Connect as JSON, one line a class; the names of classes without their package."""
+    keys = {name.rpartition(".")[2]: sorted(key["name"] for key in found) for name, found in raw.items()}
+    lines = [f"{json.dumps(name)}:{json.dumps(names, separators=(',', ':'))}" for name, names in keys.items()]
+    return f'{{"version":{json.dumps(CONNECT_VERSION)},"keys":{{\n' + ",\n".join(lines) + "\n}}\n"
 
 
 def _entry(key: Mapping[str, Any]) -> dict[str, Any]:
@@ -143,6 +186,9 @@ def main() -> None:
         text = table_text(minor, dumped(PATCHES[minor], cache))
         (TABLES / f"kafka-{minor}.json").write_text(text, encoding="utf-8")
         print(f"kafka-{minor}.json: {text.count(chr(10)) - 2} keys of Kafka {PATCHES[minor]}")
+    text = connect_text(dumped_connect(cache))
+    (TABLES / "connect.json").write_text(text, encoding="utf-8")
+    print(f"connect.json: keys of {text.count(chr(10)) - 2} classes of Kafka {CONNECT_VERSION}")
 
 
 if __name__ == "__main__":

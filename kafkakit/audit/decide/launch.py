@@ -4,14 +4,19 @@ A schedule collects a fleet and audits it each day; it is checked, and from it f
 module loads no heavy library, for `kafkakit fleet --help` loads it.
 """
 
+from __future__ import annotations
+
 import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from kafkakit.core.errors import RefusedError, UsageError
-from kafkakit.core.programs import Launch, SparkTools
+
+if TYPE_CHECKING:
+    from kafkakit.core.programs import Launch, SparkTools
 
 LOCAL_MASTER = "local[*]"
 # Memory is taken as it is needed; the third of this that Spark has by default does not sort millions of segments.
@@ -101,6 +106,8 @@ class DriverFiles:
 
 def launch_of(choice: SparkChoice, tools: SparkTools, files: DriverFiles) -> Launch:
     """The process to start here. Kubernetes starts none: see `report.exports.spark_application`."""
+    from kafkakit.core.programs import Launch
+
     environment = {
         "SPARK_HOME": tools.spark_home,
         "JAVA_HOME": tools.java_home,

@@ -466,26 +466,37 @@ def refuse_unknown_versions(stated: Iterable[tuple[str | None, Place | None]], i
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assumption:
-    """What was assumed of some clusters, and why; the clusters by name, `""` for one without."""
+    """A version or an environment that was assumed of some clusters, and why; clusters by name, `""` for none."""
 
     clusters: tuple[str, ...]
-    version: str
+    version: str = ""
+    env: str = ""
     because: str
     is_mapped: bool = False
 
 
 def assumptions_of(clusters: Sequence[LintCluster]) -> tuple[Assumption, ...]:
-    """Each version that was assumed, once, by version and reason."""
+    """Each version and each environment that was assumed, once, by reason."""
     by_reason: dict[tuple[str, str, bool], list[str]] = {}
     for cluster in clusters:
         if cluster.version_because and (cluster.brokers or cluster.topics):
             key = (cluster.table.version, cluster.version_because, cluster.is_version_mapped)
             by_reason.setdefault(key, []).append(cluster.name)
     ordered = sorted(by_reason.items(), key=lambda item: (minor_key(item[0][0]), item[0][1]))
-    return tuple(
+    versions = tuple(
         Assumption(clusters=tuple(sorted(set(names))), version=version, because=because, is_mapped=is_mapped)
         for (version, because, is_mapped), names in ordered
     )
+    return (*versions, *_environments(clusters))
+
+
+def _environments(clusters: Sequence[LintCluster]) -> Iterator[Assumption]:
+    by_reason: dict[tuple[str, str], set[str]] = {}
+    for cluster in clusters:
+        if cluster.env_because and (cluster.brokers or cluster.topics):
+            by_reason.setdefault((cluster.env, cluster.env_because), set()).add(cluster.name)
+    for (env, because), names in sorted(by_reason.items()):
+        yield Assumption(clusters=tuple(sorted(names)), env=env, because=because)
 
 
 def assumption_lines(assumptions: Sequence[Assumption]) -> Iterator[str]:
@@ -493,5 +504,6 @@ def assumption_lines(assumptions: Sequence[Assumption]) -> Iterator[str]:
     for one in assumptions:
         named = [printable(name) for name in one.clusters if name]
         of = f" (cluster {', '.join(named)})" if 0 < len(named) <= 5 else f" ({len(named)} clusters)" if named else ""
-        then = "without fixes" if one.is_mapped else "--kafka-version VERSION says which it is"
-        yield f"assumed: Kafka {one.version}, {one.because}{of}; {then}"
+        option = "--env NAME" if one.env else "--kafka-version VERSION"
+        then = "without fixes" if one.is_mapped else f"{option} says which it is"
+        yield f"assumed: {f'environment {one.env}' if one.env else f'Kafka {one.version}'}, {one.because}{of}; {then}"

@@ -234,6 +234,8 @@ def seen_partitions(topic: "Topic") -> tuple[PartitionFacts, ...]:
 
 T = TypeVar("T")
 DEFAULT_ENV = "prod"
+UNTOLD = "since nothing tells it"
+OF_DEVELOPMENT = "since compose files are mostly for development"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -381,6 +383,7 @@ def _cluster(name: str, parts: _Parts, options: AssemblyOptions, assumed: dict[s
     defaults = {key: value for c in given for key, value in c.dynamic_default.items()}
     brokers = tuple(_broker(b, table, defaults) for b in _brokers(parts))
     groups = [c.groups for c in given if c.groups is not None]
+    told_env, assumed_env = _first(c.env for c in given) or options.env, _first(b.assumed_env for b in parts.brokers)
     return LintCluster(
         name=name,
         table=table,
@@ -388,7 +391,8 @@ def _cluster(name: str, parts: _Parts, options: AssemblyOptions, assumed: dict[s
         version_because=f"the nearest to {version.stated} that lint knows" if version.stated else version.because,
         is_version_mapped=bool(version.stated),
         target=config_table(minor_of(target)) if target else None,
-        env=_first(c.env for c in given) or options.env or _first(b.assumed_env for b in parts.brokers) or DEFAULT_ENV,
+        env=told_env or assumed_env or DEFAULT_ENV,
+        env_because="" if told_env else OF_DEVELOPMENT if assumed_env else UNTOLD,
         brokers=brokers,
         topics=_topics(parts, inherited_config(brokers, table, defaults, assumed)),
         groups=tuple(group for some in groups for group in some) if groups else None,

@@ -4,10 +4,12 @@ Also of what Debezium's connectors refuse when they are created or start, and of
 """
 
 import re
+from collections.abc import Iterable
 from functools import cache
 
 from kafkakit.core.findings import shown
 from kafkakit.core.quantities import format_span
+from kafkakit.rules.config_defs import connect_keys
 from kafkakit.rules.effective import InputMissing, to_items
 from kafkakit.rules.families import connectors
 from kafkakit.rules.rule import (
@@ -479,11 +481,13 @@ def _history_faults(connector: LintConnector) -> Violations:
 
 @connector_rule("KKE025", WARNING, CORE, fix=Fix.UNSAFE)
 def misspelt_connector_key(connector: LintConnector, limits: Limits) -> Violations:
-    """A key of a Debezium connector is almost one that exists.
+    """A key of a connector is almost one that exists.
+
+    Known are the keys of Debezium's connectors, of MirrorMaker's and of the others that come with Kafka.
 
     Why: Connect passes every key on and nobody complains about one that is not read: with hearbeat.interval.ms there
     are no heartbeats. Keys that resemble none are left alone: converters and transformations bring their own.
-    Source: Debezium documentation, properties of the connectors.
+    Source: Debezium documentation, properties of the connectors; the connectors' own `ConfigDef`.
 
     Bad:
         --- shop.json
@@ -495,18 +499,79 @@ def misspelt_connector_key(connector: LintConnector, limits: Limits) -> Violatio
         {"name": "shop", "config": {"connector.class": "io.debezium.connector.postgresql.PostgresConnector",
           "topic.prefix": "shop", "heartbeat.interval.ms": "10000"}}
     """
-    if not connectors.is_debezium(connector):
+    if connector.is_worker:
         return
-    others = (*OTHERS_KEYS, *SERVER_KEYS) if connector.runs_alone else OTHERS_KEYS
-    for key in connector.config:
-        meant = None if key in DEBEZIUM_KEYS or key in RENAMED or key.startswith(others) else _near_key(key)
+    if connectors.is_debezium(connector):
+        others = (*OTHERS_KEYS, *SERVER_KEYS) if connector.runs_alone else OTHERS_KEYS
+        own = [key for key in connector.config if key not in RENAMED and not key.startswith(others)]
+        yield from _misspelt(connector, own, DEBEZIUM_KEYS, "the connector")
+    elif (name := (connector.text("connector.class") or "").rpartition(".")[2]) in OF_KAFKA:
+        own = [key for key in connector.config if not key.startswith((*OTHERS_KEYS, *_OF_CLIENTS))]
+        yield from _misspelt(connector, own, _keys_of(name, *_EVERY_CONNECTOR), "the connector")
+
+
+@cache
+def _keys_of(*names: str) -> frozenset[str]:
+    found = connect_keys()
+    return frozenset(key for name in names for key in found[name])
+
+
+def _misspelt(connector: LintConnector, keys: Iterable[str], known: frozenset[str], reader: str) -> Violations:
+    for key in keys:
+        meant = None if key in known else _near_key(key, known)
         if meant is not None and connector.text(meant) is None:
             yield Violation(
-                message=f"{key} is not read by the connector; {meant} was probably meant",
+                message=f"{key} is not read by {reader}; {meant} was probably meant",
                 key=key,
                 expected=meant,
                 edits=(Edit(key, rename=meant),),
             )
+
+
+@connector_rule("KKE026", WARNING, CORE, fix=Fix.UNSAFE)
+def misspelt_worker_key(connector: LintConnector, limits: Limits) -> Violations:
+    """A key of a Connect worker, or of its clients, is almost one that exists.
+
+    Why: a worker only logs a key that it does not know, among hundreds of lines, and goes on with the default. Keys
+    that resemble none are left alone: converters, interceptors and extensions bring their own.
+    Source: `DistributedConfig`, `StandaloneConfig`, and the configurations of producers, consumers and admin clients.
+
+    Bad:
+        --- connect-distributed.properties
+        bootstrap.servers=b1:9092
+        group.id=connect
+        config.storage.topic=connect-configs
+        offset.flush.intervall.ms=5000
+
+    Good:
+        --- connect-distributed.properties
+        bootstrap.servers=b1:9092
+        group.id=connect
+        config.storage.topic=connect-configs
+        offset.flush.interval.ms=5000
+    """
+    if not connector.is_worker:
+        return
+    known = _keys_of(*_WORKERS, *_CLIENTS.values())
+    plain = [key for key in connector.config if not key.startswith((*OTHERS_KEYS, *_CLIENTS, *_OF_PLUGINS))]
+    yield from _misspelt(connector, plain, known, "the worker")
+    for prefix, name in _CLIENTS.items():
+        prefixed = frozenset(prefix + key for key in _keys_of(name))
+        own = [key for key in connector.config if key.startswith(prefix) and key not in known]
+        yield from _misspelt(connector, own, prefixed, f"the worker's {_CLIENT_WORDS[prefix]}")
+
+
+OF_KAFKA = frozenset(
+    ("FileStreamSourceConnector", "FileStreamSinkConnector", "MirrorSourceConnector", "MirrorCheckpointConnector",
+     "MirrorHeartbeatConnector")
+)  # fmt: skip
+"""The connectors that come with Kafka."""
+_EVERY_CONNECTOR = ("SourceConnectorConfig", "SinkConnectorConfig")
+_WORKERS = ("DistributedConfig", "StandaloneConfig")
+_CLIENTS = {"producer.": "ProducerConfig", "consumer.": "ConsumerConfig", "admin.": "AdminClientConfig"}
+_CLIENT_WORDS = {"producer.": "producers", "consumer.": "consumers", "admin.": "admin clients"}
+_OF_CLIENTS = ("source.", "target.", *_CLIENTS)
+_OF_PLUGINS = ("config.providers.", "listeners.https.", "listener.name.", "metrics.context.", "rest.extension.")
 
 
 OTHERS_KEYS = (
@@ -571,8 +636,8 @@ _LIKENESS = 0.92
 
 
 @cache
-def _near_key(key: str) -> str | None:
-    return _nearest(key, sorted(DEBEZIUM_KEYS), _LIKENESS)
+def _near_key(key: str, choice: frozenset[str]) -> str | None:
+    return _nearest(key, sorted(choice), _LIKENESS)
 
 
 def _nearest(text: str, known: list[str], likeness: float = 0.7) -> str | None:

@@ -23,7 +23,7 @@ from kafkakit.rules.subjects import LintCluster, LintTopic, PartitionFacts, know
 MIN_ISR = "min.insync.replicas"
 
 
-@topic_rule("KKD101", ERROR, CORE, fix=Fix.UNSAFE)
+@topic_rule("KKD101", ERROR, CORE, fix=Fix.UNSAFE, of_defaults=("min.insync.replicas", "default.replication.factor"))
 def min_isr_above_rf(topic: LintTopic, cluster: LintCluster, limits: Limits) -> Violations:
     """`min.insync.replicas` is above the number of replicas.
 
@@ -50,7 +50,7 @@ def min_isr_above_rf(topic: LintTopic, cluster: LintCluster, limits: Limits) -> 
         )
 
 
-@topic_rule("KKD102", WARNING, CORE, fix=Fix.UNSAFE)
+@topic_rule("KKD102", WARNING, CORE, fix=Fix.UNSAFE, of_defaults=("min.insync.replicas", "default.replication.factor"))
 def min_isr_equals_rf(topic: LintTopic, cluster: LintCluster, limits: Limits) -> Violations:
     """`min.insync.replicas` equals the number of replicas, so that one stopped broker stops writes.
 

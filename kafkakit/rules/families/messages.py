@@ -32,7 +32,7 @@ FETCH_FACTOR = 4
 """How many times a soft fetch limit a batch may be before it is worth a note: the defaults are 1.00001 of theirs."""
 
 
-@topic_rule("KKM401", ERROR, CORE, fix=Fix.UNSAFE)
+@topic_rule("KKM401", ERROR, CORE, fix=Fix.UNSAFE, of_defaults=("socket.request.max.bytes",))
 def batch_above_socket_limit(topic: LintTopic, cluster: LintCluster, limits: Limits) -> Violations:
     """`max.message.bytes` is above `socket.request.max.bytes`, the largest request that a broker receives.
 
@@ -64,7 +64,7 @@ def batch_above_socket_limit(topic: LintTopic, cluster: LintCluster, limits: Lim
         )
 
 
-@topic_rule("KKM402", NOTE, CORE, fix=Fix.UNSAFE)
+@topic_rule("KKM402", NOTE, CORE, fix=Fix.UNSAFE, of_defaults=("replica.fetch.max.bytes",))
 def batch_vs_replica_fetch(topic: LintTopic, cluster: LintCluster, limits: Limits) -> Violations:
     """A batch may be far larger than what followers ask for in one fetch.
 

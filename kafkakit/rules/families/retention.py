@@ -43,7 +43,7 @@ STREAMS_REPARTITION = "-repartition"
 PURGE_AGE_S = 3_600.0
 
 
-@topic_rule("KKR201", WARNING, CORE, Needs.FILE, Needs.METRICS, fix=Fix.UNSAFE)
+@topic_rule("KKR201", WARNING, CORE, Needs.FILE, Needs.METRICS, fix=Fix.UNSAFE, of_defaults=("retention.ms",))
 def retention_overshoot(topic: LintTopic, cluster: LintCluster, limits: Limits) -> Violations:
     """Data may live much longer than `retention.ms` asks for, because segments stay open.
 
@@ -94,7 +94,7 @@ def retention_overshoot(topic: LintTopic, cluster: LintCluster, limits: Limits) 
     )
 
 
-@topic_rule("KKR202", WARNING, CORE, fix=Fix.UNSAFE)
+@topic_rule("KKR202", WARNING, CORE, fix=Fix.UNSAFE, of_defaults=("retention.ms",))
 def roll_slower_than_retention(topic: LintTopic, cluster: LintCluster, limits: Limits) -> Violations:
     """A segment may stay open for longer than the topic keeps its data.
 
@@ -126,7 +126,7 @@ def roll_slower_than_retention(topic: LintTopic, cluster: LintCluster, limits: L
     )
 
 
-@topic_rule("KKR203", WARNING, CORE, fix=Fix.UNSAFE)
+@topic_rule("KKR203", WARNING, CORE, fix=Fix.UNSAFE, of_defaults=("retention.bytes",))
 def size_retention_granularity(topic: LintTopic, cluster: LintCluster, limits: Limits) -> Violations:
     """Segments are large compared with `retention.bytes`, so that partitions grow far beyond it.
 
@@ -159,7 +159,7 @@ def size_retention_granularity(topic: LintTopic, cluster: LintCluster, limits: L
     )
 
 
-@topic_rule("KKR204", WARNING, CORE)
+@topic_rule("KKR204", WARNING, CORE, of_defaults=("retention.ms", "cleanup.policy"))
 def unbounded_topic(topic: LintTopic, cluster: LintCluster, limits: Limits) -> Violations:
     """Nothing limits a topic: it grows until the disk is full.
 
@@ -221,7 +221,7 @@ def empty_cleanup_policy(topic: LintTopic, cluster: LintCluster, limits: Limits)
     )
 
 
-@topic_rule("KKR206", NOTE, STRICT)
+@topic_rule("KKR206", NOTE, STRICT, of_defaults=("log.retention.check.interval.ms",))
 def retention_below_check_interval(topic: LintTopic, cluster: LintCluster, limits: Limits) -> Violations:
     """`retention.ms` is shorter than the interval at which brokers look for old segments.
 

@@ -43,7 +43,7 @@ INDEX_SHARE = 0.1
 DEFAULT_INDEX_BYTES = 10 * 2**20
 
 
-@topic_rule("KKR208", WARNING, CORE, fix=Fix.UNSAFE)
+@topic_rule("KKR208", WARNING, CORE, fix=Fix.UNSAFE, of_defaults=("segment.ms",))
 def jitter_too_large(topic: LintTopic, cluster: LintCluster, limits: Limits) -> Violations:
     """`segment.jitter.ms` takes away most of the time that a segment may stay open, or all of it.
 
@@ -134,7 +134,7 @@ def _rolling_together(cluster: LintCluster) -> Mapping[int | None, Mapping[int, 
     return found
 
 
-@topic_rule("KKR210", ERROR, CORE, fix=Fix.UNSAFE)
+@topic_rule("KKR210", ERROR, CORE, fix=Fix.UNSAFE, of_defaults=("max.message.bytes",))
 def segment_smaller_than_batch(topic: LintTopic, cluster: LintCluster, limits: Limits) -> Violations:
     """`max.message.bytes` allows batches that are larger than a segment.
 
@@ -166,7 +166,7 @@ def segment_smaller_than_batch(topic: LintTopic, cluster: LintCluster, limits: L
     )
 
 
-@topic_rule("KKR211", WARNING, CORE, fix=Fix.UNSAFE)
+@topic_rule("KKR211", WARNING, CORE, fix=Fix.UNSAFE, of_defaults=("segment.bytes", "index.interval.bytes"))
 def time_index_rolls_first(topic: LintTopic, cluster: LintCluster, limits: Limits) -> Violations:
     """The time index is full before the segment is, so that segments roll early.
 
@@ -225,7 +225,9 @@ def degenerate_index(topic: LintTopic, cluster: LintCluster, limits: Limits) -> 
         )
 
 
-@topic_rule("KKR213", WARNING, CORE, Needs.FILE, Needs.METRICS, fix=Fix.UNSAFE)
+@topic_rule(
+    "KKR213", WARNING, CORE, Needs.FILE, Needs.METRICS, fix=Fix.UNSAFE, of_defaults=("segment.bytes", "segment.ms")
+)
 def segment_churn(topic: LintTopic, cluster: LintCluster, limits: Limits) -> Violations:
     """Segments roll more often than every ten minutes, or a partition has more than a thousand of them.
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from kafkakit.core.findings import Severity
-from kafkakit.rules.config_defs import ConfigDef, Scope, UpdateMode, default_changes, replacements
+from kafkakit.rules.config_defs import ConfigDef, Scope, UpdateMode, default_changes, keeps_form, replacements
 from kafkakit.rules.effective import TIME_FORMS, BrokerConfig, InputMissing
 from kafkakit.rules.judging import DYNAMIC, SetValue, base_key, definition_of, judged, own_values, table_of
 from kafkakit.rules.rule import (
@@ -74,6 +74,8 @@ def _newest(subject: LintTopic | LintBroker, cluster: LintCluster) -> tuple[Scop
 def _removal(value: SetValue, instead: tuple[str, ...], is_dead: bool) -> tuple[Edit, ...]:
     if is_dead:
         return (Edit(value.key, is_safe=True),)
+    if not keeps_form(value.key):
+        return ()
     if not instead:
         return (Edit(value.key),)
     first, *others = instead
@@ -109,10 +111,11 @@ def deprecated_key(subject: LintTopic | LintBroker, cluster: LintCluster, limits
         is_set = bool(instead) and isinstance(subject, LintBroker) and subject.config.declared(instead[0]) is not None
         renamed = Edit(value.key, rename=instead[0] if instead and not is_set else None)
         edit = Edit(value.key, is_safe=True) if is_default else renamed
+        has_edit = is_default or (bool(instead) and (is_set or keeps_form(value.key)))
         yield value.violation(
             f"{value.key} is deprecated in Kafka {version}" + (f": {instead[0]} takes its place" if instead else ""),
             expected=instead[0] if instead else None,
-            edits=(edit,) if is_default or instead else (),
+            edits=(edit,) if has_edit else (),
         )
 
 

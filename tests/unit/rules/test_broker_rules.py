@@ -874,3 +874,20 @@ def test_a_wait_above_a_negative_lag_is_refused() -> None:
 @pytest.mark.parametrize(("text", "found"), [("a:1,", ""), ("a:1, ,", ""), (",", ""), ("a:1,,b:2", "E"), (",a:1", "E")])
 def test_only_at_the_end_of_a_map_may_an_item_be_empty(text: str, found: str) -> None:
     assert marks("KKV003", f"brokers: [{{id: 1, config: {{max.connections.per.ip.overrides: '{text}'}}}}]") == found
+
+
+@pytest.mark.parametrize(
+    ("code", "settings", "line"),
+    [
+        ("KKR201", ("log.segment.bytes=1073741824", "log.retention.hours=24"), 4),
+        ("KKR201", ("log.retention.minutes=1440", "log.roll.hours=168"), 4),
+        ("KKR202", ("log.retention.ms=86400000", "log.dirs=/d"), 3),
+        ("KKR203", ("log.dirs=/d", "log.retention.bytes=1000"), 4),
+        ("KKD101", ("log.dirs=/d", "min.insync.replicas=2", "default.replication.factor=1"), 4),
+    ],
+)
+def test_what_defaults_make_of_topics_stands_at_their_line(code: str, settings: tuple[str, ...], line: int) -> None:
+    text = "\n".join(("process.roles=broker", "node.id=1", *settings))
+    (found,) = findings(code, {"server.properties": text})
+    assert found.place is not None
+    assert (found.where, found.place.line) == ("topics by default", line)

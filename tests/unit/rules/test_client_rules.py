@@ -384,6 +384,51 @@ def test_misspelt_keys_of_connectors_are_found(key: str, meant: str | None) -> N
     assert [f.setting.expected for f in found if f.setting] == ([meant] if meant else [])
 
 
+MIRROR = "org.apache.kafka.connect.mirror.MirrorSourceConnector"
+FILE = "org.apache.kafka.connect.file.FileStreamSinkConnector"
+
+
+@pytest.mark.parametrize(
+    ("cls", "key", "meant"),
+    [
+        (MIRROR, "replication.polcy.class", "replication.policy.class"),
+        (MIRROR, "sync.topic.acl.enabled", "sync.topic.acls.enabled"),
+        (MIRROR, "refresh.topics.intervall.seconds", "refresh.topics.interval.seconds"),
+        (MIRROR, "source.cluster.botstrap.servers", None),
+        (MIRROR, "source.consumer.fetch.min.byte", None),
+        (MIRROR, "offset.lag.max", None),
+        (FILE, "errors.tolerence", "errors.tolerance"),
+        (FILE, "file", None),
+        ("com.example.Sink", "errors.tolerence", None),
+    ],
+)
+def test_misspelt_keys_of_connectors_of_kafka_are_found(cls: str, key: str, meant: str | None) -> None:
+    found = findings("KKE025", connector(cls=cls, **{key.replace(".", "_"): "x"}))
+    assert [f.setting.expected for f in found if f.setting] == ([meant] if meant else [])
+
+
+@pytest.mark.parametrize(
+    ("key", "meant"),
+    [
+        ("offset.flush.intervall.ms", "offset.flush.interval.ms"),
+        ("plugin.paths", "plugin.path"),
+        ("offset.storage.file.filname", "offset.storage.file.filename"),
+        ("fetch.min.byte", "fetch.min.bytes"),
+        ("producer.lingr.ms", "producer.linger.ms"),
+        ("producer.linger.ms", None),
+        ("producer.offset.flush.intervall.ms", None),
+        ("consumer.max.poll.record", "consumer.max.poll.records"),
+        ("admin.listeners", None),
+        ("key.converter.schemas.enabel", None),
+        ("config.providers.vault.class", None),
+        ("some.interceptor.key", None),
+    ],
+)
+def test_misspelt_keys_of_workers_are_found(key: str, meant: str | None) -> None:
+    found = findings("KKE026", worker(**{key.replace(".", "_"): "x"}))
+    assert [f.setting.expected for f in found if f.setting] == ([meant] if meant else [])
+
+
 @pytest.mark.parametrize("code", ["KKE002", "KKE008"])
 def test_only_pgoutput_has_a_publication(code: str) -> None:
     settings = {"slot_name": "s", "database_hostname": "db"}

@@ -226,6 +226,16 @@ def test_fixes(code: str, text: str, expected: list[tuple[str, str | None, str |
     assert edits(code, text) == expected
 
 
+@pytest.mark.parametrize("key", ["port", "host.name", "advertised.port", "advertised.host.name"])
+def test_no_fix_gives_the_value_of_a_key_to_one_of_another_form(key: str) -> None:
+    assert edits("KKV005", broker(f"{key}: '9093'", "2.8")) == []
+    assert edits("KKV004", broker(f"{key}: '9093'", "2.8", "3.0")) == []
+    assert edits("KKV004", broker(f"{key}: '9093'", "3.0")) == [(key, None, None, True)]
+    if key.startswith("advertised"):
+        set_already = broker(f"{key}: '9093', advertised.listeners: 'SSL://b:9093'", "2.8")
+        assert edits("KKV005", set_already) == [(key, None, None, False)]
+
+
 def test_an_unknown_broker_key_is_a_warning_that_names_the_likely_one() -> None:
     (found,) = findings("KKV001", broker("log.retention.hour: '24'"))
     assert found.severity is Severity.WARNING
@@ -244,6 +254,8 @@ def test_the_changed_defaults_of_an_upgrade() -> None:
     assert changes["group.coordinator.append.linger.ms"] == ("10", "-1", "4.2")
     assert "group.consumer.assignors" not in changes
     assert default_changes("4.3", "4.3") == ()
+    assert [change.key for change in default_changes("2.8", "3.3")] == ["inter.broker.protocol.version"]
+    assert "listener.security.protocol.map" not in {change.key for change in default_changes("3.7", "3.8")}
 
 
 def test_what_was_removed_and_added() -> None:
