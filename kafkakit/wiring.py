@@ -532,8 +532,13 @@ def registry_codec(package: str = "registry") -> ProtobufCodec:
     return ProtobufCodec(DESCRIPTORS.read_bytes(), package)
 
 
-def open_token_verifier(jwks_file: str, jwks_url: str, issuer: str, audience: str, leeway_s: float) -> TokenVerifier:
-    """What verifies JWTs by the keys of a file, which must be sound, or of an address, which may not answer yet."""
+def open_token_verifier(
+    jwks_file: str, jwks_url: str, issuer: str, audience: str, leeway_s: float, report: Callable[[str], None]
+) -> TokenVerifier:
+    """What verifies JWTs by the keys of a file, which must be sound, or of an address, which may not answer yet.
+
+    `report` gets a line when the keys cannot be read, and when they can again.
+    """
     try:
         from kafkakit.adapters.jwt_tokens import MAX_SET_BYTES, JwtVerifier
     except ImportError:
@@ -545,9 +550,13 @@ def open_token_verifier(jwks_file: str, jwks_url: str, issuer: str, audience: st
         load: Callable[[], bytes] = lambda: service.request("")  # noqa: E731
     else:
         load = lambda: read_input(jwks_file, MAX_SET_BYTES)  # noqa: E731
-    verifier = JwtVerifier(load, jwks_url or jwks_file, issuer=issuer, audience=audience, leeway_s=leeway_s)
+    verifier = JwtVerifier(
+        load, jwks_url or jwks_file, issuer=issuer, audience=audience, leeway_s=leeway_s, report=report
+    )
     if jwks_file:
         verifier.refresh()
+    else:
+        verifier.try_refresh()
     return verifier
 
 

@@ -3,7 +3,6 @@
 import json
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from threading import Lock
 from typing import Any
 
@@ -56,7 +55,7 @@ def read_keys(data: bytes, source: str) -> Keys:
 class JwtVerifier:
     """Implements `ports.TokenVerifier`; `load` gives the JWK set, and is called again every ten minutes.
 
-    A set that cannot be read leaves the keys that are known, for a day.
+    A set that cannot be read leaves the keys that are known, for a day, and `report` gets a line.
     """
 
     def __init__(
@@ -68,8 +67,10 @@ class JwtVerifier:
         audience: str,
         leeway_s: float,
         clock_s: Callable[[], float] = time.monotonic,
+        report: Callable[[str], object] = lambda line: None,
     ) -> None:
-        self._load, self._source, self._clock_s = load, source, clock_s
+        self._load, self._source, self._clock_s, self._report = load, source, clock_s, report
+        self._told = ""
         self._issuer, self._audience, self._leeway_s = issuer, audience, leeway_s
         self._lock = Lock()
         self._keys: Keys = {}
@@ -106,13 +107,24 @@ class JwtVerifier:
         keys = read_keys(self._load(), self._source)
         self._keys, self._read_s = keys, self._clock_s()
 
+    def try_refresh(self) -> None:
+        """Read the set; a failure is reported when its reason changes, and the keys that are known stay."""
+        words = ""
+        try:
+            self.refresh()
+        except KafkakitError as error:
+            words = f"the keys that tokens are verified by cannot be read: {error.message}"
+        if words != self._told:
+            self._report(words or f"the keys that tokens are verified by are read again from {self._source}")
+        self._told = words
+
     def _key(self, algorithm: str, kid: str) -> Any:
         now_s = self._clock_s()
         if self._read_s is None or now_s - self._read_s > REFRESH_S:
-            self._try_refresh()
+            self._refresh_in_time()
         found = self._find(algorithm, kid)
         if found is None:
-            self._try_refresh()
+            self._refresh_in_time()
             found = self._find(algorithm, kid)
         if found is None or self._read_s is None or now_s - self._read_s > LONGEST_USE_S:
             raise _refused("is signed with a key that is not known")
@@ -124,7 +136,7 @@ class JwtVerifier:
         fitting = [key for (of, _), key in self._keys.items() if of == algorithm]
         return fitting[0] if len(fitting) == 1 else None
 
-    def _try_refresh(self) -> None:
+    def _refresh_in_time(self) -> None:
         # Tokens with known keys do not wait for an address that gives no answer.
         if not self._lock.acquire(blocking=not self._keys):
             return
@@ -132,8 +144,7 @@ class JwtVerifier:
             now_s = self._clock_s()
             if self._tried_s is None or now_s - self._tried_s >= RETRY_S:
                 self._tried_s = now_s
-                with suppress(KafkakitError):  # the keys that are known stay
-                    self.refresh()
+                self.try_refresh()
         finally:
             self._lock.release()
 

@@ -108,7 +108,7 @@ class LocalCalls:
         return b""
 
     def _audited(self, what: Mapping[str, object], work: Callable[[], bytes]) -> bytes:
-        with self._audit.around({"caller": self._caller, **what}):
+        with self._audit.around({"caller": self._caller, **what}, self._warn):
             return work()
 
     def _read_once(self) -> None:

@@ -269,6 +269,10 @@ class RegistryService:
             self._kept_bytes += len(made)
         return made
 
+    def report(self, line: str) -> None:
+        """Tell the operator; for any thread."""
+        self._ports.report(line)
+
     @property
     def is_fresh(self) -> bool:
         """Whether reads are answered: the last reading of the cluster is not too old."""
@@ -279,7 +283,7 @@ class RegistryService:
         line = {"request": next(self._numbers), **given}
 
         def perform() -> W:
-            with self._ports.audit.around(line):
+            with self._ports.audit.around(line, self._ports.report):
                 return prepared(end_s)
 
         def note(written: W) -> W:

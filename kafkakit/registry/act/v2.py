@@ -469,7 +469,7 @@ def serve_both(first: RegistryService, parts: PartsV2) -> Endpoints:
     inventory = parts.inventory
     reads = ReadsV2(inventory, EventLog(secrets.token_hex(4), most=parts.most_events))
     watches = Watches(inventory, reads.events, reads.selection, heartbeat_s=parts.heartbeat_s)
-    notices = Notices(parts.tags.history, first.refusal)
+    notices = Notices(parts.tags.history, first.refusal, first.report)
     inventory.followers.append(notices.take)
     ports = PortsV2(
         codec=parts.codec,
@@ -509,11 +509,18 @@ _LOOK_S = 60.0
 class Notices:
     """Follows an inventory, and enters what it shows from a thread of its own; also drops what is too old.
 
-    `report_defect` gets what a store raised that is not a `KafkakitError`; the thread goes on.
+    `report_defect` gets what a store raised that is not a `KafkakitError`, and `report` a line when the reason changes
+    why changes of others are not entered; the thread goes on.
     """
 
-    def __init__(self, history: TagHistory, report_defect: Callable[[Exception], object]) -> None:
-        self._history, self._report_defect = history, report_defect
+    def __init__(
+        self,
+        history: TagHistory,
+        report_defect: Callable[[Exception], object],
+        report: Callable[[str], object],
+    ) -> None:
+        self._history, self._report_defect, self._report = history, report_defect, report
+        self._told = ""
         self._queue: Queue[Touched | None] = Queue(MAX_WAITING)
         self._is_stopped = False
         self._thread: Thread | None = None
@@ -539,21 +546,26 @@ class Notices:
     def _work(self) -> None:
         compact_at_s = monotonic() + COMPACT_EVERY_S
         while not self._is_stopped:
-            # A store that does not answer: the change shows again with the next one of the object.
-            with suppress(Empty, KafkakitError), self._defects_reported():
+            with suppress(Empty), self._faults_reported():
                 if each := self._queue.get(timeout=_LOOK_S):
+                    # Where the store does not answer, the change shows again with the next one of the object.
                     self._history.notice(each.kind, each.name, each.old_tags or NO_TAGS)
+                    self._told = ""
             if monotonic() >= compact_at_s:
                 compact_at_s = monotonic() + COMPACT_EVERY_S
-                with suppress(KafkakitError), self._defects_reported():
+                with self._faults_reported():
                     self._history.compact()
 
     @contextmanager
-    def _defects_reported(self) -> Iterator[None]:
+    def _faults_reported(self) -> Iterator[None]:
         try:
             yield
-        except (Empty, KafkakitError):
+        except Empty:
             raise
+        except KafkakitError as error:
+            if error.message != self._told:
+                self._report(f"the history of tags is not kept: {error.message}")
+            self._told = error.message
         except Exception as error:  # a thread that ended would leave the queue to fill up unseen
             self._report_defect(error)
 

@@ -208,11 +208,11 @@ class ListenChoice:
         everything = frozenset(Role) if self.no_token or has_certificates else frozenset({Role.READ})
         return Access(by_digest={}, anonymous=everything, names=names)
 
-    def signed_tokens(self) -> SignedTokens | None:
-        """What identifies the callers of JWTs; raises `InputError` and `UsageError`."""
+    def signed_tokens(self, report: Callable[[str], None]) -> SignedTokens | None:
+        """What identifies the callers of JWTs; raises `InputError` and `UsageError`. `report`: see `JwtVerifier`."""
         from kafkakit.registry.act.service import SignedTokens
 
-        return None if self.jwt_file is None else SignedTokens(*self._verification(self.jwt_file))
+        return None if self.jwt_file is None else SignedTokens(*self._verification(self.jwt_file, report))
 
     def caller_files(
         self, service: RegistryService, tokens: SignedTokens | None, report: Callable[[str], None]
@@ -231,7 +231,7 @@ class ListenChoice:
         if tokens is not None and self.jwt_file is not None:
             file = self.jwt_file
             read = partial(self._jwt_content, file)
-            found.append(CallerFile(str(file), read, lambda: tokens.use(*self._verification(file)), report))
+            found.append(CallerFile(str(file), read, lambda: tokens.use(*self._verification(file, report)), report))
         return found
 
     def _callers(self) -> dict[str, Caller]:
@@ -241,13 +241,13 @@ class ListenChoice:
         file = self.token_file
         return {} if file is None else read_access(read_input(file, MAX_TOKEN_FILE_BYTES), str(file))
 
-    def _verification(self, file: Path) -> tuple[TokenVerifier, JwtRules]:
+    def _verification(self, file: Path, report: Callable[[str], None]) -> tuple[TokenVerifier, JwtRules]:
         from kafkakit.registry.decide.access import read_jwt_rules
         from kafkakit.wiring import open_token_verifier, read_input
 
         rules = read_jwt_rules(read_input(file, MAX_TOKEN_FILE_BYTES), str(file))
         place = (rules.jwks_file, rules.jwks_url)
-        return open_token_verifier(*place, rules.issuer, rules.audience, rules.leeway_s), rules
+        return open_token_verifier(*place, rules.issuer, rules.audience, rules.leeway_s, report), rules
 
     def _jwt_content(self, file: Path) -> bytes:
         """The rules and, where they name a file of keys, that."""
@@ -429,7 +429,7 @@ def serve(
     for address in (listen.http_listen, listen.grpc_listen):
         if address.startswith(":"):
             cli.output.warn(ONLY_THIS_HOST.format(address, "TLS and --token-file"))
-    access, tokens, tls = listen.access(), listen.signed_tokens(), listen.tls()
+    access, tokens, tls = listen.access(), listen.signed_tokens(cli.output.warn), listen.tls()
     refresh_s = parse_duration(limits.refresh, "--refresh")
     with ExitStack() as stack:
         session, inventory = stack.enter_context(open_session(cli, read_only=dry_run)), Inventory()

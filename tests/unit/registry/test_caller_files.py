@@ -29,7 +29,7 @@ class Running:
     """A service with the callers of a choice, which does one step each time that it would sleep."""
 
     def __init__(self, folder: Path, choice: ListenChoice) -> None:
-        cluster, store, tokens = small_cluster(), FakeControlStore(), choice.signed_tokens()
+        cluster, store, tokens = small_cluster(), FakeControlStore(), choice.signed_tokens(print)
         served, inventory, self.lines = served_on(folder, cluster, store, access=choice.access(), tokens=tokens)
         listener = open_http_listener("127.0.0.1:0", served.http, 1 << 20, None)
         self._server = RegistryServer(served.first, inventory, [("HTTP", listener)], self.lines.append)

@@ -153,6 +153,7 @@ class Issuer:
 
     def __init__(self) -> None:
         self.data, self.now_s, self.asked, self.is_away = SET, 0.0, 0, False
+        self.lines: list[str] = []
 
     def load(self) -> bytes:
         self.asked += 1
@@ -161,7 +162,15 @@ class Issuer:
         return self.data
 
     def verifier(self) -> JwtVerifier:
-        return JwtVerifier(self.load, "keys", issuer=ISSUER, audience=AUDIENCE, leeway_s=30, clock_s=lambda: self.now_s)
+        return JwtVerifier(
+            self.load,
+            "keys",
+            issuer=ISSUER,
+            audience=AUDIENCE,
+            leeway_s=30,
+            clock_s=lambda: self.now_s,
+            report=self.lines.append,
+        )
 
 
 def holds(found: JwtVerifier, token: str) -> bool:
@@ -203,6 +212,8 @@ def test_keys_are_read_again_and_stay_where_the_issuer_is_away() -> None:
     assert issuer.asked == 3
     issuer.now_s += 86_400
     assert not holds(found, signed())
+    away = "the keys that tokens are verified by cannot be read: away"
+    assert issuer.lines == [away, "the keys that tokens are verified by are read again from keys", away]
 
 
 # -- rules ------------------------------------------------------------------------------------------
@@ -344,19 +355,19 @@ def test_keys_come_from_an_address_with_limits(tmp_path: Path) -> None:
     threading.Thread(target=server.serve_forever, daemon=True).start()
     base = f"http://127.0.0.1:{server.server_port}"
     try:
-        assert open_token_verifier("", f"{base}/keys", ISSUER, AUDIENCE, 30).verify(signed())
+        assert open_token_verifier("", f"{base}/keys", ISSUER, AUDIENCE, 30, print).verify(signed())
         for path in ("/large", "/moved"):
             with pytest.raises(RpcError):
-                open_token_verifier("", base + path, ISSUER, AUDIENCE, 30).verify(signed())
+                open_token_verifier("", base + path, ISSUER, AUDIENCE, 30, print).verify(signed())
     finally:
         server.shutdown()
         server.server_close()
     file = tmp_path / "keys.json"
     file.write_bytes(SET)
-    assert open_token_verifier(str(file), "", ISSUER, AUDIENCE, 30).verify(signed())
+    assert open_token_verifier(str(file), "", ISSUER, AUDIENCE, 30, print).verify(signed())
     file.write_bytes(b"{}")
     with pytest.raises(InputError):
-        open_token_verifier(str(file), "", ISSUER, AUDIENCE, 30)
+        open_token_verifier(str(file), "", ISSUER, AUDIENCE, 30, print)
 
 
 def test_the_command_takes_a_file_of_rules(tmp_path: Path) -> None:
@@ -375,4 +386,4 @@ def test_the_command_takes_a_file_of_rules(tmp_path: Path) -> None:
 def test_the_library_that_is_missing_is_named() -> None:
     without = mock.patch.dict(sys.modules, {"kafkakit.adapters.jwt_tokens": None})
     with without, pytest.raises(MissingExtraError, match="requires the package PyJWT"):
-        open_token_verifier("x", "", ISSUER, AUDIENCE, 30)
+        open_token_verifier("x", "", ISSUER, AUDIENCE, 30, print)

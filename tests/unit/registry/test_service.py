@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from kafkakit.core.cluster_facts import ItemError
 from kafkakit.core.errors import MissingExtraError, OperationFailedError, TryLaterError
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.rpc import RpcAnswer, RpcCall
+from kafkakit.execution.act.journal_files import AuditLog
 from kafkakit.registry.act import service as run
 from kafkakit.registry.act.cluster import ClusterReader
 from kafkakit.registry.act.service import RegistryServer
@@ -102,6 +103,21 @@ def test_without_an_audit_log_nothing_is_changed(tmp_path: Path) -> None:
     with serving(tmp_path) as registry:
         assert registry.curl("PUT", TAG).status == 500
         assert registry.store.get("registry/topic/test1") is None
+
+
+def test_a_change_that_was_made_is_answered_as_one_although_its_outcome_cannot_be_written(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = AuditLog.record
+
+    def full(log: AuditLog, what: Mapping[str, object]) -> None:
+        if what["outcome"] != "begun":
+            raise OperationFailedError("cannot write audit.jsonl: no space left on device")
+        write(log, what)
+
+    monkeypatch.setattr(AuditLog, "record", full)
+    assert registry.curl("PUT", TAG).status == 200
+    assert registry.curl("GET", "/v1/topics/list?tag=a:b").body["names"] == ["test1"]
 
 
 def test_a_refusal_of_kafka_is_no_success(registry: Registry) -> None:
@@ -351,6 +367,7 @@ READER = """
 import os, signal, sys, threading, time
 from kafkakit.adapters.host import SystemClock
 from kafkakit.core.errors import OperationFailedError
+from kafkakit.execution.act.journal_files import AuditLog
 from kafkakit.registry.act import service as run
 from kafkakit.registry.act.cluster import ClusterReader
 from kafkakit.registry.act.cluster import ReaderProcess

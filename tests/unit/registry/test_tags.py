@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import pytest
 
-from kafkakit.core.errors import LeaseLostError, TryLaterError
+from kafkakit.core.errors import LeaseLostError, OperationFailedError, TryLaterError
 from kafkakit.core.lease import Holder, Life
 from kafkakit.core.rpc import RpcError
 from kafkakit.execution.act.leases import Lease
@@ -566,7 +566,7 @@ def history_thread() -> threading.Thread:
 def test_notices_end_also_if_their_queue_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(v2, "MAX_WAITING", 3)
     history, defects = StalledHistory(), list[Exception]()
-    notices = v2.Notices(history, defects.append)
+    notices = v2.Notices(history, defects.append, print)
     notices.take(changed("first"))
     assert history.begun.wait(120)
     notices.take(changed("b", "c", "d", "e"))
@@ -583,7 +583,7 @@ def test_notices_end_also_if_their_queue_is_full(monkeypatch: pytest.MonkeyPatch
 def test_notices_go_on_after_a_defect_which_is_reported() -> None:
     history, defects = StalledHistory(), list[Exception]()
     history.goes_on.set()
-    notices = v2.Notices(history, defects.append)
+    notices = v2.Notices(history, defects.append, print)
     notices.take(changed("a", "b", "c"))
     until(lambda: history.noticed == ["a", "b", "c"])
     thread = history_thread()
@@ -591,6 +591,25 @@ def test_notices_go_on_after_a_defect_which_is_reported() -> None:
     thread.join(120)
     assert not thread.is_alive()
     assert [str(error) for error in defects] == ["a defect"]
+
+
+def test_a_history_that_is_not_kept_is_told_once_a_reason() -> None:
+    lines: list[str] = []
+    told = [TryLaterError("no answer"), TryLaterError("no answer"), None, OperationFailedError("refused")]
+    noticed: list[str] = []
+
+    class Refusing(StalledHistory):
+        def notice(self, kind: Kind, name: str, old: Mapping[str, str]) -> bool:
+            noticed.append(name)
+            if (error := told.pop(0)) is not None:
+                raise error
+            return True
+
+    notices = v2.Notices(Refusing(), lambda error: error, lines.append)
+    notices.take(changed("a", "b", "c", "d"))
+    until(lambda: len(noticed) == 4 and len(lines) == 2)
+    notices.stop()
+    assert lines == [f"the history of tags is not kept: {why}" for why in ("no answer", "refused")]
 
 
 def until(is_true: Callable[[], bool]) -> None:

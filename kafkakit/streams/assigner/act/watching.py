@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from kafkakit.core.cluster_facts import ClusterInfo, ItemError, PartitionState, ResourceKind
-from kafkakit.core.errors import KafkakitError
+from kafkakit.core.errors import KafkakitError, OperationFailedError
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.quantities import epoch_ms
 from kafkakit.ports.acting import Clock
@@ -63,7 +63,7 @@ class ClusterWatch:
         self.cluster_id, self.began_s = cluster_id, clock.monotonic()
         self.probe: Probe | None = None
         self.look = ClusterLook()
-        self.problem = ""
+        self._problems: dict[str, str] = {}
         self.wanted = WatchedCluster()
         self._open, self._clock = open_clients, clock
         self._ends: dict[TopicPartition, tuple[float, int]] = {}
@@ -72,6 +72,11 @@ class ClusterWatch:
             threading.Thread(target=self._repeat, args=(call, wait_s), name=f"kafkakit-watch-{cluster_id}", daemon=True)
             for call, wait_s in ((self.probe_once, PROBE_S), (self.look_once, LOOK_S))
         ]
+
+    @property
+    def problem(self) -> str:
+        """What keeps the probes, or the looks, from an answer now; each says so until it has one itself."""
+        return "; ".join(dict.fromkeys(self._problems.copy().values()))
 
     def start(self) -> None:
         """Begin."""
@@ -87,10 +92,8 @@ class ClusterWatch:
         sent_s = self._clock.monotonic()
         info = clients.admin.cluster()
         if info.cluster_id != self.cluster_id:
-            self.problem = f"its address answers as cluster {info.cluster_id}"
-            return
+            raise OperationFailedError(f"its address answers as cluster {info.cluster_id}")
         look = self.look
-        self.problem = ""
         self.probe = Probe(
             sent_s=sent_s,
             latency_s=self._clock.monotonic() - sent_s,
@@ -147,10 +150,12 @@ class ClusterWatch:
             try:
                 clients = clients or self._open()
                 call(clients)
+                self._problems.pop(call.__name__, None)
                 # What is to be looked at comes after the start, and the first look should not wait for long.
                 self._stop.wait(wait_s if self.look.number else min(wait_s, _AGAIN_S))
             except Exception as error:  # whatever a client raises must not end the thread
-                self.problem = str(error) if isinstance(error, KafkakitError) else f"{type(error).__name__}: {error}"
+                words = str(error) if isinstance(error, KafkakitError) else f"{type(error).__name__}: {error}"
+                self._problems[call.__name__] = words
                 self._stop.wait(min(wait_s, _AGAIN_S))
 
 

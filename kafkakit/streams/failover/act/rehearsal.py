@@ -29,7 +29,14 @@ from kafkakit.execution.act.retrier import wait_until
 from kafkakit.ports.acting import Clock
 from kafkakit.ports.data import ClusterClients
 from kafkakit.ports.stores import ControlStore
-from kafkakit.streams.client.api_act import ConsumerOptions, Delivery, Producer, StreamClient, StreamRecord
+from kafkakit.streams.client.api_act import (
+    BackPressureError,
+    ConsumerOptions,
+    Delivery,
+    Producer,
+    StreamClient,
+    StreamRecord,
+)
 from kafkakit.streams.failover.act.observing import check_certificate
 from kafkakit.streams.failover.act.operations import Planner, newest_certificate
 from kafkakit.streams.failover.act.run import RunParts
@@ -329,6 +336,7 @@ class RehearsalLoad:
         self._last_s: dict[str, float] = {}
         self._acknowledged = self._failed = self._pause_ms = 0
         self._sent, self._wrote_s = 0, 0.0
+        self._error: Exception | None = None
         self._stop = threading.Event()
         self._writer = threading.Thread(target=self._write, name="rehearsal-writer", daemon=True)
 
@@ -347,14 +355,19 @@ class RehearsalLoad:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.end_writing()
-        self._client.close()
+        try:
+            self.end_writing()
+        finally:
+            self._client.close()
 
     def end_writing(self) -> None:
-        """Send no more, and wait for the answers; calling it twice is harmless."""
+        """Send no more, and wait for the answers; calling it twice is harmless. Raises what ended the writing."""
         self._stop.set()
         self._writer.join(END_S)
         self._producer.flush(END_S)
+        if (error := self._error) is not None:
+            self._error = None
+            raise error
 
     def figures(self) -> LoadFigures:
         """What was done until now."""
@@ -370,14 +383,25 @@ class RehearsalLoad:
             )
 
     def _write(self) -> None:
+        try:
+            self._write_until_stopped()
+        except Exception as error:  # a load that has ended would count as one without failures
+            self._error = error
+
+    def _write_until_stopped(self) -> None:
         began_s, padding = self._clock.monotonic(), bytes(max(0, self._rehearsal.record_bytes - 20))
         while not self._stop.wait(PAUSE_S):
             while not self._stop.is_set() and self._sent < self._wrote_s * self._rehearsal.per_s:
                 number, lane = self._sent, self._lanes[self._sent % len(self._lanes)]
                 value, key = b"%020d" % number + padding, b"%d" % (number % _KEYS)
-                delivery = self._producer.send(value, key, lane=lane, wait_s=SEND_WAIT_S)
-                delivery.add_done_callback(partial(self._note, number, lane))
                 self._sent += 1
+                try:
+                    delivery = self._producer.send(value, key, lane=lane, wait_s=SEND_WAIT_S)
+                except BackPressureError:  # a long pause has filled the lane: the record is not written
+                    with self._lock:
+                        self._failed += 1
+                    continue
+                delivery.add_done_callback(partial(self._note, number, lane))
             self._wrote_s = self._clock.monotonic() - began_s
 
     def _note(self, number: int, lane: str, delivery: Delivery) -> None:

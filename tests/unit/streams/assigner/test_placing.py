@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkakit.core.cluster_facts import LogSpan
+from kafkakit.core.cluster_facts import LogSpan, PartitionState
+from kafkakit.core.errors import OperationFailedError
 from kafkakit.core.model import TopicPartition
 from kafkakit.streams.assigner.act.watching import ClusterWatch, WatchedCluster
 from kafkakit.streams.assigner.decide.placing import (
@@ -24,6 +25,7 @@ from kafkakit.streams.assigner.decide.placing import (
 from tests.fakes.admin import FakeClock, FakeCluster
 from tests.fakes.groups import FakeGroups
 from tests.rigs.assigner_loop import FakeClients
+from tests.rigs.waiting import becomes
 
 
 def problem(load: list[int], capacity: list[int], **more: Any) -> PlacementProblem:
@@ -216,9 +218,27 @@ def test_a_probe_is_of_the_cluster_that_is_meant(stage: Stage) -> None:
     assert stage.watch.probe is not None
     assert stage.watch.probe.has_controller
     other = ClusterWatch("b-id", lambda: stage.clients, stage.clock)
-    other.probe_once(stage.clients)
+    with pytest.raises(OperationFailedError, match="its address answers as cluster a-id"):
+        other.probe_once(stage.clients)
     assert other.probe is None
-    assert other.problem == "its address answers as cluster a-id"
+
+
+def test_looks_that_fail_are_told_while_probes_are_answered(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The defect: each probe that was answered took away what the looks said, and the cluster counted as healthy."""
+    refused = OperationFailedError("not allowed: DESCRIBE_CONFIGS of topic t")
+
+    def refuse(*_: object) -> dict[TopicPartition, PartitionState]:
+        raise refused
+
+    monkeypatch.setattr(stage.cluster, "partition_states", refuse)
+    stage.watch.start()
+    becomes("both threads answered", lambda: stage.watch.probe is not None and bool(stage.watch.problem))
+    probe = stage.watch.probe
+    becomes("it was probed again", lambda: stage.watch.probe is not probe)
+    assert stage.watch.problem == refused.message
+    monkeypatch.undo()
+    becomes("the look's problem is over", lambda: not stage.watch.problem)
+    stage.watch.stop()
 
 
 def test_a_look_finds_rates_racks_and_lag(stage: Stage) -> None:

@@ -4,11 +4,17 @@ The lines of an audit log.
 """
 
 import json
+import threading
 from dataclasses import replace
+from unittest import mock
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafkakit.adapters.host import SystemClock
+from kafkakit.streams.client.api_act import BackPressureError, Delivery
+from kafkakit.streams.failover.act.rehearsal import RehearsalLoad
 from kafkakit.streams.failover.decide.drained import LiveHistory, LiveLook
 from kafkakit.streams.failover.decide.history import (
     DAY_MS,
@@ -23,6 +29,36 @@ from kafkakit.streams.failover.decide.history import (
 )
 from kafkakit.streams.failover.decide.operation import Step
 from tests.rigs.routes import route
+
+
+class Writer:
+    """A producer whose first record finds the lane full, and which breaks at the fifth."""
+
+    def __init__(self) -> None:
+        self.sent, self.broken = 0, threading.Event()
+
+    def send(self, *_: object, **__: object) -> Delivery:
+        self.sent += 1
+        if self.sent == 1:
+            raise BackPressureError("lane live holds 100,000 records without an answer")
+        if self.sent == 5:
+            self.broken.set()
+            raise RuntimeError("of a client library")
+        return Delivery()
+
+    def flush(self, _: float) -> int:
+        return 0
+
+
+def test_a_load_that_breaks_is_no_load_without_failures() -> None:
+    """The defect: the thread ended unseen, and the rehearsal went on with no more records and no failure."""
+    writer, client = Writer(), mock.Mock()
+    client.producer.return_value = writer
+    load = RehearsalLoad(client, SystemClock(), rehearsal(None), ("live",))
+    with pytest.raises(RuntimeError, match="of a client library"), load:
+        assert writer.broken.wait(60)
+    assert (load.figures().failed, client.close.call_count) == (1, 1)
+
 
 LOAD = LoadFigures(acknowledged=1000, handled=1000, per_s=100.0, longest_pause_ms=400)
 GOOD = RehearsalOutcome(ended_ms=9_000, result="done", steps_ms={Step.RETIRED: 8_000}, load=LOAD, is_verified=True)
