@@ -63,9 +63,10 @@ class Traffic:
         self._read: list[int] = []
         self._no_more_writes = threading.Event()
         self._no_more_reads = threading.Event()
+        self._error: Exception | None = None
         self._threads = [
-            threading.Thread(target=self._write, name="demo-producer", daemon=True),
-            threading.Thread(target=self._consume, name="demo-consumer", daemon=True),
+            threading.Thread(target=self._keep_error, args=(work,), name=name, daemon=True)
+            for work, name in ((self._write, "demo-producer"), (self._consume, "demo-consumer"))
         ]
 
     def start(self) -> None:
@@ -79,16 +80,27 @@ class Traffic:
         return len(self._acknowledged), len(self._read)
 
     def stop(self, drain_s: float) -> Tally:
-        """Stop writing, wait up to `drain_s` seconds for the reader to see all of it, and count."""
+        """Stop writing, wait up to `drain_s` seconds for the reader to see all of it, and count.
+
+        Raises what ended a thread before: records that nobody wrote or read are not lost.
+        """
         writer, reader = self._threads
         self._no_more_writes.set()
         writer.join(drain_s)
         end = self._clock.monotonic() + drain_s
-        while self._clock.monotonic() < end and len(set(self._read)) < len(self._acknowledged):
+        while self._error is None and self._clock.monotonic() < end and len(set(self._read)) < len(self._acknowledged):
             self._clock.sleep(0.1)
         self._no_more_reads.set()
         reader.join(drain_s)
+        if self._error is not None:
+            raise self._error
         return tally(self._acknowledged, self._read)
+
+    def _keep_error(self, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except Exception as error:  # else the tally would call what was not read lost
+            self._error = self._error or error
 
     def _write(self) -> None:
         producer = self._plane.producer(self._note)

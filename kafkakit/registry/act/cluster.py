@@ -360,13 +360,15 @@ def follow(pipe: Connection, open_reader: OpenReader, every_s: float) -> None:
     """Send a change each `every_s` until the other end is closed."""
     reader: ClusterReader | None = None
     niceness = NICENESS
-    with suppress(EOFError, OSError):
-        while True:
-            try:
-                reader = reader or open_reader()
-                change = reader.read()
-            except KafkakitError as error:
-                change = Change(failure=error.message)
+    is_open = True
+    while is_open:
+        try:
+            reader = reader or open_reader()
+            change = reader.read()
+        except KafkakitError as error:
+            change = Change(failure=error.message)
+        is_open = False
+        with suppress(EOFError, OSError):  # of the pipe, and of nothing else
             pipe.send_bytes(msgpack.encode(change))
             del change
             os.nice(niceness)  # from the second reading on: the first is waited for
@@ -374,3 +376,4 @@ def follow(pipe: Connection, open_reader: OpenReader, every_s: float) -> None:
             gc.collect()
             if pipe.poll(every_s):
                 pipe.recv_bytes()
+            is_open = True
