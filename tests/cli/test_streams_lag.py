@@ -251,6 +251,27 @@ def test_check_knows_every_status(fleet: Fleet, home: Home) -> None:
     assert "'late' is not a status" in ran.stderr
 
 
+def test_check_finds_a_commit_beyond_the_end_by_its_defaults(fleet: Fleet, home: Home) -> None:
+    fill(fleet.add("a"), "g", 1_000, 10)
+    ran = home.run("streams", "lag", "check")
+    told = "LAG CRITICAL - a g orders/0: status ahead: the commit is beyond the end of the log"
+    assert (ran.code, ran.stdout.partition(" | ")[0]) == (1, told)
+    assert home.run("streams", "lag", "check", "--crit-status", "none", "--warn-status", "none").code == 75
+    (line,) = home.run("streams", "lag", "once", "-o", "json").json["lines"]
+    assert (line["status"], line["lag"], line["flags"]) == ("ahead", None, ["ahead"])
+
+
+def test_check_finds_a_group_that_has_stopped_in_every_run(fleet: Fleet, home: Home) -> None:
+    """As from cron; a look of `once` between two checks changes nothing."""
+    fill(fleet.add("a"), "g", 5, 20)
+    found = []
+    for _ in range(3):
+        ran = home.run("streams", "lag", "check")
+        found.append((ran.code, ran.stdout.partition(" | ")[0]))
+        assert home.run("streams", "lag", "once", "-o", "json").json["lines"][0]["status"] == "stopped"
+    assert set(found) == {(1, "LAG CRITICAL - a g orders/0: status stopped, judged over 90s")}
+
+
 def test_check_of_a_cluster_that_is_away_is_unknown(fleet: Fleet, home: Home) -> None:
     fill(fleet.add("a"), "g", 4, 10)
     fleet.add("b").unreachable = True
