@@ -94,6 +94,25 @@ def test_nothing_of_ours_is_nothing_to_do_and_strangers_are_shown(desk: Desk) ->
     )
 
 
+def test_leaderships_are_in_place_although_a_follower_was_dead_before(desk: Desk) -> None:
+    desk.cluster.add_topic("l", {0: (1, 2, 3)}, size_bytes=MB)
+    desk.cluster.kill(3)
+    desk.path.write_bytes(encode_plan(make_plan(desk.cluster, {("l", 0): (2, 1, 3)})))
+    ran = desk.run("apply", str(desk.path), "--yes")
+    assert (ran.code, desk.cluster.topics["l"].partitions[0].leader) == (0, 2), ran.stderr
+    assert "applied: 1 of 1 planned partitions are in place and in sync" in ran.stdout
+    assert "note: 1 old copy on broker 3 (not alive) not in sync: l-0" in ran.stdout
+
+
+def test_status_names_the_command_that_removes_what_others_left(desk: Desk) -> None:
+    desk.cluster.topics["t"].configs[LEADER_LIST] = "0:1"
+    (line,) = [line for line in desk.run("status", "--window", "0").stdout.splitlines() if "leftover throttle" in line]
+    (words,) = commands_in(line)
+    assert desk.home.run(*words, "--yes").code == 0
+    assert all(not configs for configs in desk.configs().values())
+    assert "leftover throttle" not in desk.run("status", "--window", "0").stdout
+
+
 def test_it_shows_first_and_cleans_with_yes_also_without_the_plan(desk: Desk) -> None:
     desk.cut()
     desk.cluster.advance(60)
