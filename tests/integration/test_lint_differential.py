@@ -35,7 +35,7 @@ from kafkakit.sandbox.lifecycle import find_launch
 from tests.integration.conftest import SandboxCluster, StartCluster
 from tests.places import ROOT
 from tests.rigs.config_tables import PATCHES
-from tests.rigs.kraft_random import KRAFT, random_nodes
+from tests.rigs.kraft_random import KRAFT, random_nodes, random_storage
 from tests.rigs.lint_random import random_dynamic, random_static, random_topics
 from tests.rigs.required import missing
 
@@ -44,6 +44,8 @@ TOPICS = 1_000
 BROKERS = 1_000
 NODES = 900
 """Of the code of each version; topics and files are a quarter of it each."""
+FORMATTED = 300
+WITH_STORAGE_TOOL = ("3.9.2", "4.0.2", "4.2.2", "4.4.0")
 TOPIC, BROKER = 2, 4
 UNKNOWN_TOPIC = 3
 # Values that a broker works out from others.
@@ -180,6 +182,23 @@ def test_the_code_of_kafka_refuses_what_lint_says(version: str, machine: Machine
     compare_with_code(version, machine, checker, Random(f"code {version}"), NODES)
 
 
+@pytest.mark.parametrize("version", WITH_STORAGE_TOOL)
+def test_the_storage_tool_refuses_what_lint_says(version: str, machine: Machine, checker: Path, tmp_path: Path) -> None:
+    compare_with_storage(version, machine, checker, tmp_path, Random(f"storage {version}"), FORMATTED)
+
+
+def compare_with_storage(
+    version: str, machine: Machine, checker: Path, folder: Path, random: Random, number: int
+) -> None:
+    table = config_table(minor_of(version))
+    cases = {
+        f"{'standalone' if is_alone else 'format'} {n}": node
+        for n, (is_alone, node) in enumerate(random_storage(table, number, random, str(folder)))
+    }
+    answers = answers_of_code(launch_of(machine, version), checker, STARTED, cases, folder)
+    compare(cases, answers, {name: refused_static(table, node, is_whole=True) for name, node in cases.items()})
+
+
 def compare_with_code(version: str, machine: Machine, checker: Path, random: Random, number: int) -> None:
     table = config_table(minor_of(version))
     minor = minor_key(table.version)
@@ -254,9 +273,16 @@ def checker(machine: Machine, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def answers_of_code(
-    launch: Launch, checker: Path, base: Mapping[str, str], cases: Mapping[str, Mapping[str, str]]
+    launch: Launch,
+    checker: Path,
+    base: Mapping[str, str],
+    cases: Mapping[str, Mapping[str, str]],
+    folder: Path | None = None,
 ) -> dict[str, str | None]:
-    """What the code of the jars says of configurations, each named by its kind: `topic 1`, `broker 1`, `node 1`."""
+    """What the code of the jars says of configurations, each named by its kind: `topic 1`, `broker 1`, `node 1`.
+
+    Directories are formatted below `folder`, which is emptied each time.
+    """
     lines = [
         " ".join([name.split()[0], *(encoded(word) for pair in config.items() for word in pair)])
         for name, config in cases.items()
@@ -272,6 +298,7 @@ def answers_of_code(
             *(f"{k}={v}" for k, v in base.items()),
         ],
         input="\n".join(lines) + "\n",
+        cwd=folder,
         capture_output=True,
         text=True,
         timeout=400,

@@ -1,22 +1,31 @@
 import java.io.BufferedReader;
+import java.io.IOException;
 import java.io.InputStreamReader;
+import java.io.OutputStream;
 import java.io.PrintStream;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Base64;
 import java.util.Comparator;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.Properties;
+import java.util.stream.Stream;
 import kafka.server.KafkaConfig;
+import kafka.tools.StorageTool;
 
 /**
  * Answers for each line of its input whether Kafka's own code refuses a configuration: "topic", "broker" or "node",
  * then keys and values in Base64, separated by blanks; a broker has the settings of the arguments besides, a node only
- * its own. Prints "accepted", or "refused" with the reason. Topics are those of a cluster with tiered storage. Runs as a
- * single source file on the class path of a Kafka version.
+ * its own. Prints "accepted", or "refused" with the reason. Topics are those of a cluster with tiered storage. "format"
+ * and "standalone" ask the storage tool to format the directories of a node, which have to be below the working
+ * directory: each is emptied first. Runs as a single source file on the class path of a Kafka version.
  */
 public class CheckConfigs {
     public static void main(String[] arguments) throws Exception {
@@ -38,6 +47,8 @@ public class CheckConfigs {
         try {
             if (scope.equals("topic")) {
                 validateTopic(given, brokerDefaults);
+            } else if (scope.equals("format") || scope.equals("standalone")) {
+                format(given, scope.equals("standalone") ? List.of("--standalone") : List.of());
             } else {
                 Properties all = new Properties();
                 if (scope.equals("broker")) all.putAll(base);
@@ -49,6 +60,22 @@ public class CheckConfigs {
             Throwable cause = refusal instanceof InvocationTargetException ? refusal.getCause() : refusal;
             return "refused " + String.valueOf(cause).replaceAll("[\\r\\n]+", " ");
         }
+    }
+
+    /** Formats directories as `kafka-storage.sh` does, from an empty working directory. */
+    private static void format(Properties given, List<String> flags) throws Exception {
+        Path here = Path.of("").toAbsolutePath();
+        try (Stream<Path> old = Files.walk(here)) {
+            for (Path path : old.sorted(Comparator.reverseOrder()).toList()) if (!path.equals(here)) Files.delete(path);
+        }
+        Path file = here.resolve("node.properties");
+        try (OutputStream out = Files.newOutputStream(file)) {
+            given.store(out, null);
+        }
+        List<String> words = new ArrayList<>(List.of("format", "-t", "MkU3OEVBNTcwNTJENDM2Qg", "-c", file.toString()));
+        words.addAll(flags);
+        int code = StorageTool.execute(words.toArray(String[]::new), new PrintStream(OutputStream.nullOutputStream()));
+        if (code != 0) throw new IOException("the storage tool ended with " + code);
     }
 
     /** The signature changed between versions: what brokers have, what a topic had, from Properties to Map, no ZooKeeper. */

@@ -8,7 +8,8 @@ from tests.rigs.lint_random import random_static
 
 KRAFT = (3, 3)
 """The first version whose KRaft was for production."""
-LISTENERS = "listener.security.protocol.map"
+DYNAMIC_QUORUM = (3, 9)
+LISTENERS, VOTERS = "listener.security.protocol.map", "controller.quorum.voters"
 _COMMON = {LISTENERS: "PLAINTEXT:PLAINTEXT,SSL:SSL,PEERS:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT,CTL:PLAINTEXT"}
 _SOUND = (
     {
@@ -160,4 +161,39 @@ def random_nodes(table: ConfigTable, number: int, random: Random) -> list[dict[s
         if random.random() < 0.2:
             node |= random_static(table, 1, random)[0]
         found.append(node)
+    return found
+
+
+_DIRS: Mapping[str, tuple[str | None, ...]] = {
+    "log.dirs": (None, "", " ", ",", "{0}/a,{0}/b", "{0}/a,{0}/a", "{0}/a,", ",{0}/a", "{0}/a, {0}/b", "data"),
+    "log.dir": (None, "", "{0}/c,{0}/d", "{0}/c,"),
+    "metadata.log.dir": ("{0}/m", "{0}/a", "{0}/a,{0}/m", "meta"),
+    "inter.broker.protocol.version": ("2.8", "3.0", "3.3", "3.7-IV4", "3.9", "4.0", "4.4", "5.0", "x", ""),
+    "unstable.feature.versions.enable": ("true",),
+    "cordoned.log.dirs": ("{0}/a", "*", ""),
+}
+
+
+def random_storage(table: ConfigTable, number: int, random: Random, folder: str) -> list[tuple[bool, dict[str, str]]]:
+    """Nodes of KRaft with directories below a folder, each with whether it is to be formatted as the only controller.
+
+    Voters are named as in `random_nodes`, or else found by bootstrap servers, where a version has them. No directory is
+    empty: the tool takes that for the root of the file system.
+    """
+    found = []
+    for random_node in random_nodes(table, number, random):
+        if "process.roles" not in random_node and minor_key(table.version) < WITHOUT_ZOOKEEPER:
+            continue  # one of ZooKeeper, which has nothing to format
+        node = {key: value for key, value in random_node.items() if key not in _DIRS}
+        node |= {"log.dirs": f"{folder}/a", "log.dir": f"{folder}/c"}
+        if minor_key(table.version) >= DYNAMIC_QUORUM and random.random() < 0.5:
+            node.pop(VOTERS, None)
+            node |= {"controller.quorum.bootstrap.servers": "a:9093,b:9093"}
+        for key in random.sample(sorted(_DIRS), random.choice((0, 1, 1, 2))):
+            value = random.choice(_DIRS[key])
+            node.pop(key, None)
+            node |= {key: value.format(folder)} if value is not None else {}
+        if "log.dirs" not in node and "log.dir" not in node:
+            node["log.dir"] = f"{folder}/c"  # the default is a folder outside
+        found.append(("controller" in node.get("process.roles", "") and not node.get(VOTERS), node))
     return found
