@@ -74,8 +74,21 @@ public class CheckConfigs {
         }
         List<String> words = new ArrayList<>(List.of("format", "-t", "MkU3OEVBNTcwNTJENDM2Qg", "-c", file.toString()));
         words.addAll(flags);
-        int code = StorageTool.execute(words.toArray(String[]::new), new PrintStream(OutputStream.nullOutputStream()));
+        int code = executed(words.toArray(String[]::new));
         if (code != 0) throw new IOException("the storage tool ended with " + code);
+    }
+
+    /** Before 3.9 the tool prints to the standard output. */
+    private static int executed(String[] words) throws Exception {
+        PrintStream nowhere = new PrintStream(OutputStream.nullOutputStream()), out = System.out;
+        try {
+            return StorageTool.execute(words, nowhere);
+        } catch (NoSuchMethodError older) {
+            System.setOut(nowhere);
+            return (int) StorageTool.class.getMethod("execute", String[].class).invoke(null, (Object) words);
+        } finally {
+            System.setOut(out);
+        }
     }
 
     /** The signature changed between versions: what brokers have, what a topic had, from Properties to Map, no ZooKeeper. */

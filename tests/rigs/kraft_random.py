@@ -168,9 +168,9 @@ _DIRS: Mapping[str, tuple[str | None, ...]] = {
     "log.dirs": (None, "", " ", ",", "{0}/a,{0}/b", "{0}/a,{0}/a", "{0}/a,", ",{0}/a", "{0}/a, {0}/b", "data"),
     "log.dir": (None, "", "{0}/c,{0}/d", "{0}/c,"),
     "metadata.log.dir": ("{0}/m", "{0}/a", "{0}/a,{0}/m", "meta"),
-    "inter.broker.protocol.version": ("2.8", "3.0", "3.3", "3.7-IV4", "3.9", "4.0", "4.4", "5.0", "x", ""),
+    "inter.broker.protocol.version": ("2.8", "3.0", "3.2-IV0", "3.3", "3.7-IV4", "3.9", "4.0", "4.4", "5.0", "x", ""),
     "unstable.feature.versions.enable": ("true",),
-    "cordoned.log.dirs": ("{0}/a", "*", ""),
+    "cordoned.log.dirs": ("{0}/a", "{0}/a/", "{0}/c", "{0}/a,{0}/a", "*", "*,*", "*,{0}/a", ""),
 }
 
 
@@ -189,11 +189,13 @@ def random_storage(table: ConfigTable, number: int, random: Random, folder: str)
         if minor_key(table.version) >= DYNAMIC_QUORUM and random.random() < 0.5:
             node.pop(VOTERS, None)
             node |= {"controller.quorum.bootstrap.servers": "a:9093,b:9093"}
-        for key in random.sample(sorted(_DIRS), random.choice((0, 1, 1, 2))):
+        known = [key for key in sorted(_DIRS) if key != "cordoned.log.dirs" or key in table.broker]
+        for key in random.sample(known, random.choice((0, 1, 1, 2))):
             value = random.choice(_DIRS[key])
             node.pop(key, None)
             node |= {key: value.format(folder)} if value is not None else {}
         if "log.dirs" not in node and "log.dir" not in node:
             node["log.dir"] = f"{folder}/c"  # the default is a folder outside
-        found.append(("controller" in node.get("process.roles", "") and not node.get(VOTERS), node))
+        is_alone = "controller" in node.get("process.roles", "") and not node.get(VOTERS)
+        found.append((is_alone and minor_key(table.version) >= DYNAMIC_QUORUM, node))
     return found

@@ -40,7 +40,8 @@ DYNAMIC_QUORUM = (3, 9)
 VOTERS, BOOTSTRAP = "controller.quorum.voters", "controller.quorum.bootstrap.servers"
 CONTROLLER_LISTENERS = "controller.listener.names"
 PROTOCOLS_OF_LISTENERS = "listener.security.protocol.map"
-LEFTOVERS = ("inter.broker.protocol.version", "control.plane.listener.name")
+PROTOCOL_VERSION = "inter.broker.protocol.version"
+LEFTOVERS = (PROTOCOL_VERSION, "control.plane.listener.name")
 
 
 @cluster_rule("KKQ851", WARNING, CORE, Needs.FILE)
@@ -373,19 +374,30 @@ def _version_faults(config: BrokerConfig, roles: frozenset[str]) -> Iterator[Vio
             refused=True,
         )
     yield from later_protocol(config, (3, 0))
+    protocol = _VERSION.match(config.text(PROTOCOL_VERSION))
+    if protocol is not None and (3, 0) <= (int(protocol[1]), int(protocol[2])) < KRAFT:
+        yield Violation(
+            message=f"{PROTOCOL_VERSION} {protocol.string} is the metadata version that kafka-storage formats a node "
+            "with, and it refuses those before 3.3; a node that is formatted starts and does not read it",
+            key=PROTOCOL_VERSION,
+            expected="not set, or 3.3 or later",
+            severity=WARNING,
+            subject="metadata version",
+            refused=True,
+        )
     if minor < DYNAMIC_QUORUM:
         yield from _advertised_faults(config, roles)
 
 
 def later_protocol(config: BrokerConfig, least: tuple[int, int]) -> Iterator[Violation]:
     """A protocol version between brokers that the version does not speak."""
-    protocol = _VERSION.match(config.text("inter.broker.protocol.version"))
+    protocol = _VERSION.match(config.text(PROTOCOL_VERSION))
     newest = minor_key(config.table.version)
     if protocol is not None and not least <= (int(protocol[1]), int(protocol[2])) <= newest:
         yield Violation(
-            message=f"inter.broker.protocol.version {protocol.string} is not one of {least[0]}.{least[1]} to "
+            message=f"{PROTOCOL_VERSION} {protocol.string} is not one of {least[0]}.{least[1]} to "
             f"{config.table.version}: the node does not start",
-            key="inter.broker.protocol.version",
+            key=PROTOCOL_VERSION,
             subject="protocol version",
             refused=True,
         )
@@ -537,8 +549,10 @@ def incomplete_node(broker: LintBroker, cluster: LintCluster, limits: Limits) ->
 
     Why: a node does not start: "Missing required configuration `process.roles` which has no default value", and the
     same for node.id. Before 4.0 a file without process.roles is one of ZooKeeper mode, which needs zookeeper.connect.
-    Only files that a node starts with are looked at for what is missing: other formats leave it to a tool.
-    Source: Kafka, `AbstractKafkaConfig.CONFIG_DEF`, `KafkaConfig.validateValues`.
+    Only files that a node starts with are looked at for what is missing: other formats leave it to a tool. An empty
+    metadata.log.dir is the root of the file system, and a cordoned directory has to be one of log.dirs, as it is
+    written there.
+    Source: Kafka, `AbstractKafkaConfig.CONFIG_DEF`, `KafkaConfig.validateValues`; the storage tool, measured.
 
     Bad:
         --- server.properties
@@ -561,15 +575,43 @@ def incomplete_node(broker: LintBroker, cluster: LintCluster, limits: Limits) ->
     number = to_int(config.text(key)) if config.declared(key) is not None else None
     if has_roles and number is not None and number < 0 and (minor < (4, 0) or key == "broker.id"):
         yield Violation(f"{key} is {number}: the node does not start", key, expected="0 or more", refused=True)
-    dirs = config.declared("log.dirs") or config.declared("log.dir")
-    if dirs is not None and not dirs.text.strip(" ,") and minor < (4, 2):
-        key = "log.dirs" if config.declared("log.dirs") is not None else "log.dir"
-        yield Violation(f"{key} is empty: the node does not start", key, subject="dirs", refused=True)
+    yield from _dir_faults(config, has_roles)
     is_migrating = config.is_true("zookeeper.metadata.migration.enable")
     if config.is_whole and not has_roles and minor < (4, 0) and config.items(CONTROLLER_LISTENERS) and not is_migrating:
         yield Violation(
             message=f"{CONTROLLER_LISTENERS} is set without process.roles: the node does not start",
             key=CONTROLLER_LISTENERS,
+            refused=True,
+        )
+
+
+def _dir_faults(config: BrokerConfig, has_roles: bool) -> Iterator[Violation]:
+    key = "log.dirs" if config.declared("log.dirs") is not None else "log.dir"
+    dirs, metadata = config.declared(key), config.declared("metadata.log.dir")
+    if dirs is not None and not dirs.text.strip(" ,") and minor_key(config.table.version) < (4, 2):
+        yield Violation(f"{key} is empty: the node does not start", key, subject="dirs", refused=True)
+    if has_roles and metadata is not None and not metadata.text.strip():
+        yield Violation(
+            message="metadata.log.dir is empty: the node's metadata are kept in the root of the file system",
+            key="metadata.log.dir",
+            expected="a folder, or not set",
+            severity=WARNING,
+            subject="empty",
+        )
+    cordoned = config.items("cordoned.log.dirs") if "cordoned.log.dirs" in config.table.broker else ()
+    is_told = dirs is not None or config.is_whole
+    if not cordoned or not is_told or "broker" not in config.items("process.roles"):
+        return
+    if any(is_reference(item) or holds_placeholder(item) for item in (*cordoned, *config.items(key))):
+        return
+    is_every = "*" in cordoned
+    unknown = [item for item in cordoned if item not in config.items(key)]
+    if len(set(cordoned)) > 1 if is_every else unknown:
+        wrong = "* beside other directories" if is_every else f"{', '.join(unknown)}, which {key} does not have"
+        yield Violation(
+            message=f"cordoned.log.dirs has {wrong}: the broker does not start",
+            key="cordoned.log.dirs",
+            expected=f"only *, or some of {', '.join(config.items(key))}",
             refused=True,
         )
 

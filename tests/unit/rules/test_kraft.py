@@ -51,6 +51,10 @@ CASES = [
     ("KKQ852", node("controller.quorum.voters: '${VOTERS}'"), SKIPPED),
     ("KKQ854", node(BROKER, changed=("'PLAINTEXT://:9092'", "'{{ listeners }}'")), SKIPPED),
     ("KKQ854", node(BROKER, changed=("process.roles: broker", "process.roles: '${ROLES}'")), SKIPPED),
+    *(
+        ("KKQ854", node(BROKER + f", inter.broker.protocol.version: '{old}'", head=f'version: "{version}"\n'), mark)
+        for version, old, mark in (("3.9", "3.2", "W"), ("3.9", "3.3-IV0", ""), ("3.9", "2.8", "E"), ("4.0", "3.2", ""))
+    ),
     ("KKQ860", twins("b1", "b1"), ""),
     ("KKQ860", twins("b1", "b2"), "E"),
     ("KKQ860", twins("b1", "b2").replace("id: 1, config: {adv", "id: 2, config: {adv", 1), ""),
@@ -150,6 +154,9 @@ log.dirs=/data
 """
 
 
+AT_ROOT = "metadata.log.dir is empty: the node's metadata are kept in the root of the file system"
+NO_SUCH_DIR = "cordoned.log.dirs has /d2, which log.dirs does not have: the broker does not start"
+EVERY_AND_ONE = "cordoned.log.dirs has * beside other directories: the broker does not start"
 NO_ROLES = "process.roles is not set: the node does not start"
 
 
@@ -169,6 +176,14 @@ def changed(before: str, after: str) -> dict[str, str]:
         ("KKQ859", {"broker-common.properties": "log.dirs=/data\nnum.network.threads=3\n"}, []),
         ("KKQ859", {"server.properties.j2": "node.id={{ id }}\nlog.dirs=/data\n{{ more }}\n"}, []),
         ("KKQ859", {"server.properties": "node.id=1\nlog.dirs=/data\nssl.key.password=${file:/s:p}\n"}, [NO_ROLES]),
+        ("KKQ859", changed("log.dirs", "metadata.log.dir=\nlog.dirs"), [AT_ROOT]),
+        ("KKQ859", changed("log.dirs", "metadata.log.dir=/m\nlog.dirs"), []),
+        ("KKQ859", changed("log.dirs", "cordoned.log.dirs=/data\nlog.dirs"), []),
+        ("KKQ859", changed("log.dirs", "cordoned.log.dirs=*\nlog.dirs"), []),
+        ("KKQ859", changed("log.dirs", "cordoned.log.dirs=${CORDONED}\nlog.dirs"), []),
+        ("KKQ859", changed("log.dirs", "cordoned.log.dirs=/data,/d2\nlog.dirs"), [NO_SUCH_DIR]),
+        ("KKQ859", changed("log.dirs", "cordoned.log.dirs=*,/data\nlog.dirs"), [EVERY_AND_ONE]),
+        ("KKQ859", {"x.yaml": "brokers: [{id: 1, config: {cordoned.log.dirs: /data, process.roles: broker}}]"}, []),
         ("KKQ854", changed("PEERS:SSL,", "PEERS:TLS,"), ["TLS is not a security protocol: the node does not start"]),
         (
             "KKQ854",
