@@ -127,6 +127,26 @@ def connect_keys() -> Mapping[str, frozenset[str]]:
     return MappingProxyType({name: frozenset(keys) for name, keys in found.items()})
 
 
+class ConnectorKey(NamedTuple):
+    """What a connector of Debezium takes for a key: one of a few words, or a whole number from the `least` on."""
+
+    one_of: tuple[str, ...] = ()
+    least: int | None = None
+
+
+@cache
+def debezium_keys() -> Mapping[str, Mapping[str, ConnectorKey]]:
+    """The keys of Debezium's connectors by the class's name, and by key what is checked of its value."""
+    data = pkgutil.get_data("kafkakit.rules", "tables/debezium.json")
+    if data is None:
+        raise UsageError("the table of Debezium's keys is missing from this installation")
+    found = json.loads(data)["keys"]
+    return {
+        name: {key: ConnectorKey(_texts(said.get("one_of")), said.get("least")) for key, said in keys.items()}
+        for name, keys in found.items()
+    }
+
+
 def minor_of(version: str) -> str:
     """The table to use for a version, as `minor_or_none`; raises `UsageError` for a text that is no version."""
     minor = minor_or_none(version)

@@ -25,18 +25,18 @@ from kafkakit.adapters.kafka.session import KafkaSession
 from kafkakit.config.client_properties import parse_properties
 from kafkakit.ports.machine import Machine
 from kafkakit.rules.catalogue import all_rules
-from kafkakit.rules.config_defs import MINORS, NEWEST, ConfigTable, config_table, minor_key, minor_of
+from kafkakit.rules.config_defs import MINORS, NEWEST, ConfigTable, config_table, debezium_keys, minor_key, minor_of
 from kafkakit.rules.effective import BrokerConfig, Configs, Declared, Source, TopicConfig
 from kafkakit.rules.engine import check_estate
 from kafkakit.rules.rule import Limits, Subject
-from kafkakit.rules.subjects import Estate, LintBroker, LintCluster, LintTopic
+from kafkakit.rules.subjects import Estate, LintBroker, LintCluster, LintConnector, LintTopic
 from kafkakit.sandbox.decide.processes import Launch, properties_file
 from kafkakit.sandbox.lifecycle import find_launch
 from tests.integration.conftest import SandboxCluster, StartCluster
 from tests.places import ROOT
-from tests.rigs.config_tables import PATCHES
+from tests.rigs.config_tables import COMPLETE, DEBEZIUM, PATCHES, asked, debezium_jars
 from tests.rigs.kraft_random import KRAFT, random_nodes, random_storage
-from tests.rigs.lint_random import random_dynamic, random_static, random_topics
+from tests.rigs.lint_random import random_connectors, random_dynamic, random_static, random_topics
 from tests.rigs.required import missing
 
 VERSIONS = ("3.9.2", "4.4.0")
@@ -45,6 +45,7 @@ BROKERS = 1_000
 NODES = 900
 """Of the code of each version; topics and files are a quarter of it each."""
 FORMATTED = 200
+CONNECTORS = 300
 WITH_STORAGE_TOOL = ("3.7.2", "3.9.2", "4.0.2", "4.2.2", "4.4.0")
 TOPIC, BROKER = 2, 4
 UNKNOWN_TOPIC = 3
@@ -225,6 +226,36 @@ def compare_with_code(version: str, machine: Machine, checker: Path, random: Ran
     lint_says |= {f"broker {n}": refused_static(table, {**base, **config}) for n, config in enumerate(files)}
     lint_says |= {f"node {n}": refused_static(table, config, is_whole=True) for n, config in enumerate(nodes)}
     compare(cases, answers, lint_says)
+
+
+@pytest.mark.parametrize("name", DEBEZIUM)
+def test_connectors_of_debezium_refuse_what_lint_says(name: str) -> None:
+    compare_connectors(name, Random(f"debezium {name}"), CONNECTORS)
+
+
+def compare_connectors(name: str, random: Random, number: int) -> None:
+    try:
+        jars = debezium_jars(name, Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kafkakit")
+    except Exception as error:  # jgo has no class of its own for what cannot be had
+        missing("debezium", str(error))
+    keys = debezium_keys()[name.rpartition(".")[2]]
+    found = random_connectors(keys, number, random)
+    cases = {str(n): {**COMPLETE, **given} for n, given in enumerate(found)}
+    answers = asked(jars, [(name, case) for case in cases.values()])
+    connectors = tuple(
+        LintConnector(name=n, config=declared({"connector.class": name, **case}, Source.STATIC))
+        for n, case in cases.items()
+    )
+    rules = [rule for rule in all_rules() if rule.code == "KKE024"]
+    says: dict[str, tuple[str, ...]] = {}
+    for checked in check_estate(Estate(clusters=(), connectors=connectors), rules, Limits()).checked:
+        about = checked.finding.where.removeprefix("connector ")
+        says[about] = (*says.get(about, ()), checked.finding.message)
+    compare(
+        dict(zip(cases, found, strict=True)),
+        {n: None if said == "accepted" else said for n, said in zip(cases, answers, strict=True)},
+        {n: says.get(n, ()) for n in cases},
+    )
 
 
 def refused_static(

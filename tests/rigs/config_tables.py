@@ -8,6 +8,7 @@ A JDK runs `DumpConfigDefs.java` on the jars of each version (fetched once, by t
 turned into one line a key, so that two versions, or two runs, compare as text. Tests compare the tables with brokers.
 """
 
+import base64
 import json
 import os
 import re
@@ -56,6 +57,30 @@ _CONNECT_CLASSES = (
     "org.apache.kafka.clients.consumer.ConsumerConfig",
     "org.apache.kafka.clients.admin.AdminClientConfig",
 )
+DEBEZIUM_VERSION = "3.6.1.Final"
+DEBEZIUM = {
+    "io.debezium.connector.postgresql.PostgresConnector": "debezium-connector-postgres",
+    "io.debezium.connector.mysql.MySqlConnector": "debezium-connector-mysql",
+    "io.debezium.connector.sqlserver.SqlServerConnector": "debezium-connector-sqlserver",
+    "io.debezium.connector.mongodb.MongoDbConnector": "debezium-connector-mongodb",
+}
+"""The connectors of Debezium whose jars the registry has, by class."""
+COMPLETE = {
+    "topic.prefix": "shop",
+    "database.hostname": "db",
+    "database.user": "u",
+    "database.password": "p",
+    "database.dbname": "shop",
+    "database.names": "shop",
+    "database.server.id": "1",
+    "schema.history.internal.kafka.topic": "history",
+    "schema.history.internal.kafka.bootstrap.servers": "k:9092",
+    "mongodb.connection.string": "mongodb://db/?replicaSet=rs",
+}
+"""What the connectors of Debezium ask for, in all."""
+_NO_LEAST = -(2**63)
+_WORDS = re.compile(r"Value must be one of ([^\]]*)")
+_CHECKER = Path(__file__).with_name("CheckConnectors.java")
 _DUMPER = Path(__file__).with_name("DumpConfigDefs.java")
 _DEPRECATED = re.compile(
     r"^(\[DEPRECATED\]|DEPRECATED:|Deprecated\.)|This config(uration)? (is|has been) deprecated", re.IGNORECASE
@@ -76,30 +101,89 @@ def dumped(version: str, cache: Path) -> dict[str, Any]:
 
 def dumped_connect(cache: Path) -> dict[str, Any]:
     """What the `ConfigDef`s of Connect say, by class, raw."""
+    return _ran(
+        _resolved(cache, *(f"org.apache.kafka:{name}:{CONNECT_VERSION}" for name in _CONNECT_JARS)), *_CONNECT_CLASSES
+    )
+
+
+def dumped_debezium(cache: Path) -> dict[str, dict[str, dict[str, Any]]]:
+    """The keys of each connector of Debezium, by class, with the words or the least number that it takes for them."""
+    found = {}
+    for name in DEBEZIUM:
+        jars = debezium_jars(name, cache)
+        keys = {str(key["name"]): str(key["type"]) for key in _ran(jars, name)[name]}
+        tried = [(key, value) for key in sorted(keys) for value in _probes(keys[key])]
+        answers = asked(jars, [(name, {**COMPLETE, key: value}) for key, value in tried])
+        refused = {probe: f" | {probe[0]}: " in answer for probe, answer in zip(tried, answers, strict=True)}
+        words = {key: _WORDS.search(answer) for (key, _), answer in zip(tried, answers, strict=True)}
+        entries = {key: _debezium_entry(key, keys[key], refused, words.get(key)) for key in sorted(keys)}
+        told = [(key, word) for key, entry in entries.items() for word in entry.get("one_of", ())]
+        answers = asked(jars, [(name, {**COMPLETE, key: word}) for key, word in told])
+        for (key, word), answer in zip(told, answers, strict=True):
+            if f" | {key}: " in answer:  # told as a word that is taken, and not taken any more
+                entries[key]["one_of"].remove(word)
+        found[name] = entries
+    return found
+
+
+def debezium_jars(name: str, cache: Path) -> list[str]:
+    """The class path of a connector of Debezium."""
+    return _resolved(cache, f"io.debezium:{DEBEZIUM[name]}:{DEBEZIUM_VERSION}")
+
+
+def asked(jars: Sequence[str], cases: Sequence[tuple[str, Mapping[str, str]]]) -> list[str]:
+    """What connectors of Debezium, each named by its class, answer to configurations."""
+    lines = [
+        " ".join([name, *("_" + base64.b64encode(word.encode()).decode() for pair in config.items() for word in pair)])
+        for name, config in cases
+    ]
+    return _java(jars, _CHECKER, input_=("\n".join(lines) + "\n").encode()).decode().splitlines()
+
+
+def _probes(kind: str) -> tuple[str, ...]:
+    return ("x", "-1", "0") if kind in ("int", "long", "short") else ("x",)
+
+
+def _debezium_entry(
+    key: str, kind: str, refused: Mapping[tuple[str, str], bool], words: re.Match[str] | None
+) -> dict[str, Any]:
+    if not refused[key, "x"]:
+        return {}
+    if kind in ("int", "long", "short"):
+        return {"least": _NO_LEAST if not refused[key, "-1"] else 0 if not refused[key, "0"] else 1}
+    if kind == "boolean":
+        return {"one_of": ["false", "true"]}
+    return {"one_of": sorted(words[1].partition(", The ")[0].split(", "))} if words is not None else {}
+
+
+def _resolved(cache: Path, *coordinates: str) -> list[str]:
     from jgo.maven import MavenContext
 
     context = MavenContext(repo_cache=cache / "jars")
-    wanted = [context.create_dependency(f"org.apache.kafka:{name}:{CONNECT_VERSION}") for name in _CONNECT_JARS]
-    inputs, transitive = context.resolver.resolve(wanted)
-    jars = [str(d.artifact.resolve()) for d in (*inputs, *transitive) if d.scope not in ("test", "provided")]
-    return _ran(jars, *_CONNECT_CLASSES)
+    inputs, transitive = context.resolver.resolve([context.create_dependency(wanted) for wanted in coordinates])
+    return [str(d.artifact.resolve()) for d in (*inputs, *transitive) if d.scope not in ("test", "provided")]
 
 
 def _ran(jars: Sequence[str], *arguments: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(_java(jars, _DUMPER, *arguments))
+    return found
+
+
+def _java(jars: Sequence[str], program: Path, *arguments: str, input_: bytes = b"") -> bytes:
     java = shutil.which("java", path=_jdk_path())
     if java is None:
         sys.exit("error: no java on the PATH; a JDK 17 or newer is needed (set JAVA_HOME)")
     quick = ("-XX:TieredStopAtLevel=1", "-Dfile.encoding=UTF-8", "-Dstdout.encoding=UTF-8")
     ran = subprocess.run(
-        [java, *quick, "-cp", os.pathsep.join(jars), str(_DUMPER), *arguments],
+        [java, *quick, "-cp", os.pathsep.join(jars), str(program), *arguments],
+        input=input_,
         capture_output=True,
         check=False,
         timeout=120,
     )
     if ran.returncode != 0:
-        sys.exit(f"error: {java} cannot run {_DUMPER.name} (a JDK is needed): {ran.stderr.decode()[-500:]}")
-    found: dict[str, Any] = json.loads(ran.stdout)
-    return found
+        sys.exit(f"error: {java} cannot run {program.name} (a JDK is needed): {ran.stderr.decode()[-500:]}")
+    return ran.stdout
 
 
 def table_text(minor: str, raw: Mapping[str, Any]) -> str:
@@ -125,6 +209,15 @@ def connect_text(raw: Mapping[str, Any]) -> str:
     keys = {name.rpartition(".")[2]: sorted(key["name"] for key in found) for name, found in raw.items()}
     lines = [f"{json.dumps(name)}:{json.dumps(names, separators=(',', ':'))}" for name, names in keys.items()]
     return f'{{"version":{json.dumps(CONNECT_VERSION)},"keys":{{\n' + ",\n".join(lines) + "\n}}\n"
+
+
+def debezium_text(found: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> str:
+    """The keys of Debezium's connectors as JSON, one line a key; the names of classes without their package."""
+    parts = []
+    for name, keys in found.items():
+        lines = [f"{json.dumps(key)}:{json.dumps(entry, separators=(',', ':'))}" for key, entry in keys.items()]
+        parts.append(f'"{name.rpartition(".")[2]}":{{\n' + ",\n".join(lines) + "\n}")
+    return f'{{"version":"{DEBEZIUM_VERSION}","keys":{{\n' + ",\n".join(parts) + "\n}}\n"
 
 
 def _entry(key: Mapping[str, Any]) -> dict[str, Any]:
@@ -189,6 +282,9 @@ def main() -> None:
     text = connect_text(dumped_connect(cache))
     (TABLES / "connect.json").write_text(text, encoding="utf-8")
     print(f"connect.json: keys of {text.count(chr(10)) - 2} classes of Kafka {CONNECT_VERSION}")
+    text = debezium_text(dumped_debezium(cache))
+    (TABLES / "debezium.json").write_text(text, encoding="utf-8")
+    print(f"debezium.json: keys of {len(DEBEZIUM)} connectors of Debezium {DEBEZIUM_VERSION}")
 
 
 if __name__ == "__main__":

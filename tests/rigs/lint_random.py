@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from random import Random
 
-from kafkakit.rules.config_defs import ConfigDef, ConfigTable, UpdateMode, ValueType
+from kafkakit.rules.config_defs import ConfigDef, ConfigTable, ConnectorKey, UpdateMode, ValueType
 
 _WHOLE = {ValueType.SHORT: 2**15, ValueType.INT: 2**31, ValueType.LONG: 2**63}
 _ODD_NUMBERS = ("", "7d", "1e3", "0x10", "1_000", " 42 ", "+5", "-", "5.0", "１２", "NaN", "null", "--1", "\t7\n")
@@ -123,3 +123,26 @@ def _broker_value(definition: ConfigDef, random: Random, current: Mapping[str, s
 
 def _is_knowable(definition: ConfigDef) -> bool:
     return not definition.internal and not any(part in definition.name for part in UNKNOWABLE)
+
+
+_ODD_WORDS = ("zz", "Initial", "INITIAL ", " none", "never ever", "true", "0")
+
+
+def random_connectors(keys: Mapping[str, ConnectorKey], number: int, random: Random) -> list[dict[str, str]]:
+    """Settings for a connector of Debezium: up to three of those whose values are checked, two thirds of them sound."""
+    checked = [key for key, check in sorted(keys.items()) if check.one_of or check.least is not None]
+    found = []
+    for _ in range(number):
+        chosen = random.sample(checked, random.choice((1, 1, 2, 3)))
+        found.append({key: _connector_value(keys[key], random) for key in chosen})
+    return found
+
+
+def _connector_value(check: ConnectorKey, random: Random) -> str:
+    is_sound = random.random() < 0.6
+    if check.one_of:
+        word = random.choice(check.one_of)
+        return random.choice((word, word, word.upper(), f" {word} ")) if is_sound else random.choice(_ODD_WORDS)
+    least = max(check.least or 0, -5)
+    numbers = (str(least), str(least + 1), "5000", "70000", f" {least + 7} ")
+    return random.choice(numbers) if is_sound else random.choice((str(least - 1), "x", "1.5", "1e3", "7d", "+5", "-"))

@@ -4,13 +4,13 @@ Also of what Debezium's connectors refuse when they are created or start, and of
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache
 
 from kafkakit.core.findings import shown
 from kafkakit.core.quantities import format_span
-from kafkakit.rules.config_defs import connect_keys
-from kafkakit.rules.effective import InputMissing, to_items
+from kafkakit.rules.config_defs import ConnectorKey, connect_keys, debezium_keys
+from kafkakit.rules.effective import InputMissing, to_int, to_items
 from kafkakit.rules.families import connectors
 from kafkakit.rules.rule import (
     CORE,
@@ -50,6 +50,16 @@ SNAPSHOT_MODES = frozenset(
      "schema_only_recovery", "configuration_based", "custom", "exported")
 )  # fmt: skip
 """Of all of Debezium's databases and versions."""
+EARLIER: Mapping[str, Iterable[str]] = {
+    "snapshot.mode": SNAPSHOT_MODES,
+    "snapshot.locking.mode": ("exclusive", "extended", "minimal", "minimal_percona", "none", "shared"),
+    "plugin.name": ("wal2json", "wal2json_rds", "wal2json_streaming", "wal2json_rds_streaming"),
+    "capture.mode": ("oplog",),
+    "database.sslmode": ("verify_ca", "verify_full"),
+}
+"""Words that other versions of Debezium take."""
+_OF_ALL = {"snapshot.mode": ConnectorKey(("initial",))}
+_NO_LEAST = -(2**63)
 RENAMED = {
     "database.server.name": "topic.prefix", "mongodb.name": "topic.prefix",
     "database.history": "schema.history.internal",
@@ -398,8 +408,9 @@ def refused_connector(connector: LintConnector, limits: Limits) -> Violations:
     """A connector of Debezium is refused when it is created, or fails when it starts.
 
     Why: each key is checked at the start: topic.prefix is required, the name of a replication slot has small letters,
-    digits and underscores only, snapshot.mode is one of a few words, the queue holds more than a batch, and connectors
-    for databases without a history of schemas need a topic to keep it in. Debezium 2 has other names for some keys of
+    digits and underscores only, snapshot.mode and other modes are one of a few words, numbers have a least, the queue
+    holds more than a batch, and connectors for databases without a history of schemas need a topic to keep it in.
+    Debezium 2 has other names for some keys of
     Debezium 1, and does not read the old ones.
     Source: Debezium, `CommonConnectorConfig`, `PostgresConnectorConfig`, `KafkaSchemaHistory`; release notes of 2.0.
 
@@ -432,13 +443,7 @@ def refused_connector(connector: LintConnector, limits: Limits) -> Violations:
             key="slot.name",
             expected="at most 63 of a to z, 0 to 9 and _",
         )
-    mode = connectors.word(connector, "snapshot.mode", "initial")
-    if _is_literal(mode) and mode not in SNAPSHOT_MODES:
-        yield Violation(
-            message=f"{mode!r:.80} is not a snapshot.mode: the connector is refused",
-            key="snapshot.mode",
-            expected=_nearest(mode, sorted(SNAPSHOT_MODES)) or "initial",
-        )
+    yield from _value_faults(connector)
     yield from _queue_faults(connector)
     yield from _history_faults(connector)
 
@@ -451,6 +456,36 @@ def _class(connector: LintConnector) -> str:
 def _is_literal(text: str) -> bool:
     """True for a value without references or placeholders."""
     return not holds_placeholder(text) and not any(mark in text for mark in ("%%", "<"))
+
+
+def _value_faults(connector: LintConnector) -> Violations:
+    checks = debezium_keys().get(_class(connector).rpartition(".")[2], _OF_ALL)
+    for key, check in checks.items():
+        text = connector.text(key)
+        if text is None or not text.strip() or not _is_literal(text):
+            continue
+        words = (*check.one_of, *EARLIER.get(key, ()))
+        number = to_int(text) if text == text.strip() else None  # Debezium takes no blanks around numbers
+        custom = f"{key}.custom.name"
+        if text.lower() == "custom" and custom in checks and _is_unset(connector, custom):
+            yield Violation(f"{custom} is not set, but {key} is custom: the connector is refused", custom)
+        elif check.one_of and text.strip().lower() not in words:
+            yield Violation(
+                message=f"{text!r:.80} is not a {key}: the connector is refused",
+                key=key,
+                expected=_nearest(text.strip().lower(), sorted(words)) or ", ".join(check.one_of),
+            )
+        elif check.least is not None and (number is None or (number < check.least and key != "max.queue.size")):
+            yield Violation(
+                message=f"{key} is {text!r:.80}: the connector is refused",
+                key=key,
+                expected="a whole number" + (f", at least {check.least}" if check.least > _NO_LEAST else ""),
+            )
+
+
+def _is_unset(connector: LintConnector, custom: str) -> bool:
+    named = (connector.text(custom), connector.text("snapshot.custom.class"))  # the latter of Debezium 1
+    return not any(named)
 
 
 def _queue_faults(connector: LintConnector) -> Violations:
@@ -504,7 +539,7 @@ def misspelt_connector_key(connector: LintConnector, limits: Limits) -> Violatio
     if connectors.is_debezium(connector):
         others = (*OTHERS_KEYS, *SERVER_KEYS) if connector.runs_alone else OTHERS_KEYS
         own = [key for key in connector.config if key not in RENAMED and not key.startswith(others)]
-        yield from _misspelt(connector, own, DEBEZIUM_KEYS, "the connector")
+        yield from _misspelt(connector, own, _debezium_keys(), "the connector")
     elif (name := (connector.text("connector.class") or "").rpartition(".")[2]) in OF_KAFKA:
         own = [key for key in connector.config if not key.startswith((*OTHERS_KEYS, *_OF_CLIENTS))]
         yield from _misspelt(connector, own, _keys_of(name, *_EVERY_CONNECTOR), "the connector")
@@ -576,62 +611,34 @@ _OF_PLUGINS = ("config.providers.", "listeners.https.", "listener.name.", "metri
 
 OTHERS_KEYS = (
     "transforms.", "predicates.", "key.converter.", "value.converter.", "header.converter.", "producer.override.",
-    "consumer.override.", "admin.override.", "topic.creation.", "internal.", "schema.history.internal.producer.",
+    "consumer.override.", "admin.override.", "column.mask.", "column.truncate.", "topic.creation.", "internal.",
+    "schema.history.internal.producer.",
     "schema.history.internal.consumer.", "signal.consumer.", "driver.", "database.ssl", "openlineage.",
 )  # fmt: skip
 SERVER_KEYS = ("offset.", "debezium.", "record.processing.")
 """Keys of Debezium Server, which keeps the offsets itself."""
-_DEBEZIUM_KEYS = """name connector.class tasks.max tasks.max.enforce key.converter value.converter header.converter
-    config.action.reload transforms predicates errors.retry.timeout errors.retry.delay.max.ms errors.tolerance
-    errors.log.enable errors.log.include.messages errors.max.retries exactly.once.support transaction.boundary
-    transaction.boundary.interval.ms offsets.storage.topic topics topics.regex
-    errors.deadletterqueue.topic.name errors.deadletterqueue.topic.replication.factor
-    errors.deadletterqueue.context.headers.enable topic.prefix topic.naming.strategy topic.delimiter topic.cache.size
-    topic.heartbeat.prefix topic.transaction database.hostname database.port database.user database.password
-    database.dbname database.names database.include.list database.exclude.list database.server.id
-    database.server.id.offset database.sslmode database.query.timeout.ms database.initial.statements
-    database.tcpKeepAlive database.connectionTimeZone database.jdbc.driver database.protocol database.instance
-    database.encrypt database.url database.pdb.name database.connection.adapter schema.include.list
-    schema.exclude.list table.include.list table.exclude.list table.ignore.builtin column.include.list
-    column.exclude.list column.propagate.source.type datatype.propagate.source.type message.key.columns
-    collection.include.list collection.exclude.list field.exclude.list field.renames capture.mode capture.scope
-    capture.target plugin.name slot.name slot.drop.on.stop slot.failover slot.max.retries slot.retry.delay.ms
-    slot.stream.params publication.name publication.autocreate.mode publish.via.partition.root
-    replica.identity.autoset.values snapshot.mode snapshot.mode.custom.name snapshot.locking.mode
-    snapshot.locking.mode.custom.name snapshot.query.mode snapshot.query.mode.custom.name snapshot.isolation.mode
-    snapshot.include.collection.list snapshot.lock.timeout.ms snapshot.select.statement.overrides snapshot.fetch.size
-    snapshot.max.threads snapshot.delay.ms snapshot.tables.order.by.row.count snapshot.database.errors.max.retries
-    snapshot.new.tables streaming.delay.ms streaming.fetch.size tombstones.on.delete skipped.operations
-    decimal.handling.mode hstore.handling.mode interval.handling.mode binary.handling.mode
-    schema.name.adjustment.mode field.name.adjustment.mode schema.refresh.mode schema.history.internal
+_OTHER_KEYS = """topic.delimiter topic.cache.size topic.heartbeat.prefix topic.transaction database.connectionTimeZone
+    database.encrypt database.url database.pdb.name database.connection.adapter capture.scope capture.target
+    snapshot.database.errors.max.retries snapshot.new.tables field.name.adjustment.mode
     schema.history.internal.kafka.topic schema.history.internal.kafka.bootstrap.servers
     schema.history.internal.kafka.query.timeout.ms schema.history.internal.kafka.create.timeout.ms
     schema.history.internal.kafka.recovery.attempts schema.history.internal.kafka.recovery.poll.interval.ms
-    schema.history.internal.store.only.captured.tables.ddl schema.history.internal.store.only.captured.databases.ddl
-    schema.history.internal.skip.unparseable.ddl schema.history.internal.prefer.ddl
-    schema.history.internal.file.filename include.schema.changes include.schema.comments include.query
-    include.unknown.datatypes money.fraction.digits time.precision.mode bigint.unsigned.handling.mode
-    event.processing.failure.handling.mode event.converting.failure.handling.mode
-    event.deserialization.failure.handling.mode inconsistent.schema.handling.mode max.batch.size max.queue.size
-    max.queue.size.in.bytes max.iteration.transactions poll.interval.ms connect.timeout.ms connect.keep.alive
-    connect.keep.alive.interval.ms heartbeat.interval.ms heartbeat.action.query heartbeat.topics.prefix
-    signal.data.collection signal.enabled.channels signal.kafka.topic signal.kafka.groupId
-    signal.kafka.bootstrap.servers signal.kafka.poll.timeout.ms signal.file signal.poll.interval.ms
-    notification.enabled.channels notification.sink.topic.name incremental.snapshot.chunk.size
-    incremental.snapshot.watermarking.strategy incremental.snapshot.allow.schema.changes
-    incremental.snapshot.option.recompile read.only provide.transaction.metadata unavailable.value.placeholder
-    status.update.interval.ms xmin.fetch.interval.ms flush.lsn.source lsn.flush.mode lsn.flush.timeout.ms
-    lsn.flush.timeout.action offset.mismatch.strategy retriable.restart.connector.wait.ms custom.metric.tags
-    connection.validation.timeout.ms executor.shutdown.timeout.ms converters post.processors sourceinfo.struct.maker
-    gtid.source.includes gtid.source.excludes gtid.source.filter.dml.events enable.time.adjuster
-    min.row.count.to.stream.results guardrail.collections.max guardrail.collections.limit.action
-    extended.headers.enabled log.mining.strategy log.mining.batch.size.default log.mining.batch.size.min
-    log.mining.batch.size.max log.mining.buffer.type lob.enabled rac.nodes mongodb.connection.string
-    mongodb.connection.mode mongodb.name mongodb.user mongodb.password mongodb.hosts mongodb.authsource
-    mongodb.ssl.enabled mongodb.poll.interval.ms mongodb.members.auto.discover cursor.max.await.time.ms
+    schema.history.internal.prefer.ddl schema.history.internal.file.filename money.fraction.digits
+    event.converting.failure.handling.mode signal.kafka.topic signal.kafka.groupId signal.kafka.bootstrap.servers
+    signal.kafka.poll.timeout.ms signal.file read.only offset.mismatch.strategy log.mining.strategy
+    log.mining.batch.size.default log.mining.batch.size.min log.mining.batch.size.max log.mining.buffer.type
+    lob.enabled rac.nodes mongodb.connection.mode mongodb.name mongodb.hosts mongodb.members.auto.discover
     cursor.oversize.handling.mode cursor.oversize.skip.threshold cursor.pipeline cursor.pipeline.order
-    data.query.mode source.timestamp.mode query.fetch.size transaction.metadata.factory"""
-DEBEZIUM_KEYS = frozenset(_DEBEZIUM_KEYS.split())
+    source.timestamp.mode"""
+"""Of Debezium's other connectors, of stores of the history of schemas, of signals, and of earlier versions."""
+
+
+@cache
+def _debezium_keys() -> frozenset[str]:
+    own = frozenset(key for keys in debezium_keys().values() for key in keys)
+    return own | _keys_of(*_EVERY_CONNECTOR) | frozenset(_OTHER_KEYS.split())
+
+
 _LIKENESS = 0.92
 
 
