@@ -3,7 +3,8 @@
 Brokers are asked with validate-only, so that nothing changes: every topic of a version in few CreateTopics requests,
 every dynamic broker configuration in a request of its own, because a request may name a broker once. Read-only keys
 are tried by real starts of a broker without data, which ends once its configuration is read; and, many more, by the
-code of Kafka's jars in one process, which also knows topics of a cluster with tiered storage.
+code of Kafka's jars in one process, which also knows topics of a cluster with tiered storage. The storage tool is
+asked about new nodes, and Debezium's connectors about their own settings.
 """
 
 import base64
@@ -228,6 +229,7 @@ def compare_with_code(version: str, machine: Machine, checker: Path, random: Ran
     compare(cases, answers, lint_says)
 
 
+@pytest.mark.usefixtures("checker")  # without a JDK there is none
 @pytest.mark.parametrize("name", DEBEZIUM)
 def test_connectors_of_debezium_refuse_what_lint_says(name: str) -> None:
     compare_connectors(name, Random(f"debezium {name}"), CONNECTORS)
