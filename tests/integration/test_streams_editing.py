@@ -245,7 +245,7 @@ def test_an_edit_killed_around_its_write_is_settled_by_its_journal(scene: Scene,
     assert (scene.committed(group) == held) == (when == "before")
     refused = scene.run(*words, code=2).stderr
     assert "was interrupted" in refused
-    journal = refused.partition("streams commits finish ")[2].partition(";")[0]
+    journal = refused.partition("streams commits finish ")[2].split()[0]
     assert "was stopped while it wrote" in scene.run(way, journal, "--dry-run").stdout
     scene.run(way, journal, "--apply", "--yes")
     if way == "undo":
