@@ -108,7 +108,21 @@ class JwtVerifier:
         self._keys, self._read_s = keys, self._clock_s()
 
     def try_refresh(self) -> None:
-        """Read the set; a failure is reported when its reason changes, and the keys that are known stay."""
+        """Read the set, unless that was tried a moment ago; a failure is reported when its reason changes.
+
+        The keys that are known stay, and tokens with these do not wait for an address that gives no answer.
+        """
+        if not self._lock.acquire(blocking=not self._keys):
+            return
+        try:
+            now_s = self._clock_s()
+            if self._tried_s is None or now_s - self._tried_s >= RETRY_S:
+                self._tried_s = now_s
+                self._refresh_or_report()
+        finally:
+            self._lock.release()
+
+    def _refresh_or_report(self) -> None:
         words = ""
         try:
             self.refresh()
@@ -121,10 +135,10 @@ class JwtVerifier:
     def _key(self, algorithm: str, kid: str) -> Any:
         now_s = self._clock_s()
         if self._read_s is None or now_s - self._read_s > REFRESH_S:
-            self._refresh_in_time()
+            self.try_refresh()
         found = self._find(algorithm, kid)
         if found is None:
-            self._refresh_in_time()
+            self.try_refresh()
             found = self._find(algorithm, kid)
         if found is None or self._read_s is None or now_s - self._read_s > LONGEST_USE_S:
             raise _refused("is signed with a key that is not known")
@@ -135,18 +149,6 @@ class JwtVerifier:
             return self._keys.get((algorithm, kid))
         fitting = [key for (of, _), key in self._keys.items() if of == algorithm]
         return fitting[0] if len(fitting) == 1 else None
-
-    def _refresh_in_time(self) -> None:
-        # Tokens with known keys do not wait for an address that gives no answer.
-        if not self._lock.acquire(blocking=not self._keys):
-            return
-        try:
-            now_s = self._clock_s()
-            if self._tried_s is None or now_s - self._tried_s >= RETRY_S:
-                self._tried_s = now_s
-                self.try_refresh()
-        finally:
-            self._lock.release()
 
 
 def _algorithm(item: Any) -> str | None:
