@@ -17,6 +17,7 @@ from kafkakit.lint.decide.kinds.kind import (
     Kind,
     Reader,
     dirs_of,
+    metadata_of,
     node_id_of,
     of_each,
     owner_in,
@@ -28,7 +29,7 @@ from kafkakit.lint.decide.kinds.kind import (
     without_secret,
 )
 from kafkakit.lint.decide.membership import NodeIdentity, node_identity
-from kafkakit.lint.decide.pieces import BrokerPiece, Pieces, TopicPiece
+from kafkakit.lint.decide.pieces import BrokerPiece, FileProblem, Pieces, TopicPiece
 from kafkakit.rules.effective import Configs, Declared, Source
 from kafkakit.rules.subjects import LintConnector
 
@@ -282,16 +283,25 @@ def _is_compose(root: Node) -> bool:
 
 def _read_compose(document: Document, root: Mapping) -> Pieces:
     reader = Reader(document)
-    found, connectors = [], []
+    brokers, connectors = [], []
     for name, service in _services(root):
         container = _compose_container(reader, name, service)
         owner = owner_in(service.mapping("labels"))
-        found.append(_broker(reader, container, document.path, "dev", owner))
+        brokers.append(_broker(reader, container, document.path, "dev", owner))
         connectors.append(_debezium(reader, container, "dev", owner))
+    return _pieces(brokers, connectors, reader.problems)
+
+
+def _pieces(
+    brokers: Iterable[BrokerPiece | None],
+    connectors: Iterable[LintConnector | None],
+    problems: Iterable[FileProblem] = (),
+) -> Pieces:
+    """What containers run; None for one that runs no such thing."""
     return Pieces(
-        brokers=tuple(broker for broker in found if broker is not None),
+        brokers=tuple(broker for broker in brokers if broker is not None),
         connectors=tuple(connector for connector in connectors if connector is not None),
-        problems=tuple(reader.problems),
+        problems=tuple(problems),
     )
 
 
@@ -347,8 +357,8 @@ NO_CONFIG_MAPS = _ConfigMaps({}, set())
 
 
 def _name_of(root: Mapping) -> tuple[str, str]:
-    metadata = root.mapping("metadata")
-    return (metadata.text("namespace") or "", metadata.text("name") or "") if metadata is not None else ("", "")
+    metadata = metadata_of(root)
+    return metadata.text("namespace") or "", metadata.text("name") or ""
 
 
 def _variables_of(data: Mapping, prefix: str = "") -> dict[str, _Variable]:
@@ -452,10 +462,7 @@ def _read_workload(reader: Reader, root: Mapping, config_maps: _ConfigMaps) -> P
             config_maps.used.update(names)
         brokers.append(broker)
         connectors.append(connector)
-    return Pieces(
-        brokers=tuple(broker for broker in brokers if broker is not None),
-        connectors=tuple(connector for connector in connectors if connector is not None),
-    )
+    return _pieces(brokers, connectors)
 
 
 def _scope_of(namespace: str) -> str:
@@ -466,7 +473,8 @@ def _read_config_map(reader: Reader, root: Mapping, data: Mapping, is_used: bool
     """The nodes and connectors of a ConfigMap: of its properties, and of its variables if no container has them."""
     namespace, name = _name_of(root)
     owner = owner_of(root)
-    brokers, connectors = [], []
+    brokers: list[BrokerPiece | None] = []
+    connectors: list[LintConnector | None] = []
     for key, static in _texts_of(reader, data):
         place = next(iter(static.values())).place
         if SERVER_CLASS in static:
@@ -490,15 +498,13 @@ def _read_config_map(reader: Reader, root: Mapping, data: Mapping, is_used: bool
                 owner=owner,
             )
         )
-    container = _Container(
-        name=name, image="", variables=_variables_of(data), place=reader.place(data), is_complete=False, count=0
-    )
-    broker = None if is_used else _broker(reader, container, _scope_of(namespace), None, owner)
-    connector = None if is_used else _debezium(reader, replace(container, is_complete=True), None, owner)
-    return Pieces(
-        brokers=(*brokers, broker) if broker is not None else tuple(brokers),
-        connectors=(*connectors, connector) if connector is not None else tuple(connectors),
-    )
+    if not is_used:
+        container = _Container(
+            name=name, image="", variables=_variables_of(data), place=reader.place(data), is_complete=False, count=0
+        )
+        brokers.append(_broker(reader, container, _scope_of(namespace), None, owner))
+        connectors.append(_debezium(reader, replace(container, is_complete=True), None, owner))
+    return _pieces(brokers, connectors)
 
 
 def _read_kubernetes(document: Document, roots: tuple[Node, ...]) -> Pieces:

@@ -226,17 +226,22 @@ def _tell_unread(
 
 
 def _read_connect(reader: Reader, root: Mapping, spec: Mapping) -> Pieces:
-    found = _settings(reader, spec, "spec.config", _OF_WORKERS, _KEPT_OF_WORKERS)
-    for key, declared in from_fields(reader, spec, {**_SHORT_FORMS, "bootstrapServers": "bootstrap.servers"}).items():
+    return Pieces(connectors=(_worker(reader, root, spec, spec, "spec.config"),))
+
+
+def _worker(reader: Reader, root: Mapping, spec: Mapping, cluster: Mapping, where: str) -> LintConnector:
+    """The worker of a resource, whose settings stand at the cluster that it works on; `where` is what messages say."""
+    found = _settings(reader, cluster, where, _OF_WORKERS, _KEPT_OF_WORKERS)
+    fields = {**_SHORT_FORMS, "bootstrapServers": "bootstrap.servers"}
+    for key, declared in from_fields(reader, cluster, fields).items():
         found.setdefault(key, declared)
-    worker = LintConnector(
+    return LintConnector(
         name=_name(root) or "without name",
         config=found,
         is_worker=True,
         place=reader.place(spec),
         owner=owner_of(root),
     )
-    return Pieces(connectors=(worker,))
 
 
 def _read_connector(reader: Reader, root: Mapping, spec: Mapping) -> Pieces:
@@ -269,16 +274,7 @@ def _read_mirror_maker(reader: Reader, root: Mapping, spec: Mapping) -> Pieces:
         known = ", ".join(alias for alias in clusters if alias) or "none"
         reader.problem(spec, f"connectCluster must be the alias of one of the clusters ({known})", "connectCluster")
         return Pieces()
-    found = _settings(reader, target, "the target cluster's config", _OF_WORKERS, _KEPT_OF_WORKERS)
-    for key, declared in from_fields(reader, target, {**_SHORT_FORMS, "bootstrapServers": "bootstrap.servers"}).items():
-        found.setdefault(key, declared)
-    worker = LintConnector(
-        name=_name(root) or "without name",
-        config=found,
-        is_worker=True,
-        place=reader.place(spec),
-        owner=owner_of(root),
-    )
+    worker = _worker(reader, root, spec, target, "the target cluster's config")
     mirrors = [_mirrored(reader, root, mirror, target, clusters) for mirror in reader.mappings(spec, "mirrors")]
     return Pieces(connectors=(worker, *(connector for mirror in mirrors for connector in mirror)))
 
