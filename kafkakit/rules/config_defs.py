@@ -14,7 +14,7 @@ from enum import StrEnum
 from functools import cache
 from itertools import pairwise
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kafkakit.core.errors import UsageError
 
@@ -106,10 +106,7 @@ def config_table(minor: str) -> ConfigTable:
     """
     if minor not in MINORS:
         raise UsageError(f"no configuration table for Kafka {minor!r:.40}", hint=f"known: {', '.join(MINORS)}")
-    data = pkgutil.get_data("kafkakit.rules", f"tables/kafka-{minor}.json")
-    if data is None:  # a package without its data files
-        raise UsageError(f"the configuration table of Kafka {minor} is missing from this installation")
-    document = json.loads(data)
+    document = _read_table(f"kafka-{minor}", f"the configuration table of Kafka {minor}")
     return ConfigTable(
         version=minor,
         topic=MappingProxyType({d["name"]: _definition(d, Scope.TOPIC) for d in document["topic"]}),
@@ -117,13 +114,17 @@ def config_table(minor: str) -> ConfigTable:
     )
 
 
+def _read_table(name: str, what: str) -> Any:
+    data = pkgutil.get_data("kafkakit.rules", f"tables/{name}.json")
+    if data is None:  # a package without its data files
+        raise UsageError(f"{what} is missing from this installation")
+    return json.loads(data)
+
+
 @cache
 def connect_keys() -> Mapping[str, frozenset[str]]:
     """The keys of Connect's workers, of the connectors that come with Kafka, and of clients, by the class's name."""
-    data = pkgutil.get_data("kafkakit.rules", "tables/connect.json")
-    if data is None:
-        raise UsageError("the table of Connect's keys is missing from this installation")
-    found: dict[str, list[str]] = json.loads(data)["keys"]
+    found: dict[str, list[str]] = _read_table("connect", "the table of Connect's keys")["keys"]
     return MappingProxyType({name: frozenset(keys) for name, keys in found.items()})
 
 
@@ -137,10 +138,7 @@ class ConnectorKey(NamedTuple):
 @cache
 def debezium_keys() -> Mapping[str, Mapping[str, ConnectorKey]]:
     """The keys of Debezium's connectors by the class's name, and by key what is checked of its value."""
-    data = pkgutil.get_data("kafkakit.rules", "tables/debezium.json")
-    if data is None:
-        raise UsageError("the table of Debezium's keys is missing from this installation")
-    found = json.loads(data)["keys"]
+    found = _read_table("debezium", "the table of Debezium's keys")["keys"]
     return {
         name: {key: ConnectorKey(_texts(said.get("one_of")), said.get("least")) for key, said in keys.items()}
         for name, keys in found.items()

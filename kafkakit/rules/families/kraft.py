@@ -374,11 +374,12 @@ def _version_faults(config: BrokerConfig, roles: frozenset[str]) -> Iterator[Vio
             refused=True,
         )
     yield from later_protocol(config, (3, 0))
-    protocol = _VERSION.match(config.text(PROTOCOL_VERSION))
-    if protocol is not None and (3, 0) <= (int(protocol[1]), int(protocol[2])) < KRAFT:
+    protocol = _protocol_version(config)
+    if protocol is not None and (3, 0) <= protocol < KRAFT:
         yield Violation(
-            message=f"{PROTOCOL_VERSION} {protocol.string} is the metadata version that kafka-storage formats a node "
-            "with, and it refuses those before 3.3; a node that is formatted starts and does not read it",
+            message=f"{PROTOCOL_VERSION} {config.text(PROTOCOL_VERSION)} is the metadata version that kafka-storage "
+            "formats a node with, and it refuses those before 3.3; a node that is formatted starts and does not "
+            "read it",
             key=PROTOCOL_VERSION,
             expected="not set, or 3.3 or later",
             severity=WARNING,
@@ -389,13 +390,17 @@ def _version_faults(config: BrokerConfig, roles: frozenset[str]) -> Iterator[Vio
         yield from _advertised_faults(config, roles)
 
 
+def _protocol_version(config: BrokerConfig) -> tuple[int, int] | None:
+    found = _VERSION.match(config.text(PROTOCOL_VERSION))
+    return None if found is None else (int(found[1]), int(found[2]))
+
+
 def later_protocol(config: BrokerConfig, least: tuple[int, int]) -> Iterator[Violation]:
     """A protocol version between brokers that the version does not speak."""
-    protocol = _VERSION.match(config.text(PROTOCOL_VERSION))
-    newest = minor_key(config.table.version)
-    if protocol is not None and not least <= (int(protocol[1]), int(protocol[2])) <= newest:
+    protocol = _protocol_version(config)
+    if protocol is not None and not least <= protocol <= minor_key(config.table.version):
         yield Violation(
-            message=f"{PROTOCOL_VERSION} {protocol.string} is not one of {least[0]}.{least[1]} to "
+            message=f"{PROTOCOL_VERSION} {config.text(PROTOCOL_VERSION)} is not one of {least[0]}.{least[1]} to "
             f"{config.table.version}: the node does not start",
             key=PROTOCOL_VERSION,
             subject="protocol version",
