@@ -32,7 +32,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -207,6 +207,8 @@ class Traits:
     """What of a cluster outlives its topics, in words."""
 
     settings: Mapping[str, Mapping[str, str]]
+    values: Mapping[str, Mapping[str, str | None]]
+    """What each broker runs with: one that missed an undo while it slept may keep the old value."""
     rules: Sequence[str]
     users: Sequence[str]
 
@@ -217,6 +219,10 @@ class Traits:
         client = _client(cluster)
         return cls(
             settings={name: dict(values) for name, values in found.items() if values},
+            values={
+                str(broker): {key: layered.value for key, layered in values.items()}
+                for broker, values in admin.broker_configs(cluster.broker_ids).items()
+            },
             rules=sorted(map(repr, _rules(cluster, client))),
             users=_users(cluster, client),
         )
@@ -330,8 +336,21 @@ def _made_clean(cluster: SandboxCluster, admin: SettledAdmin, first: Traits) -> 
     if has_zookeeper:
         found += _znodes_deleted(cluster.state.layout.keeper.address)
     if not found and (now := Traits.of(cluster, admin)) != first:
-        found.append(f"{now} in place of {first}")
+        found.append(shown(now, first))
     return "; ".join(found)
+
+
+def shown(now: Traits, first: Traits) -> str:
+    """What differs, without the hundreds of values that do not."""
+    ids = sorted({*now.values, *first.values})
+    pairs = [
+        f"{key} of broker {broker} is {is_now!r} in place of {was!r}"
+        for broker in ids
+        for key in sorted({*now.values.get(broker, {}), *first.values.get(broker, {})})
+        if (is_now := now.values.get(broker, {}).get(key)) != (was := first.values.get(broker, {}).get(key))
+    ]
+    rest = [replace(one, values={}) for one in (now, first)]
+    return "; ".join([*pairs, *([f"{rest[0]} in place of {rest[1]}"] if rest[0] != rest[1] else [])])
 
 
 def _groups_deleted(cluster: SandboxCluster) -> list[str]:

@@ -9,11 +9,13 @@ import pytest
 WAIT_S = 240.0
 
 
-def becomes(what: str, check: Callable[[], object], wait_s: float = WAIT_S) -> None:
-    """Wait until `check` holds; fails with `what` and what was found last."""
+def becomes(
+    what: str, check: Callable[[], object], wait_s: float = WAIT_S, seen: Callable[[], object] = lambda: None
+) -> None:
+    """Wait until `check` holds; fails with `what`, what it gave last, and what was `seen`."""
     deadline = time.monotonic() + wait_s
     while not (found := check()):
-        assert time.monotonic() < deadline, (what, found)
+        assert time.monotonic() < deadline, (what, found, seen())
         time.sleep(0.05)
 
 
