@@ -5,7 +5,10 @@ Registrations of clients.
 
 import random
 from collections import Counter, defaultdict
+from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass, replace
+from itertools import product
 
 import pytest
 from hypothesis import event, given, settings
@@ -22,11 +25,11 @@ from kafkakit.streams.client.decide.client_documents import (
     registrations_of,
 )
 from kafkakit.streams.client.decide.failures import (
+    Answers,
     Dependencies,
     Ending,
     Failure,
     Mode,
-    MoveBudget,
     MoveRule,
     RetryRule,
     WorkLimits,
@@ -80,7 +83,7 @@ class Life:
         rules = WorkRules(
             mode=self.mode, retry=RETRY, moves=MoveRule(acks_per_move=5), limits=WorkLimits(records=40, span=60)
         )
-        self.work: PartitionWork[int] = PartitionWork(state, rules, FIELDS, self.dependencies, MoveBudget(rules.moves))
+        self.work: PartitionWork[int] = PartitionWork(state, rules, FIELDS, self.dependencies, Answers(rules))
         self.out: list[Chunk[int]] = []
         self.unwritten: list[int] = []
         self.order: dict[bytes, list[int]] = defaultdict(list)
@@ -282,6 +285,188 @@ def test_a_window_that_is_opened_again_is_handled_again(
     assert life.work.base == life.end
     assert all(life.handled[offset] == before[offset] + 1 for offset in life.log)
     assert sum(life.handled.values()) - len(life.handled) <= life.budget
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class History:
+    """What befalls a consumer: keys of the records of partitions, records that nothing can handle, times of no answer.
+
+    Records are named by partition and offset. `restarts` are times (ms); `trailing` good records with a key of their
+    own come to each partition a second apart.
+    """
+
+    mode: Mode
+    keys: tuple[tuple[int, ...], ...]
+    poison: frozenset[tuple[int, int]]
+    outages: tuple[tuple[int, int], ...] = ()
+    restarts: tuple[int, ...] = ()
+    trailing: int = 0
+    limit: int = 100
+
+
+KEYED: RecordFields[tuple[int, int]] = RecordFields(
+    time_ms=lambda record: 0, key=lambda record: b"%d" % record[1], size=lambda record: 1
+)
+
+
+class Application:
+    """One worker that handles the records of a history, a try a millisecond; its memory is what happened.
+
+    `tries` are (time, partition, offset, handled), in order.
+    """
+
+    def __init__(self, history: History, rules: WorkRules) -> None:
+        self.history, self.rules = history, rules
+        self.now_ms = self.first = 0
+        self.tries: list[tuple[int, int, int, bool]] = []
+        self.rejected: dict[tuple[int, int], int] = {}
+        self.keys = [list(keys) for keys in history.keys]
+        self.states = [CommitState(base=0) for _ in self.keys]
+        self.left = {(number, offset) for number, keys in enumerate(self.keys) for offset in range(len(keys))}
+        self.start()
+
+    def start(self) -> None:
+        answers, dependencies = Answers(self.rules), Dependencies(self.rules.retry)
+        self.work: list[PartitionWork[tuple[int, int]]] = []
+        for state in self.states:
+            self.work.append(PartitionWork(state, self.rules, KEYED, dependencies, answers))
+        self.offer()
+
+    def offer(self) -> None:
+        for work, keys in zip(self.work, self.keys, strict=True):
+            offsets = list(range(work.position, len(keys)))
+            work.offer(offsets, [(offset, keys[offset]) for offset in offsets], len(keys))
+
+    def answers_at(self, now_ms: int) -> bool:
+        return not any(start <= now_ms < end for start, end in self.history.outages)
+
+    def turn(self) -> bool:
+        """One chunk of the partition whose turn it is; False where none had any."""
+        for _ in self.work:
+            self.first = (self.first + 1) % len(self.work)
+            number, work = self.first, self.work[self.first]
+            chunk = work.take(self.history.limit, self.now_ms)
+            self.note_rejections()
+            if chunk is None:
+                continue
+            for index, offset in enumerate(chunk.offsets):
+                if index not in chunk.skipped:
+                    self.now_ms += 1
+                    done = (number, offset) not in self.history.poison and self.answers_at(self.now_ms)
+                    self.tries.append((self.now_ms, number, offset, done))
+                    if done:
+                        self.left.discard((number, offset))
+                    else:
+                        chunk.failed(index, Failure(ending=Ending.RETRY))
+                chunk.handled = index + 1
+            work.finish(chunk, self.now_ms)
+            self.note_rejections()
+            return True
+        return False
+
+    def note_rejections(self) -> None:
+        for number, work in enumerate(self.work):
+            for rejection in work.unwritten_rejections():
+                self.rejected[number, rejection.offset] = len(self.tries)
+                self.left.discard((number, rejection.offset))
+                work.rejection_is_durable(rejection.offset)
+
+    def live(self, until_ms: int) -> None:
+        """Until then, or until all that was there at first is handled or rejected, or cannot be told from an outage."""
+        restarts = sorted(self.history.restarts)
+        trailing_ms, left = max((end for _, end in self.history.outages), default=0), self.history.trailing
+        while self.now_ms < until_ms and self.left - (set() if left else self.history.poison):
+            if restarts and self.now_ms >= restarts[0]:
+                restarts.pop(0)
+                self.states = [work.state() for work in self.work]
+                self.start()
+            if left and self.now_ms >= trailing_ms:
+                trailing_ms, left = self.now_ms + 1_000, left - 1
+                for keys in self.keys:
+                    keys.append(9)
+                self.offer()
+            if not self.turn():
+                due_ms = [due for work in self.work if (due := work.next_due_ms()) is not None]
+                times = [*due_ms, *restarts[:1], *([trailing_ms] if left else [])]
+                self.now_ms = max(self.now_ms + 1, min(times, default=until_ms))
+
+    def check(self) -> None:
+        """What holds in every history, whenever it ends."""
+        last: dict[tuple[int, int], int] = {}
+        order: dict[tuple[int, int], list[int]] = defaultdict(list)
+        successes = [at for at, (_, _, _, done) in enumerate(self.tries) if done]
+        for at, (_, number, offset, done) in enumerate(self.tries):
+            last[number, offset] = at
+            if done:
+                order[number, 0 if self.history.mode is Mode.PARTITION else self.keys[number][offset]].append(offset)
+        for record, before in self.rejected.items():
+            assert any(last[record] < at < before for at in successes), f"{record}: nothing was handled after its try"
+            if record not in self.history.poison and len(self.history.outages) == 1:
+                at_ms = self.tries[last[record]][0]
+                (_, end_ms), steps = self.history.outages[0], before - last[record]
+                assert at_ms < end_ms <= at_ms + steps, f"{record} is good, and no outage ended in that moment"
+        if self.history.mode is not Mode.UNORDERED and not self.history.restarts:
+            assert all(offsets == sorted(offsets) for offsets in order.values())
+
+
+LIVELY = WorkRules(retry=RetryRule(first_ms=100, max_ms=400, max_tries=2))
+
+
+def small_histories() -> Iterator[History]:
+    """All orders, with up to four records of one partition and two keys, any poison, an outage, and a restart."""
+    for mode, size in product(Mode, range(1, 5)):
+        for keys in product((0, 1), repeat=size):
+            if keys[0] == 0:
+                for bits in range(1 << size):
+                    poison = frozenset((0, offset) for offset in range(size) if bits >> offset & 1)
+                    for outages in ((), ((0, 150),), ((0, 2_000),), ((2, 900),), ((3, 5_000),)):
+                        for restarts in ((), (120,), (900,)):
+                            yield History(mode=mode, keys=(keys,), poison=poison, outages=outages, restarts=restarts)
+
+
+def lives(history: History, rules: WorkRules) -> Application:
+    """A history to its end: nothing but what cannot be told from an outage is left."""
+    found = Application(history, replace(rules, mode=history.mode))
+    ended_ms = max((end for _, end in history.outages), default=0)
+    run, waiting = max(Counter(number for number, _ in history.poison).values(), default=0), sum(map(len, found.keys))
+    found.live(ended_ms + found.rules.longest_wait_ms(run=run, waiting=waiting, gap_ms=1_000))
+    found.check()
+    assert found.left <= history.poison, f"{history}: {found.left - history.poison} can be handled"
+    if history.trailing:
+        assert not found.left, f"{history}: others were handled all the time"
+    return found
+
+
+def test_every_small_history_ends_well() -> None:
+    states = 0
+    for history in small_histories():
+        states += len(lives(history, LIVELY).tries)
+    assert states > 50_000
+
+
+def random_history(seed: int) -> History:
+    chosen = random.Random(seed)
+    keys = tuple(
+        tuple(chosen.randrange(chosen.choice((1, 3, 20))) for _ in range(chosen.choice((3, 20, 60))))
+        for _ in range(chosen.choice((1, 1, 3)))
+    )
+    share = chosen.choice((0.01, 0.1, 0.5, 0.9))
+    start = chosen.choice((0, 5, 300))
+    return History(
+        mode=chosen.choice(list(Mode)),
+        keys=keys,
+        poison=frozenset((n, o) for n, ks in enumerate(keys) for o in range(len(ks)) if chosen.random() < share),
+        outages=((start, start + chosen.choice((50, 1_000, 20_000))),) if chosen.random() < 0.7 else (),
+        restarts=tuple(chosen.randrange(10_000) for _ in range(chosen.choice((0, 0, 2)))),
+        trailing=chosen.choice((0, 10_000)),
+        limit=chosen.choice((1, 100)),
+    )
+
+
+@pytest.mark.parametrize("first", range(0, 1_000, 100))
+def test_random_histories_end_well(first: int) -> None:
+    for seed in range(first, first + 100):
+        lives(random_history(seed), LIVELY)
 
 
 ENTRIES = st.lists(

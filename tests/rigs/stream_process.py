@@ -158,7 +158,7 @@ def consume(client: StreamClient, given: dict[str, Any], trace: Trace, ended: th
         work=WorkRules(
             mode=Mode(given["mode"]),
             retry=RetryRule(first_ms=30, max_ms=300, max_tries=4),
-            moves=MoveRule(acks_per_move=2, outage_share=0.9),
+            moves=MoveRule(acks_per_move=2),
             limits=WorkLimits(**given["limits"]),
         ),
         commit=CommitRule(limit_chars=given["limit_chars"]),

@@ -15,7 +15,7 @@ from kafkakit.core.records import headers_of
 from kafkakit.ports.acting import Clock
 from kafkakit.ports.streams import NO_LEASE, GroupConsumer, ReadBatch, ReadRecord
 from kafkakit.streams.client.dead_letters import ConsumerHooks, ConsumerOptions, DeadLetters
-from kafkakit.streams.client.decide.failures import Dependencies, MoveBudget
+from kafkakit.streams.client.decide.failures import Answers, Dependencies
 from kafkakit.streams.client.decide.partition_work import (
     MIN_LIMIT_CHARS,
     CommitRule,
@@ -53,7 +53,7 @@ class ClusterReader:
         open_member: Callable[[], GroupConsumer],
         shared: SharedWork,
         dependencies: Dependencies,
-        budget: MoveBudget,
+        answers: Answers,
         dead_letters: DeadLetters | None,
         options: ConsumerOptions,
         hooks: ConsumerHooks,
@@ -70,7 +70,7 @@ class ClusterReader:
         self._stream, self._group, self._cluster_id = stream, group, cluster_id
         self._open_member = open_member
         self._shared = shared
-        self._dependencies, self._budget = dependencies, budget
+        self._dependencies, self._answers = dependencies, answers
         self._dead_letters = dead_letters
         self._options, self._hooks, self._clock = options, hooks, clock
         self._is_grouped = is_grouped
@@ -357,7 +357,7 @@ class ClusterReader:
                 self._dead_letters.add(owned, rejections)
 
     def _work_from(self, state: CommitState) -> PartitionWork[ReadRecord]:
-        return PartitionWork(state, self._options.work, FIELDS, self._dependencies, self._budget)
+        return PartitionWork(state, self._options.work, FIELDS, self._dependencies, self._answers)
 
 
 def _is_wanted(record: ReadRecord, wanted: Callable[[ReadRecord], bool]) -> bool:

@@ -6,13 +6,14 @@ from types import TracebackType
 
 from kafkakit.core.errors import UsageError
 from kafkakit.core.model import TopicPartition
+from kafkakit.core.quantities import counted
 from kafkakit.ports.acting import Clock
 from kafkakit.ports.streams import GroupConsumer
 from kafkakit.streams.client.assigned_member import GroupShare
 from kafkakit.streams.client.cluster_reader import ClusterReader
 from kafkakit.streams.client.dead_letters import ConsumerHooks, ConsumerOptions, DeadLetters
 from kafkakit.streams.client.decide.client_documents import ClientEntry, ClientKind
-from kafkakit.streams.client.decide.failures import Dependencies, MoveBudget
+from kafkakit.streams.client.decide.failures import Answers, Dependencies
 from kafkakit.streams.client.decide.figures import ConsumerFigures, PartitionFigures
 from kafkakit.streams.client.decide.reading import LaneShares, ReadingPlan, reading_plan
 from kafkakit.streams.client.workers import (
@@ -65,7 +66,7 @@ class StreamConsumer:
         self._stream = route().stream
         self._plan: ReadingPlan = reading_plan(route(), options.lanes)
         self._dependencies = Dependencies(options.work.retry)
-        self._budget = MoveBudget(options.work.moves)
+        self._answers = Answers(options.work)
         shares = LaneShares(self._plan.weights, options.concurrency, strict=options.strict_live)
         self._shared = SharedWork(shares, clock)
         self._dead_letters: DeadLetters | None = None
@@ -176,11 +177,15 @@ class StreamConsumer:
         """What the consumer does now. Cost: the runs of done offsets of each partition."""
         with self._shared.lock:
             partitions = tuple(_figures(owned) for _, owned in self._owned())
+            parked = sum(owned.work.parked for _, owned in self._owned() if owned.work is not None)
         readers = [*self._readers.values(), *self._leaving]
         letters = self._dead_letters
         problems = [found for reader in readers for found in (reader.problem, reader.commits.problem) if found]
         if letters is not None and letters.last_error:
             problems.append(f"dead letters: {letters.last_error}")
+        if parked:
+            tries = self._options.work.retry.max_tries
+            problems.append(f"{counted(parked, 'record')} failed {tries} times or more; nothing was handled since")
         return ConsumerFigures(
             stream=self._stream,
             group=self._group,
@@ -269,7 +274,7 @@ class StreamConsumer:
             open_member=lambda: self._open_member(profile, self._group),
             shared=self._shared,
             dependencies=self._dependencies,
-            budget=self._budget,
+            answers=self._answers,
             dead_letters=self._dead_letters,
             options=self._options,
             hooks=self._hooks,

@@ -1,10 +1,21 @@
 """Records whose handling failed: what an application chooses for them, and what each of them waits for.
 
-Handlers raise the errors that stand here. An application chooses order, retries, limits and when a failing record may
-be moved away; moves take tokens, by the rate of failures. A failed record of a partition waits for a time or for a
-dependency that is down, or is rejected: its offset is done only when it is durable elsewhere.
+Handlers raise the errors that stand here. A failed record of a partition waits for a time, for a dependency that is
+down, or, once it is out of tries, until another record is handled; or it is rejected, and then its offset is done only
+when it is durable elsewhere. Invariants:
+
+* Nothing is rejected for its failures while no record is handled: a record out of tries is rejected only when another
+  one was handled after its last try.
+* A sign against a record is that it failed between two other records that were handled. One outage gives one sign at
+  most, however many tries it takes, and two are needed.
+* While some record can be handled, one is: those out of tries are tried in turns, and where records have an order the
+  next one of the key is tried right after one that is out of tries (a walk, in `partition_work`).
+* What is handled is handled in order: a walk that handles a record rejects all that it passed, each of them out of
+  tries and failed a moment before.
 """
 
+import math
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -139,26 +150,30 @@ class RetryRule:
 class MoveRule:
     """When a record that keeps failing may leave its partition without having been handled.
 
-    Each move costs a token, and `acks_per_move` records done earn one, so that an outage, in which none is done, moves
-    none: 50, or 2 where a lane of its own handles what is moved. A consumer holds `first_tokens` at first and
-    `max_tokens` at most, for all its partitions: one that only fails is told from an outage by the others. While
-    `outage_share` or more of the latest tries failed, records wait instead. A record that has tries left is moved only
-    where the partition is at `nearly_full` of a limit and `acked_share` of what lies between its oldest and its newest
-    record is done: then this record alone holds the partition up.
+    One that is out of tries leaves it when enough of its failures lie between records that were handled: two, or more
+    where good records fail as well, so that one in a hundred of those is moved, up to three times `max_tries`. While
+    none is handled, at most `probes_per_s` of those out of tries are tried again, for all partitions of a consumer.
+
+    A record that has tries left is moved only where the partition is at `nearly_full` of a limit and `acked_share` of
+    what lies between its oldest and its newest record is done: then this record alone holds the partition up. Such a
+    move costs a token, and `acks_per_move` records done earn one. A consumer holds `first_tokens` at first and
+    `max_tokens` at most.
     """
 
     acks_per_move: int = 50
     first_tokens: float = 1.0
     max_tokens: float = 200.0
-    outage_share: float = 0.5
     nearly_full: float = 0.9
     acked_share: float = 0.98
+    probes_per_s: float = 5.0
 
     def __post_init__(self) -> None:
-        shares = (self.outage_share, self.nearly_full, self.acked_share)
-        if self.acks_per_move < 1 or min(self.first_tokens, self.max_tokens) < 0 or not all(0 < s <= 1 for s in shares):
+        shares = (self.nearly_full, self.acked_share)
+        counts = self.acks_per_move >= 1 and min(self.first_tokens, self.max_tokens) >= 0
+        if not (counts and all(0 < s <= 1 for s in shares) and self.probes_per_s > 0):
             raise UsageError(
-                f"{self} is not a valid move policy", hint="acks_per_move >= 1, tokens >= 0, shares in (0, 1]"
+                f"{self} is not a valid move policy",
+                hint="acks_per_move >= 1, tokens >= 0, shares in (0, 1], probes_per_s > 0",
             )
 
 
@@ -188,38 +203,77 @@ class WorkRules:
     moves: MoveRule = MoveRule()
     limits: WorkLimits = WorkLimits()
 
+    def longest_wait_ms(self, *, run: int, waiting: int, gap_ms: int = 0) -> int:
+        """The most time until a record is handled or rejected while others can be handled, without that of handlers.
+
+        `run` are the records in a row, of one key or partition, that can never be handled, and `waiting` all those that
+        are held. Each of a run is tried for itself, and those before it again each time; no record needs more signs
+        than three times `max_tries`. Without order, records out of tries wait for others that are handled, at most
+        `gap_ms` apart.
+        """
+        retry, tries = self.retry, 3 * self.retry.max_tries
+        own_ms = sum(retry.delay_ms(number) for number in range(1, tries + 2)) + 2 * tries * gap_ms
+        probes = (waiting + run * (run + 1) / 2) * (tries + 1)
+        return round(retry.max_ms + (run + 1) * own_ms + 1000 * probes / self.moves.probes_per_s)
+
 
 _MEMORY = 0.98
-"""Weight of the past in the share of failures: about the latest 50 tries count."""
+"""Weight of the past in `Answers.share`: about the latest 50 records count."""
+
+_WRONG = 0.01
+"""The share of good records that may be taken for ones that can never be handled."""
 
 _NEVER_MS = 1 << 62
 
 
-class MoveBudget:
-    """What a consumer may move away; see `MoveRule`. A start counts as healthy."""
+class Answers:
+    """What the tries of a consumer tell of all that its handlers need, and what it may move away; see `MoveRule`.
 
-    __slots__ = ("_rule", "failed_share", "tokens")
+    `count` grows with each chunk of records that were handled, and is the time by which failures are ordered.
+    `at_failure` is its value at the latest failure. `share` is how many of the tries of good records succeed while
+    others do: over records that were handled, each with those of its failures that lie between handled ones.
+    """
 
-    def __init__(self, rule: MoveRule) -> None:
-        self._rule = rule
-        self.tokens = min(rule.first_tokens, rule.max_tokens)
-        self.failed_share = 0.0
+    __slots__ = ("_moves", "_next_probe_ms", "_retry", "at_failure", "count", "share", "tokens")
 
-    def succeeded(self, count: int) -> None:
-        """Note tries that succeeded."""
-        self.tokens = min(self._rule.max_tokens, self.tokens + count / self._rule.acks_per_move)
-        self.failed_share *= _MEMORY**count
+    def __init__(self, rules: WorkRules) -> None:
+        self._moves, self._retry = rules.moves, rules.retry
+        self.tokens = min(rules.moves.first_tokens, rules.moves.max_tokens)
+        self.share = 1.0
+        self.count = self.at_failure = 0
+        self._next_probe_ms = 0
 
-    def failed(self) -> None:
-        """Note a try that failed."""
-        self.failed_share = self.failed_share * _MEMORY + 1 - _MEMORY
+    def succeeded(self, count: int, signs: int) -> None:
+        """Note records that were handled, and how many `signs` there were against the one of them that had failed."""
+        self.count += 1
+        self.tokens = min(self._moves.max_tokens, self.tokens + count / self._moves.acks_per_move)
+        self.share = 1 - (1 - self.share * _MEMORY**signs) * _MEMORY**count
 
-    def take(self) -> bool:
-        """Pay for one move; False where there is no token, or failures look like an outage."""
-        if self.tokens < 1 or self.failed_share >= self._rule.outage_share:
+    def needed(self) -> int:
+        """How many signs make a record that is out of tries one that can never be handled."""
+        tries = self._retry.max_tries
+        most = 3 * tries
+        wanted = 1 if self.share > 1 - _WRONG else math.ceil(math.log(_WRONG) / math.log(1 - max(self.share, _WRONG)))
+        return max(min(2, tries), min(wanted, most))
+
+    def take_token(self) -> bool:
+        """Pay for one move of a record that has tries left; False where there is no token."""
+        if self.tokens < 1:
             return False
         self.tokens -= 1
         return True
+
+    def may_probe(self, now_ms: int) -> bool:
+        """True when a record out of tries may be tried although nothing was handled since."""
+        return self._next_probe_ms <= now_ms
+
+    def next_probe_ms(self) -> int:
+        """When such a record may be tried."""
+        return self._next_probe_ms
+
+    def probing(self, now_ms: int) -> None:
+        """One is tried now."""
+        self._next_probe_ms = max(self._next_probe_ms, now_ms) + round(1000 / self._moves.probes_per_s)
 
 
 @dataclass(slots=True)
@@ -238,6 +292,7 @@ class Dependencies:
 
     rule: RetryRule
     _down: dict[str, _Down] = field(default_factory=dict)
+    _answers: dict[str, int] = field(default_factory=dict)
 
     def names(self) -> tuple[str, ...]:
         """The dependencies that are down, sorted."""
@@ -278,11 +333,21 @@ class Dependencies:
     def answered(self, name: str) -> None:
         """A record that waited for it succeeded."""
         self._down.pop(name, None)
+        self._answers[name] = self._answers.get(name, 0) + 1
+
+    def answers(self, name: str) -> int:
+        """How many records that waited for it have succeeded."""
+        return self._answers.get(name, 0)
 
 
 @dataclass(slots=True, kw_only=True)
 class HeldRecord(Generic[T]):
-    """A record that failed `tries` times; with `dependency` it waits for that one, and not for a time."""
+    """A record that failed `tries` times; with `dependency` it waits for that one, and not for a time.
+
+    `at` is `Answers.count` at its last failure. `signs` are the times between two handled records in which it failed,
+    and `is_after_answer` says that the time since the last handled one will be such a time. `probes` are its tries
+    since it ran out of them and nothing was handled, `dependency_at` is `Dependencies.answers` when it began to wait.
+    """
 
     offset: int
     record: T
@@ -290,18 +355,36 @@ class HeldRecord(Generic[T]):
     failure: Failure
     dependency: str | None = None
     is_out: bool = False
-    """True while a worker tries it."""
+    """True while a worker tries it, or records behind it."""
+    is_parked: bool = False
+    """True while it is out of tries and waits until another record is handled."""
+    at: int = 0
+    is_after_answer: bool = False
+    signs: int = 0
+    probes: int = 0
+    dependency_at: int = 0
+
+    def signs_at(self, count: int) -> int:
+        """How many signs there are against it when `Answers` has this count."""
+        return self.signs + (self.is_after_answer and count > self.at)
 
 
 class HeldRecords(Generic[T]):
-    """The failed records of a partition by offset. Cost of a change: the logarithm of how many there are."""
+    """The failed records of a partition by offset. Cost of a change: the logarithm of how many there are.
 
-    __slots__ = ("_by_offset", "_due", "_waiting")
+    Those that wait for the same thing are tried in turns: the one whose last try is the longest ago comes first.
+    """
+
+    __slots__ = ("_by_offset", "_due", "_parked", "_probes", "_turn", "_waiting")
 
     def __init__(self) -> None:
         self._by_offset: dict[int, HeldRecord[T]] = {}
         self._due: list[tuple[int, int]] = []
-        self._waiting: dict[str, list[int]] = {}
+        self._waiting: dict[str, deque[HeldRecord[T]]] = {}
+        # Out of tries, in the order of their last failures; and by when each may be tried again.
+        self._parked: deque[HeldRecord[T]] = deque()
+        self._probes: list[tuple[int, int, HeldRecord[T]]] = []
+        self._turn = 0
 
     def __len__(self) -> int:
         return len(self._by_offset)
@@ -310,55 +393,106 @@ class HeldRecords(Generic[T]):
         """All, in the order of their offsets."""
         return (self._by_offset[offset] for offset in sorted(self._by_offset))
 
+    @property
+    def parked(self) -> int:
+        """How many are out of tries and wait until another record is handled. Cost: one step for each record."""
+        return sum(held.is_parked for held in self._by_offset.values())
+
     def get(self, offset: int) -> HeldRecord[T] | None:
         """The failed record at an offset."""
         return self._by_offset.get(offset)
 
     def wait_until(self, held: HeldRecord[T], due_ms: int) -> None:
         """Try it again from `due_ms` on."""
-        held.is_out, held.dependency = False, None
-        self._by_offset[held.offset] = held
+        self._keep(held)
         heappush(self._due, (due_ms, held.offset))
 
     def wait_for(self, held: HeldRecord[T], dependency: str) -> None:
         """Try it again when the dependency is up, or as the one that finds out."""
-        held.is_out, held.dependency = False, dependency
-        self._by_offset[held.offset] = held
-        heappush(self._waiting.setdefault(dependency, []), held.offset)
+        self._keep(held)
+        held.dependency = dependency
+        self._waiting.setdefault(dependency, deque()).append(held)
+
+    def park(self, held: HeldRecord[T], due_ms: int) -> None:
+        """It is out of tries: keep it until another record is handled, or try it from `due_ms` on, in turns."""
+        self._keep(held)
+        held.is_parked = True
+        self._turn += 1
+        self._parked.append(held)
+        heappush(self._probes, (due_ms, self._turn, held))
 
     def drop(self, offset: int) -> None:
         """The record is done or rejected."""
-        self._by_offset.pop(offset, None)
+        held = self._by_offset.pop(offset, None)
+        if held is not None:
+            held.is_out = True
 
-    def take(self, now_ms: int, dependencies: Dependencies) -> HeldRecord[T] | None:
-        """A record whose time has come, the lowest offset first of those that wait for the same; None for none."""
+    def unpark(self, count: int) -> HeldRecord[T] | None:
+        """A record that is out of tries and failed before `Answers` had this count; None for none."""
+        while self._parked and (not self._is_waiting(self._parked[0]) or self._parked[0].at < count):
+            held = self._parked.popleft()
+            if self._is_waiting(held):
+                held.is_parked = False
+                return held
+        return None
+
+    def take(self, now_ms: int, dependencies: Dependencies, answers: Answers) -> HeldRecord[T] | None:
+        """A record whose time or turn has come; None for none."""
         while self._due and self._due[0][0] <= now_ms:
-            held = self._current(heappop(self._due)[1], None)
-            if held is not None:
+            held = self._by_offset.get(heappop(self._due)[1])
+            if held is not None and not (held.is_out or held.is_parked) and held.dependency is None:
                 held.is_out = True
                 return held
-        for name, offsets in list(self._waiting.items()):
-            while offsets and self._current(offsets[0], name) is None:
-                heappop(offsets)
-            if not offsets:
+        self._forget_probes()
+        if self._probes and self._probes[0][0] <= now_ms and answers.may_probe(now_ms):
+            held = heappop(self._probes)[2]
+            held.is_parked, held.is_out = False, True
+            return held
+        for name, turns in list(self._waiting.items()):
+            while turns and (turns[0].is_out or turns[0].dependency != name):
+                turns.popleft()
+            if not turns:
                 del self._waiting[name]
             elif dependencies.may_probe(name, now_ms):
-                held = self._by_offset[heappop(offsets)]
+                held = turns.popleft()
                 dependencies.probing(name)
                 held.is_out = True
                 return held
         return None
 
-    def next_due_ms(self, dependencies: Dependencies) -> int | None:
+    def next_due_ms(self, dependencies: Dependencies, answers: Answers) -> int | None:
         """When `take` may give out a record; None while nothing waits. It may be too early, never too late."""
         times = [self._due[0][0]] if self._due else []
-        times += [dependencies.next_probe_ms(name) for name, offsets in self._waiting.items() if offsets]
+        times += [dependencies.next_probe_ms(name) for name, turns in self._waiting.items() if turns]
+        self._forget_probes()
+        if self._probes:
+            times.append(max(self._probes[0][0], answers.next_probe_ms()))
+            if self._parked[0].at < answers.count:
+                times.append(0)
         return min(times, default=None)
 
-    def _current(self, offset: int, dependency: str | None) -> HeldRecord[T] | None:
-        """The record, unless it is gone, at a worker, or waits for something else by now."""
-        held = self._by_offset.get(offset)
-        return held if held is not None and not held.is_out and held.dependency == dependency else None
+    def _keep(self, held: HeldRecord[T]) -> None:
+        held.is_out, held.is_parked, held.dependency = False, False, None
+        self._by_offset[held.offset] = held
+
+    def _forget_probes(self) -> None:
+        while self._probes and not self._is_waiting(self._probes[0][2]):
+            heappop(self._probes)
+
+    def _is_waiting(self, held: HeldRecord[T]) -> bool:
+        """True for a record that is out of tries and was not taken since; each failure makes a new `HeldRecord`."""
+        return held.is_parked and not held.is_out
+
+
+@dataclass(slots=True, kw_only=True)
+class Walk(Generic[T]):
+    """The tries of records behind one that is out of tries, one after another and each right after the one before it.
+
+    `passed` have failed in this walk, each out of tries but for the last one.
+    """
+
+    front: HeldRecord[T]
+    passed: list[HeldRecord[T]] = field(default_factory=list)
 
 
 class Rejections(Generic[T]):
@@ -400,10 +534,6 @@ class Rejections(Generic[T]):
                 yield Mark(start=offset, end=offset + 1, state=MarkState.REJECTED, count=rejection.tries)
 
 
-OUT_OF_TRIES = ""
-"""Records that used up their tries wait for this "dependency" while they may not be rejected."""
-
-
 @dataclass(slots=True)
 class WorkCounts:
     """What happened on a partition since it was assigned; `gone` are offsets without a record to handle."""
@@ -418,29 +548,43 @@ class WorkCounts:
 
 
 class FailingRecords(Generic[T]):
-    """`held` wait to be tried again, `rejected` to be durable elsewhere. Dependencies and budget are the consumer's."""
+    """`held` wait to be tried again, `rejected` to be durable elsewhere. Dependencies and answers are the consumer's.
 
-    def __init__(self, rules: WorkRules, dependencies: Dependencies, budget: MoveBudget, counts: WorkCounts) -> None:
+    `behind` failed in walks, and stand in their order behind one that is held.
+    """
+
+    def __init__(self, rules: WorkRules, dependencies: Dependencies, answers: Answers, counts: WorkCounts) -> None:
         self.held: HeldRecords[T] = HeldRecords()
+        self.behind: dict[int, HeldRecord[T]] = {}
         self.rejected: Rejections[T] = Rejections()
-        self._rules, self._dependencies, self._budget, self._counts = rules, dependencies, budget, counts
+        self._rules, self._dependencies, self._answers, self._counts = rules, dependencies, answers, counts
 
     def take(self, now_ms: int) -> HeldRecord[T] | None:
         """A record whose time has come."""
-        held = self.held.take(now_ms, self._dependencies)
-        self._counts.retries += held is not None
+        held = self.held.take(now_ms, self._dependencies, self._answers)
+        if held is not None:
+            self._counts.retries += 1
+            if self.is_out_of_tries(held.tries) and held.at == self._answers.count:
+                self._answers.probing(now_ms)
         return held
 
     def is_due(self, now_ms: int) -> bool:
-        """True when `take` may give out a record."""
-        due_ms = self.held.next_due_ms(self._dependencies)
+        """True when `take` or `reject_hopeless` may give out a record."""
+        due_ms = self.held.next_due_ms(self._dependencies, self._answers)
         return due_ms is not None and due_ms <= now_ms
 
-    def succeeded(self, offset: int, dependency: str | None) -> None:
-        """A record that was tried again is done."""
+    def is_out_of_tries(self, tries: int) -> bool:
+        """True for a record that is not tried for its own sake any more."""
+        return 0 < self._rules.retry.max_tries <= tries
+
+    def succeeded(self, offset: int, dependency: str | None) -> int:
+        """A record that was tried again is done; how many signs there were against it."""
+        held = self.held.get(offset)
+        signs = 0 if held is None else held.signs_at(self._answers.count)
         self.held.drop(offset)
         if dependency is not None:
             self._dependencies.answered(dependency)
+        return signs
 
     def failed(self, offset: int, record: T, tries: int, failure: Failure, dependency: str | None, now_ms: int) -> None:
         """A record failed after `tries` earlier ones; `dependency` is what it had waited for."""
@@ -449,23 +593,67 @@ class FailingRecords(Generic[T]):
             self._answered_otherwise(dependency, now_ms)
             self.reject(offset, record, RejectReason.HANDLER, tries + 1, failure)
             return
-        held = HeldRecord(offset=offset, record=record, tries=tries, failure=failure)
+        held = self._after_failure(HeldRecord(offset=offset, record=record, tries=tries, failure=failure))
         if failure.ending is Ending.DEFER:
             self._defer(held, failure.dependency, dependency, now_ms)
             return
-        self._budget.failed()
-        held.tries += 1
-        limit = self._rules.retry.max_tries
-        if limit and held.tries >= limit:
-            if self._budget.take():
-                self._answered_otherwise(dependency, now_ms)
-                self.reject(offset, record, RejectReason.MAX_TRIES, held.tries, failure)
-            else:
-                self._defer(held, OUT_OF_TRIES, dependency, now_ms)
-            return
         self._answered_otherwise(dependency, now_ms)
+        held.tries += 1
+        if self.is_out_of_tries(held.tries):
+            self.park(held, now_ms)
+            return
         delay = self._rules.retry.delay_ms(held.tries) if failure.after_ms is None else failure.after_ms
         self.held.wait_until(held, now_ms + delay)
+
+    def park(self, held: HeldRecord[T], now_ms: int, deepest: HeldRecord[T] | None = None) -> None:
+        """Keep a record that is out of tries until another one is handled, and try it again after a growing wait.
+
+        The wait is that of the `deepest` record of its walk while this one has tries left.
+        """
+        waits = held.probes + 1
+        if deepest is not None and not self.is_out_of_tries(deepest.tries):
+            waits = min(waits, deepest.tries)
+        self.held.park(held, now_ms + max(self._rules.retry.delay_ms(waits), held.failure.after_ms or 0))
+
+    def may_be_passed(self, held: HeldRecord[T]) -> bool:
+        """True when those behind a record that just failed may be tried: one more sign would be enough.
+
+        While nothing is handled, only tries in turns are followed by others: else an outage that ends between the two
+        would make dead letters of all records that are tried at that moment.
+        """
+        return held.probes > 0 or held.signs + held.is_after_answer >= self._answers.needed()
+
+    def passed(self, walk: Walk[T]) -> None:
+        """A walk handled a record: those that it passed are rejected."""
+        for held in (walk.front, *walk.passed):
+            self.behind.pop(held.offset, None)
+            self.reject(held.offset, held.record, RejectReason.MAX_TRIES, held.tries, held.failure)
+
+    def failed_behind(self, walk: Walk[T], offset: int, record: T, tries: int, failure: Failure) -> bool:
+        """A record behind others failed in a walk; True when it is out of tries as well, so that the walk goes on."""
+        self._counts.failures += 1
+        if failure.ending is Ending.REJECT:
+            self.behind.pop(offset, None)
+            self.reject(offset, record, RejectReason.HANDLER, tries + 1, failure)
+            return False
+        held = self._after_failure(HeldRecord(offset=offset, record=record, tries=tries, failure=failure))
+        held.tries += failure.ending is Ending.RETRY
+        self.behind[offset] = held
+        walk.passed.append(held)
+        return self.is_out_of_tries(held.tries)
+
+    def reject_hopeless(self, now_ms: int) -> T | None:
+        """Decide about those out of tries that failed before the last record was handled; one that is rejected now.
+
+        The others are tried again, at once with one sign or none: that may have been an outage.
+        """
+        while (held := self.held.unpark(self._answers.count)) is not None:
+            signs = held.signs_at(self._answers.count)
+            if signs >= self._answers.needed():
+                self.reject(held.offset, held.record, RejectReason.MAX_TRIES, held.tries, held.failure)
+                return held.record
+            self.held.wait_until(held, now_ms + self._rules.retry.delay_ms(signs - 1))
+        return None
 
     def not_tried(self, offset: int, now_ms: int) -> None:
         """A record that was to be tried again was not: it waits as before."""
@@ -477,9 +665,11 @@ class FailingRecords(Generic[T]):
             self.held.wait_until(held, now_ms)
 
     def move_oldest(self) -> T | None:
-        """Reject the oldest record that waits after a try, if the budget allows it; None where nothing was moved."""
+        """Reject the oldest record that waits after a try, if a token pays for it; None where nothing was moved."""
         oldest = next((held for held in self.held if not held.is_out), None)
-        if oldest is None or oldest.tries < 1 or not self._budget.take():
+        if oldest is None or oldest.tries < 1 or not oldest.signs_at(self._answers.count):
+            return None
+        if not self._answers.take_token():
             return None
         self.reject(oldest.offset, oldest.record, RejectReason.HEAD_OF_LINE, oldest.tries, oldest.failure)
         return oldest.record
@@ -500,15 +690,42 @@ class FailingRecords(Generic[T]):
     def marks(self, base: int) -> Iterator[Mark]:
         """What a commit says of them."""
         for held in self.held:
-            state = MarkState.RETRYING if held.dependency is None else MarkState.DEFERRED
+            is_waiting = held.dependency is not None or held.is_parked
+            state = MarkState.DEFERRED if is_waiting else MarkState.RETRYING
             yield Mark(start=held.offset, end=held.offset + 1, state=state, count=held.tries)
+        for held in self.behind.values():
+            yield Mark(start=held.offset, end=held.offset + 1, state=MarkState.RETRYING, count=held.tries)
         yield from self.rejected.marks(base)
 
+    def _after_failure(self, held: HeldRecord[T]) -> HeldRecord[T]:
+        """The record with what its failures before this one tell."""
+        answers, before = self._answers, self.held.get(held.offset) or self.behind.pop(held.offset, None)
+        held.at = answers.count
+        if before is None:
+            held.is_after_answer = answers.count > answers.at_failure
+        elif answers.count > before.at:
+            held.signs, held.is_after_answer = before.signs_at(answers.count), True
+        else:
+            held.signs, held.is_after_answer = before.signs, before.is_after_answer
+            held.probes = before.probes + self.is_out_of_tries(before.tries)
+        if before is not None:
+            held.dependency_at = before.dependency_at
+        answers.at_failure = answers.count
+        return held
+
     def _defer(self, held: HeldRecord[T], name: str, dependency: str | None, now_ms: int) -> None:
+        """It waits for a dependency; a record that finds it down while it answers others loses a try."""
         self._counts.deferred += 1
+        answered = self._dependencies.answers(name)
+        if dependency == name and answered > held.dependency_at:
+            held.tries += 1
+        held.dependency_at = answered
         self._dependencies.failed(name, now_ms, was_probe=dependency == name)
         if dependency != name:
             self._answered_otherwise(dependency, now_ms)
+        if self.is_out_of_tries(held.tries) and dependency == name:
+            self.park(held, now_ms)
+            return
         self.held.wait_for(held, name)
 
     def _answered_otherwise(self, dependency: str | None, now_ms: int) -> None:

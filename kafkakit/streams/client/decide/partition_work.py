@@ -6,6 +6,7 @@ partition's commit, and from a commit that is found the work begins again.
 """
 
 from bisect import bisect_left
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
@@ -13,11 +14,12 @@ from typing import Generic, TypeVar
 from kafkakit.core.cluster_facts import CommittedOffset
 from kafkakit.core.errors import UsageError
 from kafkakit.streams.client.decide.failures import (
+    Answers,
     Dependencies,
     FailingRecords,
-    MoveBudget,
     Rejection,
     RejectReason,
+    Walk,
     WorkCounts,
     WorkRules,
 )
@@ -57,7 +59,7 @@ class PartitionWork(Generic[T]):
         rules: WorkRules,
         fields: RecordFields[T],
         dependencies: Dependencies,
-        budget: MoveBudget,
+        answers: Answers,
     ) -> None:
         self.counts = WorkCounts()
         self.position = state.base
@@ -70,10 +72,11 @@ class PartitionWork(Generic[T]):
         self._rules = rules
         self._fields = fields
         self._dependencies = dependencies
-        self._budget = budget
+        self._answers = answers
         self._ready: ReadyQueue[T] = ReadyQueue(rules.mode, fields.key, fields.size)
-        self._failing: FailingRecords[T] = FailingRecords(rules, dependencies, budget, self.counts)
+        self._failing: FailingRecords[T] = FailingRecords(rules, dependencies, answers, self.counts)
         self._out: list[Chunk[T]] = []
+        self._steps: deque[Chunk[T]] = deque()
         self._done = DoneSet(state.base, handled_in(state))
         self._unread = UnreadOffsets(state)
 
@@ -110,6 +113,11 @@ class PartitionWork(Generic[T]):
     def pending_failures(self) -> int:
         """Records that failed and wait."""
         return len(self._failing.held)
+
+    @property
+    def parked(self) -> int:
+        """Those of them that are out of tries and wait until another record is handled."""
+        return self._failing.held.parked
 
     @property
     def fullness(self) -> float:
@@ -162,20 +170,39 @@ class PartitionWork(Generic[T]):
 
     def has_work(self, now_ms: int) -> bool:
         """True when `take` may give out records."""
-        return self._ready.has_work or self._failing.is_due(now_ms)
+        return bool(self._steps) or self._ready.has_work or self._failing.is_due(now_ms)
+
+    def next_due_ms(self) -> int | None:
+        """When a record that failed may be tried again, too early at worst; None while none waits."""
+        return self._failing.held.next_due_ms(self._dependencies, self._answers)
 
     def take(self, limit: int, now_ms: int) -> Chunk[T] | None:
         """Records for a worker, to be ended with `finish`: one that failed before and is due, or up to `limit` others.
 
-        The former are alone in their chunk, so that a slow failure holds up nothing else.
+        The former are alone in their chunk, so that a slow failure holds up nothing else. The next step of a walk comes
+        before all else: only a moment may lie between it and the failure before it.
         """
-        held = self._failing.take(now_ms)
-        chunk = self._ready.take(limit) if held is None else self._ready.again(held)
+        while (record := self._failing.reject_hopeless(now_ms)) is not None:
+            self._ready.release(record)
+        held = None if self._steps else self._failing.take(now_ms)
+        chunk = self._steps.popleft() if self._steps else None
+        if chunk is None:
+            chunk = self._ready.take(limit) if held is None else self._ready.again(held)
         if chunk is not None:
             if held is None:
-                chunk.tries = self._unread.tries_of(chunk.offsets)
+                chunk.tries = self._tries_of(chunk.offsets)
             self._out.append(chunk)
         return chunk
+
+    def _tries_of(self, offsets: list[int]) -> int | Sequence[int]:
+        tries, behind = self._unread.tries_of(offsets), self._failing.behind
+        if behind and any(offset in behind for offset in offsets):
+            counts = [tries] * len(offsets) if isinstance(tries, int) else tries
+            tries = [
+                behind[offset].tries if offset in behind else count
+                for offset, count in zip(offsets, counts, strict=True)
+            ]
+        return tries
 
     def settle(self, chunk: Chunk[T], now_ms: int) -> None:
         """Count what a worker has handled of a chunk so far.
@@ -207,11 +234,35 @@ class PartitionWork(Generic[T]):
         """A worker is through with a chunk, handled or not; what it did not come to waits again."""
         self._settle(chunk, chunk.handled, now_ms)
         self._out.remove(chunk)
+        if chunk.walk is not None:
+            if not chunk.handled:
+                self._ready.put_back(chunk.offsets[0], chunk.records[0])
+                self._end_walk(chunk.walk, now_ms)
+            return
         if chunk.is_again and not chunk.handled:
             self._failing.not_tried(chunk.offsets[0], now_ms)
             return
-        held = self._failing.held
-        self._ready.give_back(chunk, [i for i in chunk.failures if held.get(chunk.offsets[i]) is not None])
+        found = [self._failing.held.get(chunk.offsets[i]) for i in chunk.failures]
+        self._ready.give_back(chunk, [i for i, held in zip(chunk.failures, found, strict=True) if held is not None])
+        for held in found:
+            if held is not None and held.is_parked and self._failing.may_be_passed(held):
+                self._walk_on(Walk(front=held), now_ms)
+
+    def _walk_on(self, walk: Walk[T], now_ms: int) -> None:
+        """The next record behind those of a walk is tried next; without one the walk is over."""
+        step = self._ready.take_behind(walk.front.record, walk)
+        if step is None:
+            self._end_walk(walk, now_ms)
+            return
+        walk.front.is_out = True
+        self._steps.append(step)
+
+    def _end_walk(self, walk: Walk[T], now_ms: int) -> None:
+        """A walk handled nothing: all wait as before, in their order."""
+        for held in reversed(walk.passed):
+            self._ready.put_back(held.offset, held.record)
+        if walk.front.is_out:
+            self._failing.park(walk.front, now_ms, walk.passed[-1] if walk.passed else None)
 
     def abandon(self) -> None:
         """The partition was taken away: records of other partitions may try the dependencies in its place."""
@@ -302,6 +353,15 @@ class PartitionWork(Generic[T]):
     def _succeeded(self, chunk: Chunk[T], start: int, end: int) -> None:
         if start >= end:
             return
+        signs = 0
+        if chunk.is_again:
+            signs = self._failing.succeeded(chunk.offsets[0], chunk.dependency)
+        elif self._failing.behind:
+            for offset in chunk.offsets[start:end]:
+                self._failing.behind.pop(offset, None)
+        if chunk.walk is not None:
+            self._failing.passed(chunk.walk)
+            self._ready.release(chunk.records[0])
         for low, high in ranges_of(chunk.offsets[start:end]):
             self._done.mark_range(low, high)
         if end - start == len(chunk.records):
@@ -309,15 +369,19 @@ class PartitionWork(Generic[T]):
             self.buffered_bytes -= chunk.size
         else:
             self._let_go(chunk.records[start:end])
-        self._budget.succeeded(end - start)
+        self._answers.succeeded(end - start, signs)
         self.counts.handled += end - start
         self.newest_done_ms = max(self.newest_done_ms, self._fields.time_ms(chunk.records[end - 1]))
-        if chunk.is_again:
-            self._failing.succeeded(chunk.offsets[0], chunk.dependency)
 
     def _failed(self, chunk: Chunk[T], index: int, now_ms: int) -> None:
         offset, tries = chunk.offsets[index], chunk.tries if isinstance(chunk.tries, int) else chunk.tries[index]
-        self._failing.failed(offset, chunk.records[index], tries, chunk.failures[index], chunk.dependency, now_ms)
+        record, failure = chunk.records[index], chunk.failures[index]
+        if chunk.walk is None:
+            self._failing.failed(offset, record, tries, failure, chunk.dependency, now_ms)
+        elif self._failing.failed_behind(chunk.walk, offset, record, tries, failure):
+            self._walk_on(chunk.walk, now_ms)
+        else:
+            self._end_walk(chunk.walk, now_ms)
 
     def _restore_rejected(self, offset: int, record: T, tries: int) -> None:
         self.buffered_records += 1

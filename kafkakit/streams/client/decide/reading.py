@@ -13,7 +13,7 @@ from itertools import repeat
 from typing import Generic, TypeVar
 
 from kafkakit.core.errors import UsageError
-from kafkakit.streams.client.decide.failures import Failure, HeldRecord, Mode
+from kafkakit.streams.client.decide.failures import Failure, HeldRecord, Mode, Walk
 from kafkakit.streams.model.commit import CommitIdentity, CommitState, Mark, MarkState, OffsetRanges, topic_id_bytes
 from kafkakit.streams.model.done_set import DoneSet
 from kafkakit.streams.model.route import DLQ, LIVE, Route
@@ -222,7 +222,8 @@ class Chunk(Generic[T]):
     `handled` counts those at the front that are over: handled, failed, or skipped because an earlier record of the
     same key failed. It may be read at any time, so work on a long chunk counts before its end. `tries` are those so
     far, of each record where they differ; `dependency` is what the record of a chunk that is tried again waits for.
-    `key_of` is None where records have no order. `size` are the bytes of all records.
+    `key_of` is None where records have no order. `size` are the bytes of all records. The one record of a chunk with a
+    `walk` is tried although an earlier one of its key has failed.
     """
 
     offsets: list[int]
@@ -232,6 +233,7 @@ class Chunk(Generic[T]):
     tries: int | Sequence[int] = 0
     is_again: bool = False
     dependency: str | None = None
+    walk: Walk[T] | None = None
     handled: int = 0
     failures: dict[int, Failure] = field(default_factory=dict)
     skipped: set[int] = field(default_factory=set)
@@ -402,6 +404,26 @@ class ReadyQueue(Generic[T]):
         self._is_held = False
         if self._key_of is not None and not self._whole and (key := self._key_of(record)) is not None:
             self._free(key)
+
+    def take_behind(self, record: T, walk: Walk[T]) -> Chunk[T] | None:
+        """The first record that waits for one that failed, None where none does; its key, or partition, stays busy."""
+        chunk: Chunk[T] | None = None
+        if self._whole:
+            chunk = self._slice(1)
+        elif self._key_of is not None and (waiting := self._busy.get(self._key_of(record))):
+            offset, behind = waiting.popleft()
+            self._waiting -= 1
+            chunk = self._chunk([offset], [behind])
+        if chunk is not None:
+            chunk.walk = walk
+        return chunk
+
+    def put_back(self, offset: int, record: T) -> None:
+        """A record that was taken from behind another one waits there again, as the first."""
+        if self._whole or self._key_of is None:
+            self._put_first([(offset, record)])
+        else:
+            self._wait(self._key_of(record)).appendleft((offset, record))
 
     def again(self, held: HeldRecord[T]) -> Chunk[T]:
         """A record that failed before, to be tried again; its key is busy."""

@@ -10,12 +10,12 @@ import pytest
 from kafkakit.core.errors import UsageError
 from kafkakit.core.model import TopicPartition
 from kafkakit.streams.client.decide.failures import (
+    Answers,
     Dependencies,
     DependencyDownError,
     Ending,
     Failure,
     Mode,
-    MoveBudget,
     MoveRule,
     RejectReason,
     RetryLaterError,
@@ -34,9 +34,9 @@ FIELDS: RecordFields[int] = RecordFields(time_ms=lambda n: n, key=lambda n: b"k"
 FAILED = Failure(ending=Ending.RETRY, error="ValueError", text="no")
 
 
-def work(rules: WorkRules) -> tuple[PartitionWork[int], Dependencies, MoveBudget]:
-    dependencies, budget = Dependencies(rules.retry), MoveBudget(rules.moves)
-    return PartitionWork(CommitState(base=0), rules, FIELDS, dependencies, budget), dependencies, budget
+def work(rules: WorkRules) -> tuple[PartitionWork[int], Dependencies, Answers]:
+    dependencies, answers = Dependencies(rules.retry), Answers(rules)
+    return PartitionWork(CommitState(base=0), rules, FIELDS, dependencies, answers), dependencies, answers
 
 
 def handle(made: PartitionWork[int], now_ms: int, bad: set[int], limit: int = 1_000) -> list[int]:
@@ -79,26 +79,79 @@ def test_errors_of_handlers() -> None:
     assert failure_of(BrokenError()).ending is Ending.RETRY
 
 
-def test_a_record_out_of_tries_is_rejected_when_a_token_pays() -> None:
-    rules = WorkRules(
-        mode=Mode.UNORDERED, retry=RetryRule(first_ms=10, max_ms=10, max_tries=2), moves=MoveRule(first_tokens=0)
-    )
-    made, dependencies, budget = work(rules)
+def test_a_record_out_of_tries_is_rejected_when_others_are_handled_around_its_failures() -> None:
+    rules = WorkRules(mode=Mode.UNORDERED, retry=RetryRule(first_ms=10, max_ms=10, max_tries=2))
+    made, dependencies, _ = work(rules)
     offer(made, 0, 10)
     handle(made, 0, {3})
     assert handle(made, 10, {3}) == [3]
-    assert made.counts.rejected == 0, "10 records have earned no token"
-    assert "" in dependencies.names()
+    assert (made.counts.rejected, made.parked, dependencies.names()) == (0, 1, ()), "nothing was handled since"
     assert [mark.state for mark in made.state().marks] == [MarkState.DEFERRED]
-    offer(made, 10, 60)
-    handle(made, 10, {3})
-    assert budget.tokens > 1
-    assert handle(made, 20, {3}) == [3]
+    offer(made, 10, 11)
+    assert handle(made, 11, {3}) == [10, 3], "something is handled again, and an outage may have been"
+    assert made.counts.rejected == 0
+    offer(made, 11, 12)
+    assert (handle(made, 12, {3}), made.parked) == ([11], 0)
     (rejection,) = made.unwritten_rejections()
     assert (rejection.offset, rejection.reason, rejection.tries) == (3, RejectReason.MAX_TRIES, 3)
     assert made.unwritten_rejections() == []
     made.rejection_is_durable(3)
-    assert made.base == 60
+    assert made.base == 12
+
+
+@pytest.mark.parametrize("mode", [Mode.KEY, Mode.PARTITION])
+def test_the_next_record_of_a_key_is_tried_right_after_one_that_is_out_of_tries(mode: Mode) -> None:
+    """Nothing else is there: where the next one is handled, the one before it is rejected, and the order stays."""
+    rules = WorkRules(mode=mode, retry=RetryRule(first_ms=10, max_ms=10, max_tries=2))
+    made, *_ = work(rules)
+    offer(made, 0, 4)
+    assert handle(made, 0, {0, 1}) == [0]
+    assert handle(made, 10, {0, 1}) == [0]
+    assert (made.parked, made.counts.rejected) == (1, 0)
+    assert handle(made, 20, {0, 1}) == [0, 1], "1 has a try left"
+    assert made.state().marks[1].count == 1
+    assert handle(made, 29, {0, 1}) == []
+    assert handle(made, 300, set()) == [0, 1, 2, 3], "an outage has ended: nothing is rejected"
+    assert (made.base, made.counts.rejected) == (4, 0)
+    offer(made, 4, 8)
+    handle(made, 1_000, {4, 5})
+    handle(made, 1_010, {4, 5})
+    assert handle(made, 2_000, {4, 5}) == [4, 5]
+    assert handle(made, 3_000, {4, 5}) == [4, 5, 6, 7]
+    assert [(r.offset, r.tries, r.reason) for r in made.unwritten_rejections()] == [
+        (4, 4, RejectReason.MAX_TRIES),
+        (5, 2, RejectReason.MAX_TRIES),
+    ]
+
+
+def test_records_out_of_tries_are_tried_in_turns_at_a_bounded_rate() -> None:
+    rules = WorkRules(
+        mode=Mode.UNORDERED, retry=RetryRule(first_ms=10, max_ms=100, max_tries=1), moves=MoveRule(probes_per_s=10)
+    )
+    made, *_ = work(rules)
+    offer(made, 0, 50)
+    every = set(range(50))
+    assert handle(made, 0, every) == list(range(50))
+    tried = [offset for now_ms in range(0, 10_000, 10) for offset in handle(made, now_ms, every)]
+    assert set(Counter(tried).values()) == {2}, "each of 50 twice in 10 s"
+    assert made.counts.rejected == 0
+    assert sorted(handle(made, 20_000, {7})) == list(range(50)), "one is handled, and all are tried at once"
+    assert (made.parked, made.counts.rejected) == (0, 1), "7 failed again among others that were handled"
+
+
+def test_a_record_that_alone_finds_a_dependency_down_loses_its_tries() -> None:
+    rules = WorkRules(mode=Mode.UNORDERED, retry=RetryRule(first_ms=10, max_ms=10, max_tries=2))
+    made, *_ = work(rules)
+    down = failure_of(DependencyDownError("db"))
+    for start in range(0, 100, 10):
+        offer(made, start, start + 10)
+        while (chunk := made.take(1, 20 * start)) is not None:
+            if chunk.offsets == [0] or (not chunk.is_again and chunk.offsets[0] % 10 == 1):
+                chunk.failed(0, down)
+            chunk.handled = 1
+            made.finish(chunk, 20 * start)
+    assert [(r.offset, r.error) for r in made.unwritten_rejections()] == [(0, "DependencyDownError")]
+    assert made.counts.rejected == 1
 
 
 def test_a_record_that_failed_before_a_restart_comes_with_its_tries() -> None:
@@ -109,7 +162,7 @@ def test_a_record_that_failed_before_a_restart_comes_with_its_tries() -> None:
     handle(made, 0, {2})
     handle(made, 10, {2})
     found = made.state()
-    again = PartitionWork(found, rules, FIELDS, Dependencies(rules.retry), MoveBudget(rules.moves))
+    again = PartitionWork(found, rules, FIELDS, Dependencies(rules.retry), Answers(rules))
     offer(again, found.base, 8)
     chunk = again.take(10, 0)
     assert chunk is not None
@@ -128,10 +181,10 @@ def test_a_record_that_failed_before_a_restart_comes_with_its_tries() -> None:
 
 def test_an_outage_moves_nothing() -> None:
     rules = WorkRules(mode=Mode.UNORDERED, retry=RetryRule(first_ms=10, max_ms=10, max_tries=2))
-    made, _, budget = work(rules)
+    made, _, answers = work(rules)
     offer(made, 0, 5_000)
     handle(made, 0, set())
-    assert budget.tokens > 90
+    assert answers.tokens > 90
     offer(made, 5_000, 6_000)
     for now_ms in range(0, 1_000, 10):
         handle(made, now_ms, set(range(5_000, 6_000)))
@@ -149,22 +202,22 @@ def test_the_head_of_the_line_leaves_only_when_it_alone_is_in_the_way() -> None:
         limits=WorkLimits(span=1_000),
         moves=MoveRule(first_tokens=0),
     )
-    made, _, budget = work(rules)
+    made, _, answers = work(rules)
     offer(made, 0, 500)
     handle(made, 0, {10, 20})
     assert made.relieve(0) == 0, "the partition is not nearly full"
     offer(made, 500, 1_000)
     handle(made, 0, {10, 20})
     assert not made.wants_records or made.fullness >= 0.9
-    budget.tokens = 0.5
+    answers.tokens = 0.5
     assert made.relieve(0) == 0, "nothing pays"
-    budget.tokens = 5
+    answers.tokens = 5
     assert made.relieve(0) >= 1
     assert next(r.offset for r in made.unwritten_rejections()) == 10
-    many, _, budget = work(rules)
+    many, _, answers = work(rules)
     offer(many, 0, 1_000)
     handle(many, 0, set(range(0, 1_000, 20)))
-    budget.tokens, budget.failed_share = 5, 0.0
+    answers.tokens = 5
     assert many.relieve(0) == 0, "5 % are not done: no single record is in the way"
 
 
@@ -189,7 +242,7 @@ def test_one_record_finds_out_whether_a_dependency_is_up() -> None:
     probe.handled = 1
     made.finish(probe, 10)
     assert made.take(100, 29) is None
-    assert handle(made, 30, set()) == list(range(50))
+    assert handle(made, 30, set()) == [*range(1, 50), 0], "in turns"
     assert (dependencies.names(), made.base, made.counts.rejected) == ((), 50, 0)
 
 
