@@ -27,7 +27,7 @@ from kafkakit.adapters.kafka.group_consumer import KafkaGroupConsumer
 from kafkakit.config.security import Security
 from kafkakit.streams.client.consumer import StreamConsumer
 from kafkakit.streams.client.dead_letters import ConsumerOptions
-from kafkakit.streams.client.decide.failures import Mode, WorkRules
+from kafkakit.streams.client.decide.work_rules import Mode, WorkRules
 from kafkakit.streams.client.workers import StreamRecord
 from kafkakit.streams.model.route import Lane, Route, Segment, SegmentState
 

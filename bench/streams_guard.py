@@ -39,7 +39,7 @@ from kafkakit.core.model import TopicPartition
 from kafkakit.ports.streams import GroupConsumer
 from kafkakit.streams.client.consumer import StreamConsumer
 from kafkakit.streams.client.dead_letters import BATCH_LIMIT_BYTES, ConsumerOptions
-from kafkakit.streams.client.decide.failures import Mode, WorkRules
+from kafkakit.streams.client.decide.work_rules import Mode, WorkRules
 from kafkakit.streams.client.guarded_member import FETCH_BYTES, PARTITION_BYTES, GuardedMember
 from kafkakit.streams.model.guarded_reads import GuardedRead
 

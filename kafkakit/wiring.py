@@ -243,7 +243,7 @@ def open_storage_metrics(settings: Settings, source: str, addresses: str, prefix
 
     Without addresses it is the settings' ZooKeeper, see `open_storage_znodes`.
     """
-    from kafkakit.core.storage_reading import FROM_FILE
+    from kafkakit.core.cluster_facts import FROM_FILE
 
     if source == FROM_FILE:
         return open_storage_file(addresses)

@@ -31,10 +31,10 @@ from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_ope
 import msgspec
 
 from kafkakit.config.security import MASK, Secret
+from kafkakit.core.cluster_facts import Sample
 from kafkakit.core.documents import decode_json
 from kafkakit.core.errors import InputError, OperationFailedError, TryLaterError, UsageError
 from kafkakit.core.rpc import read_body
-from kafkakit.core.storage_reading import Sample
 from kafkakit.core.text import printable
 from kafkakit.streams.model.pathways import PATH, Bucket, PayloadSender, encode_payload, payload_headers
 

@@ -9,7 +9,7 @@ from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
-from kafkakit.core.cluster_facts import ResourceKind
+from kafkakit.core.cluster_facts import FreeStorage, PartitionSizes, ResourceKind, StorageReading
 from kafkakit.core.errors import InputError, OperationFailedError, RefusedError, TryLaterError, UsageError
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.records import Record, replicas_of_new_topic
@@ -24,7 +24,6 @@ from kafkakit.core.storage_documents import (
     encode_parts,
     encode_reading,
 )
-from kafkakit.core.storage_reading import FreeStorage, PartitionSizes, StorageReading
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.data import DataPlane
 

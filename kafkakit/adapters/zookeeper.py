@@ -26,6 +26,7 @@ from typing import Any
 from kazoo.client import KazooClient
 from kazoo.exceptions import BadVersionError, KazooException, NoAuthError, NodeExistsError, NoNodeError, RolledBackError
 
+from kafkakit.core.cluster_facts import FreeStorage, PartitionSizes, StorageReading
 from kafkakit.core.errors import InputError, OperationFailedError, TryLaterError, UsageError
 from kafkakit.core.lease import (
     Versioned,
@@ -44,7 +45,6 @@ from kafkakit.core.storage_documents import (
     decode_partition_sizes,
     encode_parts,
 )
-from kafkakit.core.storage_reading import FreeStorage, PartitionSizes, StorageReading
 
 
 def start_client(hosts: str, *, session_s: float, wait_s: float, hint: str, read_only: bool = False) -> Any:

@@ -2,7 +2,8 @@
 
 Configurations and the rest of the control side; consumer groups; raw reads of a log; who wrote to a partition last, and
 which transactions are not complete; access control lists (Kafka's bindings of a resource pattern to what a principal
-may do); client quotas (KIP-546), which are limits that each broker keeps for itself, by user, client id or both.
+may do); client quotas (KIP-546), which are limits that each broker keeps for itself, by user, client id or both; sizes
+of partitions and free space as a metrics source has them, and one value of one series.
 
 A cluster's id becomes the name of a folder, so its form is checked.
 """
@@ -10,7 +11,9 @@ A cluster's id becomes the name of a folder, so its form is checked.
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import Enum, StrEnum
+from typing import NamedTuple
 
 from kafkakit.core.model import Broker, LogDir, TopicPartition
 
@@ -398,3 +401,57 @@ _CLUSTER_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 def cluster_id_problem(cluster_id: str) -> str | None:
     """What is wrong with a cluster id, in words; None when nothing is."""
     return None if _CLUSTER_ID.fullmatch(cluster_id) else f"cluster_id {cluster_id!r:.80} is not a Kafka cluster id"
+
+
+FROM_BROKERS = "brokers"
+FROM_FILE = "file"
+FROM_ZOOKEEPER = "zookeeper"
+KEPT_IN = (FROM_ZOOKEEPER, FROM_FILE)
+"""Where a collector keeps sizes, as the word of each on the command line."""
+METRICS_PREFIX = "topicmappr"
+"""The parent of kafka-kit's two znodes unless another one is named."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionSizes:
+    """The bytes of the largest copy of each partition, and when they were written down.
+
+    `smallest_of` has the smallest copy where it is known to be smaller, `times` those values that are older than
+    `taken_at`.
+    """
+
+    bytes_of: Mapping[TopicPartition, int]
+    taken_at: datetime
+    smallest_of: Mapping[TopicPartition, int] = field(default_factory=dict)
+    times: Mapping[TopicPartition, datetime] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FreeStorage:
+    """The free bytes of each broker's disks together, and when they were written down; `times` as above."""
+
+    bytes_of: Mapping[int, int]
+    taken_at: datetime
+    times: Mapping[int, datetime] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StorageReading:
+    """Both halves of one look at a `StorageMetrics`; `source` names it for people."""
+
+    source: str
+    sizes: PartitionSizes
+    free: FreeStorage
+
+    @property
+    def taken_at(self) -> datetime:
+        """The time of the older half: what counts for its age."""
+        return min(self.sizes.taken_at, self.free.taken_at)
+
+
+class Sample(NamedTuple):
+    """`value` is NaN where the series has none, and `time` then that of the query."""
+
+    labels: Mapping[str, str]
+    value: float
+    time: datetime

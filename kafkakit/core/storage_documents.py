@@ -16,10 +16,10 @@ from enum import StrEnum
 
 import msgspec
 
+from kafkakit.core.cluster_facts import FreeStorage, PartitionSizes, StorageReading
 from kafkakit.core.documents import decode_document, decode_json, encode_document, encode_json
 from kafkakit.core.errors import InputError
 from kafkakit.core.model import TopicPartition
-from kafkakit.core.storage_reading import FreeStorage, PartitionSizes, StorageReading
 
 PARTITION_SIZES = "partitionmeta"
 BROKER_STORAGE = "brokermetrics"

@@ -8,11 +8,11 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import TypeVar
 
+from kafkakit.core.cluster_facts import FreeStorage, PartitionSizes, Sample, StorageReading
 from kafkakit.core.errors import OperationFailedError, UsageError
 from kafkakit.core.model import ClusterSnapshot, TopicPartition
 from kafkakit.core.quantities import format_span
 from kafkakit.core.storage_documents import MAX_ID
-from kafkakit.core.storage_reading import FreeStorage, PartitionSizes, Sample, StorageReading
 from kafkakit.core.text import printable, some
 from kafkakit.placement.broker_disks import broker_disks
 

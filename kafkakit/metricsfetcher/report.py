@@ -4,11 +4,11 @@ import shlex
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
+from kafkakit.core.cluster_facts import StorageReading
 from kafkakit.core.errors import KafkakitError, UsageError
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.quantities import counted, format_bytes, format_span
 from kafkakit.core.storage_documents import encode_reading
-from kafkakit.core.storage_reading import StorageReading
 from kafkakit.core.text import text_table
 from kafkakit.metricsfetcher.decide import Collected, StoreKind, StorePlace
 from kafkakit.report import Report, cron_line, files_report, folder_of, service_text, timer_text

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple, Protocol
 
+from kafkakit.core.cluster_facts import Sample, StorageReading
 from kafkakit.core.lease import Holder, Life
 from kafkakit.core.programs import Launch, SparkTools
 from kafkakit.core.rpc import RpcAnswer, RpcCall, RpcStream
-from kafkakit.core.storage_reading import Sample, StorageReading
 
 
 class StorageMetrics(Protocol):

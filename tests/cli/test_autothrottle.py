@@ -20,9 +20,9 @@ from kafkakit.adapters.files import write_file
 from kafkakit.adapters.host import life_of, this_holder
 from kafkakit.adapters.read_only import ReadOnlyAdmin
 from kafkakit.autothrottle.act.service import lead_path
+from kafkakit.core.cluster_facts import Sample
 from kafkakit.core.errors import OperationFailedError, TerminationRequested, TryLaterError
 from kafkakit.core.model import TopicPartition
-from kafkakit.core.storage_reading import Sample
 from kafkakit.execution.act.leases import Lease
 from kafkakit.execution.decide.throttle import FOLLOWER_LIST, FOLLOWER_RATE, LEADER_LIST, LEADER_RATE
 from kafkakit.ports.admin import ClusterAdmin

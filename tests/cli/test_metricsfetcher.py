@@ -13,8 +13,8 @@ import pytest
 from kafkakit import wiring
 from kafkakit.adapters import metrics_storage as storage_topic
 from kafkakit.config.read.settings import Settings
+from kafkakit.core.cluster_facts import StorageReading
 from kafkakit.core.model import TopicPartition
-from kafkakit.core.storage_reading import StorageReading
 from tests.fakes.admin import FakeClock, FakeCluster, FakeStorageMetrics
 from tests.fakes.log import FakeLog
 from tests.rigs.command_line import Home, Ran

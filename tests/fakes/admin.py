@@ -22,16 +22,19 @@ from kafkakit.core.cluster_facts import (
     ConfigChange,
     ConfigLayer,
     ConfigOp,
+    FreeStorage,
     ItemError,
     LayeredValue,
     LiveReplica,
     OpenTransaction,
+    PartitionSizes,
     PartitionState,
     ProducerState,
     QuotaChanges,
     QuotaEntity,
     Quotas,
     ResourceKind,
+    StorageReading,
 )
 from kafkakit.core.errors import TryLaterError
 from kafkakit.core.model import (
@@ -45,7 +48,6 @@ from kafkakit.core.model import (
     TopicPartition,
     TopicPartitionReplica,
 )
-from kafkakit.core.storage_reading import FreeStorage, PartitionSizes, StorageReading
 from tests.fakes.log_reader import FakeLogReader
 from tests.fakes.state import (
     FOLLOWER_LIST,

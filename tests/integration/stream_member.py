@@ -18,7 +18,7 @@ from kafkakit.adapters.kafka.group_consumer import KafkaGroupConsumer
 from kafkakit.config.security import Security
 from kafkakit.streams.client.consumer import StreamConsumer
 from kafkakit.streams.client.dead_letters import ConsumerHooks, ConsumerOptions, RejectedRecord
-from kafkakit.streams.client.decide.failures import Mode, MoveRule, RetryRule, WorkRules
+from kafkakit.streams.client.decide.work_rules import Mode, MoveRule, RetryRule, WorkRules
 from kafkakit.streams.client.workers import StreamRecord
 from kafkakit.streams.model.route import decode_route
 

@@ -21,8 +21,8 @@ from kafkakit.core.model import TopicPartition
 from kafkakit.ports.streams import GroupConsumer
 from kafkakit.streams.client.consumer import StreamConsumer
 from kafkakit.streams.client.dead_letters import BATCH_LIMIT_BYTES, ConsumerHooks, ConsumerOptions
-from kafkakit.streams.client.decide.failures import RetryRule, WorkRules
 from kafkakit.streams.client.decide.partition_work import restore_commit
+from kafkakit.streams.client.decide.work_rules import RetryRule, WorkRules
 from kafkakit.streams.client.guarded_member import GuardedMember
 from kafkakit.streams.model.commit import CommitIdentity, CommitState, topic_id_text
 from kafkakit.streams.model.route import Lane, Route, Segment, SegmentState

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from kafkakit.adapters.metrics_services import PrometheusApi
+from kafkakit.core.cluster_facts import Sample
 from kafkakit.core.errors import InputError, OperationFailedError, TryLaterError
-from kafkakit.core.storage_reading import Sample
 from tests.rigs.command_line import Home
 from tests.rigs.prometheus import prometheus_server
 

@@ -21,7 +21,7 @@ from kafkakit.streams.client.client import StreamClient
 from kafkakit.streams.client.connect import connect
 from kafkakit.streams.client.consumer import StreamConsumer
 from kafkakit.streams.client.dead_letters import BOMB_REASON, ConsumerOptions
-from kafkakit.streams.client.decide.failures import Mode, RejectError, WorkLimits, WorkRules
+from kafkakit.streams.client.decide.work_rules import Mode, RejectError, WorkLimits, WorkRules
 from kafkakit.streams.client.workers import StreamRecord
 from kafkakit.streams.model.route import LaneRule
 from kafkakit.streams.routes.api_act import RouteStore

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from kafkakit.streams.client.dead_letters import ConsumerHooks, ConsumerOptions, RejectedRecord
-from kafkakit.streams.client.decide.failures import (
+from kafkakit.streams.client.decide.work_rules import (
     DependencyDownError,
     Mode,
     MoveRule,

@@ -23,7 +23,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from kafkakit.streams.client import watch
 from kafkakit.streams.client.connect import ConsumerOptions, WatchOptions, connect
-from kafkakit.streams.client.decide.failures import RejectError
+from kafkakit.streams.client.decide.work_rules import RejectError
 from kafkakit.streams.client.workers import StreamRecord
 from kafkakit.streams.model.pathways import (
     HEADER,

@@ -18,6 +18,7 @@ from kazoo.exceptions import NoNodeError
 
 from kafkakit.adapters.kafka.data import KafkaData
 from kafkakit.adapters.zookeeper import MOST_WRITTEN, ZooKeeperMetrics
+from kafkakit.core.cluster_facts import FreeStorage, PartitionSizes, StorageReading
 from kafkakit.core.errors import InputError, OperationFailedError, TryLaterError, UsageError
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.storage_documents import (
@@ -27,7 +28,6 @@ from kafkakit.core.storage_documents import (
     encode_broker_storage,
     encode_partition_sizes,
 )
-from kafkakit.core.storage_reading import FreeStorage, PartitionSizes, StorageReading
 from kafkakit.ports.admin import ClusterAdmin
 from tests.contracts.storage_metrics import StorageMetricsContract
 from tests.integration.conftest import SandboxCluster, StartCluster

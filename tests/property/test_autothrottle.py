@@ -40,9 +40,9 @@ from kafkakit.autothrottle.decide.measurements import (
 from kafkakit.autothrottle.decide.scenario import Scenario, ideal_seconds, least_seconds, with_factors
 from kafkakit.autothrottle.decide.simulate import play
 from kafkakit.autothrottle.decide.slo import SloSettings, slo_law
+from kafkakit.core.cluster_facts import Sample
 from kafkakit.core.errors import InputError
 from kafkakit.core.quantities import epoch_ms
-from kafkakit.core.storage_reading import Sample
 from kafkakit.simulator.flows import LoadedCopies
 
 MB = 1_000_000

@@ -24,17 +24,7 @@ from kafkakit.streams.client.decide.client_documents import (
     merged,
     registrations_of,
 )
-from kafkakit.streams.client.decide.failures import (
-    Answers,
-    Dependencies,
-    Ending,
-    Failure,
-    Mode,
-    MoveRule,
-    RetryRule,
-    WorkLimits,
-    WorkRules,
-)
+from kafkakit.streams.client.decide.failures import Answers, Dependencies
 from kafkakit.streams.client.decide.partition_work import (
     CommitRule,
     PartitionWork,
@@ -43,6 +33,7 @@ from kafkakit.streams.client.decide.partition_work import (
     restore_commit,
 )
 from kafkakit.streams.client.decide.reading import Chunk
+from kafkakit.streams.client.decide.work_rules import Ending, Failure, Mode, MoveRule, RetryRule, WorkLimits, WorkRules
 from kafkakit.streams.model.commit import CommitIdentity, CommitState, MarkState, ReplayWindow, RouteMark, Writer
 from tests.rigs.stream_routes import HOLDER
 

@@ -5,10 +5,9 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from pathlib import Path
 
-from kafkakit.core.cluster_facts import ConfigChange, ItemError, ResourceKind
+from kafkakit.core.cluster_facts import ConfigChange, ItemError, ResourceKind, Sample
 from kafkakit.core.errors import TryLaterError
 from kafkakit.core.model import TagSet
-from kafkakit.core.storage_reading import Sample
 from kafkakit.execution.act.journal_files import DiskFile
 from kafkakit.execution.act.leases import ClusterAccess
 from kafkakit.lint.api import LintRequest, Pieces, RuleSet, RunOptions, lint_request

@@ -26,7 +26,9 @@ from kafkakit.streams.client import control_store as route_follower
 from kafkakit.streams.client import dead_letters as dead_letter_lane
 from kafkakit.streams.client.client import ClientParts, StreamClient
 from kafkakit.streams.client.dead_letters import ConsumerOptions
-from kafkakit.streams.client.decide.failures import (
+from kafkakit.streams.client.decide.outgoing import ProducerLimits
+from kafkakit.streams.client.decide.partition_work import CommitRule
+from kafkakit.streams.client.decide.work_rules import (
     DependencyDownError,
     Mode,
     MoveRule,
@@ -35,8 +37,6 @@ from kafkakit.streams.client.decide.failures import (
     WorkLimits,
     WorkRules,
 )
-from kafkakit.streams.client.decide.outgoing import ProducerLimits
-from kafkakit.streams.client.decide.partition_work import CommitRule
 from kafkakit.streams.client.workers import StreamRecord
 from kafkakit.wiring import open_control, open_log, open_stream_cluster, this_process
 

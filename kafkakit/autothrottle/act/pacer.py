@@ -49,12 +49,11 @@ from kafkakit.autothrottle.decide.pacer import (
     rates_data,
     reasons_data,
 )
-from kafkakit.core.cluster_facts import ConfigChange, ConfigOp, ResourceKind
+from kafkakit.core.cluster_facts import ConfigChange, ConfigOp, ResourceKind, Sample
 from kafkakit.core.errors import ConflictError, InputError, KafkakitError, TryLaterError
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.quantities import counted, epoch_ms
 from kafkakit.core.rights import THROTTLED
-from kafkakit.core.storage_reading import Sample
 from kafkakit.execution.act.control_requests import ControlRequests
 from kafkakit.execution.act.journal_files import MemoryLines, pacer_lines
 from kafkakit.execution.act.leases import (

@@ -12,9 +12,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
+from kafkakit.core.cluster_facts import Sample
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.quantities import epoch_ms
-from kafkakit.core.storage_reading import Sample
 from kafkakit.core.text import some
 from kafkakit.execution.decide.journal import ConfigKey
 from kafkakit.execution.decide.plan_state import Goal, Live

@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
+from kafkakit.core.cluster_facts import Sample
 from kafkakit.core.errors import KafkakitError, OperationFailedError, RefusedError, TryLaterError, UsageError
 from kafkakit.core.model import ClusterSnapshot, TagSet
 from kafkakit.core.quantities import format_duration
 from kafkakit.core.query import BROKER_KEYS, broker_table, brokers_where, tag_keys, why_none
 from kafkakit.core.selection import parse_broker_list
-from kafkakit.core.storage_reading import Sample
 from kafkakit.core.text import some
 from kafkakit.execution.act.control_requests import ControlRequests, ReceivedRequests
 from kafkakit.execution.act.leases import ClusterAccess, OpenAccess, access_or_busy, held_lease

@@ -20,11 +20,10 @@ from enum import StrEnum
 from statistics import median
 from typing import Any, TypeAlias
 
-from kafkakit.core.cluster_facts import CLUSTER_DEFAULT, PartitionState, ResourceKind
+from kafkakit.core.cluster_facts import CLUSTER_DEFAULT, PartitionState, ResourceKind, Sample
 from kafkakit.core.journal_lines import Grammar, Line, RecordKind, line_data, read_data
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.quantities import epoch_ms
-from kafkakit.core.storage_reading import Sample
 from kafkakit.execution.decide.journal import ConfigKey
 from kafkakit.rollout.decide.plan import ConfigPlan, shown
 from kafkakit.rollout.decide.settings import ClusterConfigs, SettingChange, is_same, where_of

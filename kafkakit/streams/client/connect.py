@@ -26,16 +26,6 @@ from kafkakit.ports.streams import GroupConsumer, StreamCluster
 from kafkakit.streams.client.assigned_member import WorkerOptions
 from kafkakit.streams.client.client import AssignedParts, ClientParts, StreamClient
 from kafkakit.streams.client.dead_letters import BATCH_LIMIT_BYTES, ConsumerHooks, ConsumerOptions, LedgerPorts
-from kafkakit.streams.client.decide.failures import (
-    DependencyDownError,
-    Mode,
-    MoveRule,
-    RejectError,
-    RetryLaterError,
-    RetryRule,
-    WorkLimits,
-    WorkRules,
-)
 from kafkakit.streams.client.decide.outgoing import (
     BackPressureError,
     DualWriteError,
@@ -47,6 +37,16 @@ from kafkakit.streams.client.decide.outgoing import (
     RecordTooLargeError,
 )
 from kafkakit.streams.client.decide.partition_work import CommitRule
+from kafkakit.streams.client.decide.work_rules import (
+    DependencyDownError,
+    Mode,
+    MoveRule,
+    RejectError,
+    RetryLaterError,
+    RetryRule,
+    WorkLimits,
+    WorkRules,
+)
 from kafkakit.streams.client.guarded_member import GuardedMember
 from kafkakit.streams.client.producer import DualPolicy, RecordHooks
 from kafkakit.streams.client.watch import Answer, WatchOptions, WatchParts

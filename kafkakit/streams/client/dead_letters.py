@@ -16,9 +16,10 @@ from kafkakit.ports.acting import Clock
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.data import DataPlane, LogReader
 from kafkakit.ports.streams import ReadRecord
-from kafkakit.streams.client.decide.failures import Rejection, WorkRules
+from kafkakit.streams.client.decide.failures import Rejection
 from kafkakit.streams.client.decide.outgoing import NotAcknowledgedError, RecordRefusedError, RecordTooLargeError
 from kafkakit.streams.client.decide.partition_work import CommitRule
+from kafkakit.streams.client.decide.work_rules import WorkRules
 from kafkakit.streams.client.producer import Producer
 from kafkakit.streams.client.workers import Checkpoint, OwnedPartition, RecordOrigin, SharedWork, StreamRecord
 from kafkakit.streams.lanes.api_act import RejectLedger

@@ -17,7 +17,6 @@ from kafkakit.core.model import TopicPartition
 from kafkakit.core.records import headers_of
 from kafkakit.ports.acting import Clock
 from kafkakit.ports.streams import NO_LEASE, MemberLease, ReadRecord
-from kafkakit.streams.client.decide.failures import failure_of
 from kafkakit.streams.client.decide.partition_work import (
     CommitRule,
     NextCommit,
@@ -26,6 +25,7 @@ from kafkakit.streams.client.decide.partition_work import (
     next_commit,
 )
 from kafkakit.streams.client.decide.reading import Chunk, LaneShares, Source
+from kafkakit.streams.client.decide.work_rules import failure_of
 from kafkakit.streams.model.commit import CommitIdentity, CommitState, RouteMark, Writer
 
 

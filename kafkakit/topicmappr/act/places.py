@@ -4,9 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from kafkakit.core.cluster_facts import FROM_BROKERS, FROM_FILE, FROM_ZOOKEEPER
 from kafkakit.core.errors import UsageError
 from kafkakit.core.selection import BrokerList
-from kafkakit.core.storage_reading import FROM_BROKERS, FROM_FILE, FROM_ZOOKEEPER
 from kafkakit.ports.acting import Reporter
 
 

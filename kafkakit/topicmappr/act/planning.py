@@ -10,12 +10,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
 
+from kafkakit.core.cluster_facts import FROM_BROKERS, METRICS_PREFIX
 from kafkakit.core.documents import decode_snapshot, encode_plan
 from kafkakit.core.errors import ExitCode
 from kafkakit.core.model import ClusterSnapshot, PartitionMap
 from kafkakit.core.plan import Plan, StorageFacts
 from kafkakit.core.plan_rules import check_snapshot
-from kafkakit.core.storage_reading import FROM_BROKERS, METRICS_PREFIX
 from kafkakit.ports.acting import Clock
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.services import StorageMetrics

@@ -15,10 +15,10 @@ from kafkakit.cli.common_options import NO_TAGS, TagSource
 from kafkakit.cli.completion import BROKER_CHOICE, BROKER_IDS, TOPIC_CHOICE
 from kafkakit.cli.option_groups import RECORDED, option, recorded_as
 from kafkakit.cli.session import finish, open_session
+from kafkakit.core.cluster_facts import FROM_BROKERS, FROM_ZOOKEEPER, KEPT_IN, METRICS_PREFIX
 from kafkakit.core.errors import UsageError
 from kafkakit.core.quantities import parse_size
 from kafkakit.core.selection import BrokerList, parse_broker_list, parse_patterns
-from kafkakit.core.storage_reading import FROM_BROKERS, FROM_ZOOKEEPER, KEPT_IN, METRICS_PREFIX
 from kafkakit.placement.problem import Minimize, PlaceBy
 from kafkakit.topicmappr.act.places import ClusterSource, MapDestination, PlanDestination
 from kafkakit.topicmappr.decide.requests import Budget

@@ -13,12 +13,12 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from kafkakit.core.cluster_facts import StorageReading
 from kafkakit.core.errors import InfeasibleError, InputError, TryLaterError, UsageError
 from kafkakit.core.model import Broker, ClusterSnapshot, Partition, TopicPartition
 from kafkakit.core.placement_statistics import BrokerStorage
 from kafkakit.core.plan import StorageFacts
 from kafkakit.core.quantities import format_bytes
-from kafkakit.core.storage_reading import StorageReading
 from kafkakit.core.text import shell_command
 from kafkakit.placement.broker_disks import DirStorage, broker_disks
 from kafkakit.placement.problem import PlacementProblem, PlannedPartition

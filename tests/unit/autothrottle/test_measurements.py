@@ -28,8 +28,8 @@ from kafkakit.autothrottle.decide.measurements import (
 )
 from kafkakit.autothrottle.decide.slo import SloSettings, parse_time_rule, slo_law
 from kafkakit.config.security import Secret
+from kafkakit.core.cluster_facts import Sample
 from kafkakit.core.errors import OperationFailedError, TryLaterError, UsageError
-from kafkakit.core.storage_reading import Sample
 from tests.fakes.admin import FakeClock
 from tests.rigs.metrics_http import Datadog, Reply, Server, serving
 from tests.rigs.pacer import MB, PacerRig

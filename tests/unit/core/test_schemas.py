@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
+from kafkakit.core.cluster_facts import FreeStorage, PartitionSizes, StorageReading
 from kafkakit.core.documents import decode_plan, decode_snapshot, encode_plan, encode_snapshot
 from kafkakit.core.errors import InputError
 from kafkakit.core.model import ClusterSnapshot, TopicPartition
 from kafkakit.core.plan import Plan
 from kafkakit.core.storage_documents import StorageDocument, decode_reading, encode_reading
-from kafkakit.core.storage_reading import FreeStorage, PartitionSizes, StorageReading
 from tests.clusters.plans import make_plan
 from tests.fakes.admin import FakeCluster
 

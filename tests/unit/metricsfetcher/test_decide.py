@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from kafkakit.core.cluster_facts import Sample
 from kafkakit.core.errors import UsageError
 from kafkakit.core.model import TopicPartition
-from kafkakit.core.storage_reading import Sample
 from kafkakit.metricsfetcher.decide import (
     DATADOG_QUERIES,
     Collected,

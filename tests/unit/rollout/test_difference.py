@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkakit.core.storage_reading import Sample
+from kafkakit.core.cluster_facts import Sample
 from kafkakit.lint.decide.files import read_text
 from kafkakit.rollout.decide.plan import at_time, difference, row_of, side_of_cluster, side_of_files
 from kafkakit.rollout.decide.rollout import Signal, datadog_queries, look_of, prometheus_queries

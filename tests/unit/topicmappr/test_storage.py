@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from kafkakit.core.cluster_facts import FreeStorage, PartitionSizes, StorageReading
 from kafkakit.core.errors import InputError, TryLaterError, UsageError
 from kafkakit.core.model import Broker, BrokerState, ClusterSnapshot, LogDir, Partition, Topic, TopicPartition
 from kafkakit.core.placement_statistics import BrokerStorage
-from kafkakit.core.storage_reading import FreeStorage, PartitionSizes, StorageReading
 from kafkakit.placement.broker_disks import broker_disks, dir_table
 from kafkakit.topicmappr.act.places import ClusterSource
 from kafkakit.topicmappr.act.planning import observe, observe_storage

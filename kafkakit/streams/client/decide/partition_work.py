@@ -21,9 +21,9 @@ from kafkakit.streams.client.decide.failures import (
     RejectReason,
     Walk,
     WorkCounts,
-    WorkRules,
 )
 from kafkakit.streams.client.decide.reading import Chunk, ReadyQueue, UnreadOffsets, handled_in, joined, ranges_of
+from kafkakit.streams.client.decide.work_rules import WorkRules
 from kafkakit.streams.model.commit import (
     CommitIdentity,
     CommitState,

@@ -13,7 +13,8 @@ from itertools import repeat
 from typing import Generic, TypeVar
 
 from kafkakit.core.errors import UsageError
-from kafkakit.streams.client.decide.failures import Failure, HeldRecord, Mode, Walk
+from kafkakit.streams.client.decide.failures import HeldRecord, Walk
+from kafkakit.streams.client.decide.work_rules import Failure, Mode
 from kafkakit.streams.model.commit import CommitIdentity, CommitState, Mark, MarkState, OffsetRanges, topic_id_bytes
 from kafkakit.streams.model.done_set import DoneSet
 from kafkakit.streams.model.route import DLQ, LIVE, Route

@@ -28,10 +28,10 @@ from kafkakit.streams.client.dead_letters import (
     RejectReferences,
     with_references,
 )
-from kafkakit.streams.client.decide.failures import Mode, RejectError, RetryRule, WorkLimits, WorkRules
 from kafkakit.streams.client.decide.outgoing import ProducerLimits
 from kafkakit.streams.client.decide.partition_work import restore_commit
 from kafkakit.streams.client.decide.reading import Source, reading_plan
+from kafkakit.streams.client.decide.work_rules import Mode, RejectError, RetryRule, WorkLimits, WorkRules
 from kafkakit.streams.client.workers import RecordOrigin, StreamRecord
 from kafkakit.streams.lanes.api_act import RejectLedger
 from kafkakit.streams.model.commit import CommitIdentity, CommitState, OffsetRanges

@@ -9,23 +9,21 @@ import pytest
 
 from kafkakit.core.errors import UsageError
 from kafkakit.core.model import TopicPartition
-from kafkakit.streams.client.decide.failures import (
-    Answers,
-    Dependencies,
+from kafkakit.streams.client.decide.failures import Answers, Dependencies, RejectReason
+from kafkakit.streams.client.decide.partition_work import PartitionWork, RecordFields
+from kafkakit.streams.client.decide.reading import Chunk, LaneShares, ReadyQueue
+from kafkakit.streams.client.decide.work_rules import (
     DependencyDownError,
     Ending,
     Failure,
     Mode,
     MoveRule,
-    RejectReason,
     RetryLaterError,
     RetryRule,
     WorkLimits,
     WorkRules,
     failure_of,
 )
-from kafkakit.streams.client.decide.partition_work import PartitionWork, RecordFields
-from kafkakit.streams.client.decide.reading import Chunk, LaneShares, ReadyQueue
 from kafkakit.streams.client.workers import RecordOrigin, StreamRecords
 from kafkakit.streams.model.commit import CommitState, MarkState
 from tests.fakes.group_consumer import FakeRecord
