@@ -18,7 +18,7 @@ from kafkakit.adapters.kafka.group_consumer import KafkaGroupConsumer
 from kafkakit.config.security import Security
 from kafkakit.streams.client.consumer import StreamConsumer
 from kafkakit.streams.client.dead_letters import ConsumerHooks, ConsumerOptions, RejectedRecord
-from kafkakit.streams.client.decide.work_rules import Mode, MoveRule, RetryRule, WorkRules
+from kafkakit.streams.client.decide.work_rules import Mode, RetryRule, WorkRules
 from kafkakit.streams.client.workers import StreamRecord
 from kafkakit.streams.model.route import decode_route
 
@@ -58,7 +58,6 @@ def main() -> None:
             work=WorkRules(
                 mode=Mode(given["mode"]),
                 retry=RetryRule(first_ms=20, max_ms=100, max_tries=3),
-                moves=MoveRule(acks_per_move=10),
             ),
             concurrency=8,
             commit_every_s=0.3,

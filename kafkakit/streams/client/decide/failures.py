@@ -4,8 +4,9 @@ A failed record of a partition waits for a time, for a dependency that is
 down, or, once it is out of tries, until another record is handled; or it is rejected, and then its offset is done only
 when it is durable elsewhere. Invariants:
 
-* Nothing is rejected for its failures while no record is handled: a record out of tries is rejected only when another
-  one was handled after its last try.
+* A record out of tries is rejected for its failures only when another one was handled after its last try; or, while
+  none is handled, when it failed between others that were and hardly another record begins to fail. In an outage
+  those that come do, and of those that wait few have failed before.
 * A sign against a record is that it failed between two other records that were handled. One outage gives one sign at
   most, however many tries it takes, and two are needed.
 * While some record can be handled, one is: those out of tries are tried in turns, and where records have an order the
@@ -56,6 +57,9 @@ _MEMORY = 0.98
 _WRONG = 0.01
 """The share of good records that may be taken for ones that can never be handled."""
 
+_PASSED = 10
+"""So many handled records for each that failed make it likely that those that did are at fault."""
+
 _NEVER_MS = 1 << 62
 
 
@@ -64,21 +68,25 @@ class Answers:
 
     `count` grows with each chunk of records that were handled, and is the time by which failures are ordered.
     `at_failure` is its value at the latest failure. `share` is how many of the tries of good records succeed while
-    others do: over records that were handled, each with those of its failures that lie between handled ones.
+    others do: over records that were handled, each with those of its failures that lie between handled ones. `handled`
+    are those records, and of those that failed since the latest and that there is no sign against, `doubts` have hardly
+    failed before and `known` have.
     """
 
-    __slots__ = ("_moves", "_next_probe_ms", "_retry", "at_failure", "count", "share", "tokens")
+    __slots__ = (
+        "_moves", "_next_probe_ms", "_retry", "at_failure", "count", "doubts", "handled", "known", "share", "tokens",
+    )  # fmt: skip
 
     def __init__(self, rules: WorkRules) -> None:
         self._moves, self._retry = rules.moves, rules.retry
         self.tokens = min(rules.moves.first_tokens, rules.moves.max_tokens)
         self.share = 1.0
-        self.count = self.at_failure = 0
+        self.count = self.handled = self.at_failure = self.doubts = self.known = 0
         self._next_probe_ms = 0
 
     def succeeded(self, count: int, signs: int) -> None:
         """Note records that were handled, and how many `signs` there were against the one of them that had failed."""
-        self.count += 1
+        self.count, self.handled, self.doubts, self.known = self.count + 1, self.handled + count, 0, 0
         self.tokens = min(self._moves.max_tokens, self.tokens + count / self._moves.acks_per_move)
         self.share = 1 - (1 - self.share * _MEMORY**signs) * _MEMORY**count
 
@@ -88,6 +96,17 @@ class Answers:
         most = 3 * tries
         wanted = 1 if self.share > 1 - _WRONG else math.ceil(math.log(_WRONG) / math.log(1 - max(self.share, _WRONG)))
         return max(min(2, tries), min(wanted, most))
+
+    def failing(self, passed: int) -> None:
+        """A record without a sign begins to fail; so many were handled since it failed before."""
+        self.known += passed >= _PASSED
+        self.doubts += passed < _PASSED
+
+    def is_alone(self, signs: int, passed: int, probes: int) -> bool:
+        """True for a record out of tries that fails on while nothing is handled, as nothing else is left."""
+        if self.doubts > 1 or probes < max(self._retry.max_tries, self.needed()):
+            return False
+        return signs > 0 or passed >= _PASSED * max(1, self.doubts + self.known)
 
     def take_token(self) -> bool:
         """Pay for one move of a record that has tries left; False where there is no token."""
@@ -177,9 +196,10 @@ class Dependencies:
 class HeldRecord(Generic[T]):
     """A record that failed `tries` times; with `dependency` it waits for that one, and not for a time.
 
-    `at` is `Answers.count` at its last failure. `signs` are the times between two handled records in which it failed,
-    and `is_after_answer` says that the time since the last handled one will be such a time. `probes` are its tries
-    since it ran out of them and nothing was handled, `dependency_at` is `Dependencies.answers` when it began to wait.
+    `at` is `Answers.count` at its last failure, and `of` the records handled until then. `signs` are the times between
+    two handled records in which it failed, and `is_after_answer` says that the time since the last handled one will be
+    such a time. `passed` were handled between its failures before that one and after it. `probes` are its tries since
+    it ran out of them and nothing was handled, `dependency_at` is `Dependencies.answers` when it began to wait.
     """
 
     offset: int
@@ -192,6 +212,8 @@ class HeldRecord(Generic[T]):
     is_parked: bool = False
     """True while it is out of tries and waits until another record is handled."""
     at: int = 0
+    of: int = 0
+    passed: int = 0
     is_after_answer: bool = False
     signs: int = 0
     probes: int = 0
@@ -433,7 +455,10 @@ class FailingRecords(Generic[T]):
         self._answered_otherwise(dependency, now_ms)
         held.tries += 1
         if self.is_out_of_tries(held.tries):
-            self.park(held, now_ms)
+            if self._answers.is_alone(held.signs, held.passed, held.probes):
+                self.reject(offset, record, RejectReason.MAX_TRIES, held.tries, failure)
+            else:
+                self.park(held, now_ms)
             return
         delay = self._rules.retry.delay_ms(held.tries) if failure.after_ms is None else failure.after_ms
         self.held.wait_until(held, now_ms + delay)
@@ -533,16 +558,20 @@ class FailingRecords(Generic[T]):
     def _after_failure(self, held: HeldRecord[T]) -> HeldRecord[T]:
         """The record with what its failures before this one tell."""
         answers, before = self._answers, self.held.get(held.offset) or self.behind.pop(held.offset, None)
-        held.at = answers.count
+        held.at, held.of = answers.count, answers.handled
+        is_first = before is None or answers.count > before.at
         if before is None:
             held.is_after_answer = answers.count > answers.at_failure
-        elif answers.count > before.at:
+        elif is_first:
             held.signs, held.is_after_answer = before.signs_at(answers.count), True
+            held.passed = answers.handled - before.of
         else:
-            held.signs, held.is_after_answer = before.signs, before.is_after_answer
+            held.signs, held.is_after_answer, held.passed = before.signs, before.is_after_answer, before.passed
             held.probes = before.probes + self.is_out_of_tries(before.tries)
         if before is not None:
             held.dependency_at = before.dependency_at
+        if is_first and not held.signs:
+            answers.failing(held.passed)
         answers.at_failure = answers.count
         return held
 

@@ -216,14 +216,13 @@ class PartitionWork(Generic[T]):
         if start >= end:
             return
         chunk.settled = end
-        failed = sorted(i for i in chunk.failures if start <= i < end)
-        not_done = sorted({*failed, *(i for i in chunk.skipped if start <= i < end)})
+        not_done = sorted(i for i in {*chunk.failures, *chunk.skipped} if start <= i < end)
         at = start
         for i in (*not_done, end):
             self._succeeded(chunk, at, i)
             at = i + 1
-        for i in failed:
-            self._failed(chunk, i, now_ms)
+            if i < end and i in chunk.failures:
+                self._failed(chunk, i, now_ms)
 
     def settle_all(self, now_ms: int) -> None:
         """Count what all workers have handled so far, before a commit."""

@@ -81,19 +81,19 @@ def test_a_record_out_of_tries_is_rejected_when_others_are_handled_around_its_fa
     rules = WorkRules(mode=Mode.UNORDERED, retry=RetryRule(first_ms=10, max_ms=10, max_tries=2))
     made, dependencies, _ = work(rules)
     offer(made, 0, 10)
-    handle(made, 0, {3})
-    assert handle(made, 10, {3}) == [3]
+    handle(made, 0, {9})
+    assert handle(made, 10, {9}) == [9]
     assert (made.counts.rejected, made.parked, dependencies.names()) == (0, 1, ()), "nothing was handled since"
     assert [mark.state for mark in made.state().marks] == [MarkState.DEFERRED]
     offer(made, 10, 11)
-    assert handle(made, 11, {3}) == [10, 3], "something is handled again, and an outage may have been"
+    assert handle(made, 11, {9}) == [10, 9], "something is handled again, and an outage may have been"
     assert made.counts.rejected == 0
     offer(made, 11, 12)
-    assert (handle(made, 12, {3}), made.parked) == ([11], 0)
+    assert (handle(made, 12, {9}), made.parked) == ([11], 0)
     (rejection,) = made.unwritten_rejections()
-    assert (rejection.offset, rejection.reason, rejection.tries) == (3, RejectReason.MAX_TRIES, 3)
+    assert (rejection.offset, rejection.reason, rejection.tries) == (9, RejectReason.MAX_TRIES, 3)
     assert made.unwritten_rejections() == []
-    made.rejection_is_durable(3)
+    made.rejection_is_durable(9)
     assert made.base == 12
 
 
