@@ -22,7 +22,7 @@ from urllib.parse import parse_qsl, unquote
 from kafkakit.core.errors import DeadlineReached, KafkakitError, OperationFailedError, ServiceStoppedError
 from kafkakit.core.quantities import counted
 from kafkakit.core.rpc import HTTP_STATUS, RpcAnswer, RpcCall, RpcCode, RpcError
-from kafkakit.core.text import some
+from kafkakit.core.text import ToldOnce, some
 from kafkakit.execution.act.journal_files import AuditLog
 from kafkakit.ports.acting import Clock
 from kafkakit.ports.services import MessageCodec, RpcListener, TokenVerifier
@@ -402,22 +402,20 @@ class CallerFile:
         self, name: str, read: Callable[[], bytes], take: Callable[[], None], report: Callable[[str], None]
     ) -> None:
         self._name, self._read, self._take, self._report = name, read, take, report
+        self._faults = ToldOnce(report)
         self._last: bytes | None = None
-        self._told = ""
 
     def check(self) -> bool:
         """Take it in where it changed since the last time; tells whether. The first time it always is."""
         try:
             content = self._read()
-            self._told = ""
+            self._faults.clear()
             if content == self._last:
                 return False
             is_first, self._last = self._last is None, content
             self._take()
         except KafkakitError as error:
-            if error.message != self._told:
-                self._report(f"{self._name} changed and cannot be used, the callers from before stay: {error.message}")
-            self._told = error.message
+            self._faults.tell(f"{self._name} changed and cannot be used, the callers from before stay: {error.message}")
             return False
         if not is_first:
             self._report(f"{self._name} changed: its callers count from now on")
@@ -457,7 +455,7 @@ class RegistryServer:
         self._loop = asyncio.new_event_loop()
         self._thread: Thread | None = None
         self._stopping = Lock()
-        self._failure, self._unreadable = "", tuple[str, ...]()
+        self._failures, self._unreadable = ToldOnce(report), ToldOnce(report)
         self.reader_ended = Event()
         self.defect = ""
         """Why no more readings are taken in, although the reader sends them."""
@@ -522,15 +520,14 @@ class RegistryServer:
         except Exception as error:  # half taken in, and what comes next is a difference to it: only a restart helps
             self.defect = f"a reading cannot be taken in ({type(error).__name__}: {error}); this is a bug in kafkakit"
             return
-        if change.failure and change.failure != self._failure:
-            self._report(f"cannot read the cluster, replies grow old: {change.failure}")
-        elif self._failure and not change.failure:
-            self._report("reads the cluster again")
-        self._failure = change.failure
-        if change.unreadable != self._unreadable and not change.failure:
+        if change.failure:
+            self._failures.tell(f"cannot read the cluster, replies grow old: {change.failure}")
+        else:
+            self._failures.clear("reads the cluster again")
             if change.unreadable:
-                self._report(f"records without readable tags are passed over: {some(change.unreadable)}")
-            self._unreadable = change.unreadable
+                self._unreadable.tell(f"records without readable tags are passed over: {some(change.unreadable)}")
+            else:
+                self._unreadable.clear()
         if len(change.topics) > MANY_TOPICS:
             # The cycle collector would walk all of them again and again, while calls wait.
             gc.collect()
