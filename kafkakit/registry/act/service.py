@@ -565,5 +565,7 @@ def run_server(
         notify("STOPPING=1")
         raise ServiceStoppedError(stop) from None
     finally:
-        server.stop()
-        reader.stop()
+        try:
+            server.stop()
+        finally:
+            reader.stop()
