@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kafkakit import __version__
 from kafkakit.core.errors import MissingExtraError, RefusedError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 
     from kafkakit.adapters.metrics_services import DatadogApi, DatadogQueries, PrometheusApi
     from kafkakit.adapters.rpc.http_listener import PageServer
@@ -586,6 +586,15 @@ def open_http_listener(listen: str, answer: Answer, max_body_bytes: int, tls: Se
     if tls is not None and tls.key_file and tls.cert_file:
         files = HttpTls(key_file=tls.key_file, certificate_file=tls.cert_file, client_authorities_file=tls.ca_file)
     return HttpListener(listen, answer, tls=files, limits=HttpLimits(body_bytes=max_body_bytes))
+
+
+def threads_of_requests() -> Callable[[Callable[[], Any]], Awaitable[Any]]:
+    """What runs a request that may block, in a thread that keeps no process from its end."""
+    try:
+        from kafkakit.adapters.rpc.http_listener import in_own_thread
+    except ImportError as error:
+        raise MissingExtraError("the registry", "registry", _package(error, "uvicorn")) from None
+    return in_own_thread
 
 
 def _package(error: ImportError, usual: str) -> str:

@@ -10,6 +10,7 @@ import jwt
 
 from kafkakit.core.errors import InputError, KafkakitError
 from kafkakit.core.rpc import RpcCode, RpcError
+from kafkakit.core.text import ToldOnce
 
 MAX_TOKEN = 8192
 MAX_SET_BYTES = 256 << 10
@@ -69,8 +70,8 @@ class JwtVerifier:
         clock_s: Callable[[], float] = time.monotonic,
         report: Callable[[str], object] = lambda line: None,
     ) -> None:
-        self._load, self._source, self._clock_s, self._report = load, source, clock_s, report
-        self._told = ""
+        self._load, self._source, self._clock_s = load, source, clock_s
+        self._faults = ToldOnce(report)
         self._issuer, self._audience, self._leeway_s = issuer, audience, leeway_s
         self._lock = Lock()
         self._keys: Keys = {}
@@ -123,14 +124,12 @@ class JwtVerifier:
             self._lock.release()
 
     def _refresh_or_report(self) -> None:
-        words = ""
         try:
             self.refresh()
         except KafkakitError as error:
-            words = f"the keys that tokens are verified by cannot be read: {error.message}"
-        if words != self._told:
-            self._report(words or f"the keys that tokens are verified by are read again from {self._source}")
-        self._told = words
+            self._faults.tell(f"the keys that tokens are verified by cannot be read: {error.message}")
+        else:
+            self._faults.clear(f"the keys that tokens are verified by are read again from {self._source}")
 
     def _key(self, algorithm: str, kid: str) -> Any:
         now_s = self._clock_s()

@@ -85,6 +85,23 @@ class Finding:
     owner: str | None = None
 
 
+_COUNTED = "count only the replicas that there are, so it protects nothing more"
+
+
+def min_isr_above_replicas(version: str | None) -> tuple[Severity, str]:
+    """How bad `min.insync.replicas` above a topic's number of replicas is, and what brokers make of it (KAFKA-15583).
+
+    `version` is Kafka's, as in `3.9` or `3.9.1`; None or another text if it is not known.
+    """
+    known = re.match(r"(\d+)\.(\d+)", version or "")
+    if known is None:
+        words = f"Kafka 3.7 and later {_COUNTED}; earlier versions refuse writes with acks=all"
+        return Severity.ERROR, words
+    if (int(known[1]), int(known[2])) >= (3, 7):
+        return Severity.WARNING, f"brokers {_COUNTED}"
+    return Severity.ERROR, "brokers refuse writes with acks=all"
+
+
 def fingerprint_of(*parts: str) -> str:
     """What identifies a finding between runs: SHA-256 over its rule, place and what else names it, 16 hex digits.
 

@@ -245,3 +245,22 @@ def some(items: Iterable[object]) -> str:
     if len(texts) > _SHOWN:
         return f"{', '.join(texts[:_SHOWN])}, ... ({len(texts)} in all)"
     return ", ".join(texts) or "none"
+
+
+class ToldOnce:
+    """Reports a line if it differs from the one before: a fault that stays is told once, one that comes again anew."""
+
+    def __init__(self, report: Callable[[str], object]) -> None:
+        self._report, self._last = report, ""
+
+    def tell(self, line: str) -> None:
+        """Report it unless it was the last one."""
+        if line != self._last:
+            self._last = line
+            self._report(line)
+
+    def clear(self, line: str = "") -> None:
+        """All is well again: what comes next is told, and `line` now if anything was told before."""
+        was_told, self._last = bool(self._last), ""
+        if was_told and line:
+            self._report(line)

@@ -113,6 +113,11 @@ class RpcListener(Protocol):
         """Listen; the address with the real port. Raises `UsageError` where that is impossible."""
         ...
 
+    @property
+    def failure(self) -> str:
+        """Why it has ended by itself; empty before the start, while it listens, and after a stop."""
+        ...
+
     async def stop(self, grace_s: float) -> None:
         """Take no more calls, and wait so long for those in progress."""
         ...

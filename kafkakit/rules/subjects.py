@@ -276,6 +276,11 @@ class LintCluster(Derived):
     """Cache of verdicts on the values of topics and brokers (`rules/judging.py`)."""
     place: Place | None = None
 
+    @property
+    def known_version(self) -> str | None:
+        """The version that it runs, None if that is only assumed."""
+        return self.table.version if self.is_version_known else None
+
     env_because: str = ""
     """Why the environment was assumed; empty if it is told."""
 

@@ -9,10 +9,12 @@ import pytest
 import yaml
 
 from kafkakit import wiring
+from kafkakit.core.model import Broker, ClusterSnapshot, Partition, Topic
+from tests.clusters.strategies import TAKEN_AT
 from tests.fakes.admin import FakeClock, FakeCluster
 from tests.places import ROOT
 from tests.rigs.command_line import Home, Ran
-from tests.rigs.printed_repairs import commands_in, hint_of
+from tests.rigs.printed_repairs import commands_in, hint_of, save
 
 BAD = """kafkakit: cluster
 topics:
@@ -512,3 +514,55 @@ def test_what_was_once_answered_wrongly(home: Home, case: dict[str, Any]) -> Non
 def test_a_file_in_latin_1_is_judged(home: Home) -> None:
     (home.work / "server.properties").write_bytes("# für\nprocess.roles=broker\nnode.id=-1\n".encode("latin-1"))
     assert re.findall(r"KK[VL]\d+", lint(home, "--select", "KKV003,KKL", ".").stdout) == ["KKV003"]
+
+
+@pytest.mark.parametrize(
+    ("version", "severity", "words"),
+    [
+        (None, "error", "Kafka 3.7 and later count only"),
+        ("3.6", "error", "brokers refuse writes with acks=all"),
+        ("3.7", "warning", "brokers count only the replicas that there are"),
+        ("4.4", "warning", "brokers count only the replicas that there are"),
+    ],
+)
+def test_min_isr_above_the_replicas_is_told_alike_everywhere(
+    home: Home, version: str | None, severity: str, words: str
+) -> None:
+    partition = Partition(partition=0, replicas=(1, 2), isr=(1, 2), leader=1)
+    topic = Topic(name="orders", partitions=(partition,), configs={"min.insync.replicas": "2"})
+    brokers = tuple(Broker(id=n, rack="a", host="h", port=1) for n in (1, 2))
+    save(home, ClusterSnapshot(
+        cluster_id="c", taken_at=TAKEN_AT, source="test", brokers=brokers, topics=(topic,), kafka_version=version
+    ))  # fmt: skip
+    (home.work / "s.json").rename(home.work / "snapshot.json")
+    write(home, "map.json", '{"version":1,"partitions":[{"topic":"orders","partition":0,"replicas":[1]}]}')
+    told = f'version: "{version}"\n' if version else ""
+    write(home, "files/a.yaml", BAD.replace("topics:", f"{told}topics:"))
+    write(
+        home,
+        "files/b.yaml",
+        f"kafkakit: cluster\n{told}brokers: [{{id: 1, config: {{transaction.state.log.min.isr: '4'}}}}]\n",
+    )
+
+    at = ("--snapshot", "snapshot.json")
+    audit = home.run("topicmappr", "audit", "map.json", *at, "-o", "json", "--fail-on", "never").json
+    (found,) = (f for f in audit["findings"] if f["rule"] == "below-min-isr")
+    (rule,) = (r for r in audit["rules"] if r["rule"] == "below-min-isr")
+    assert (found["severity"], rule["severity"], words in rule["risk"]) == (severity, severity, True)
+    by_text = home.run("topicmappr", "audit", "map.json", *at)
+    assert f"below-min-isr: {words}" in " ".join(by_text.stdout.split())
+    assert by_text.code == (1 if severity == "error" else by_text.code)
+
+    scoped = ("--topics", "orders", *at, "--min-rack-ids", "1", "-o", "json")
+    for verb in (("set-replication", "1"), ("rebuild", "--replication", "1", "--brokers", "-1")):
+        refused = home.run("topicmappr", *verb, *scoped)
+        assert (refused.code, words in refused.stderr) == ((1, True) if severity == "error" else (0, False)), verb
+        plan = home.run("topicmappr", *verb, *scoped, "--ignore-warns")
+        assert plan.code == 0, plan.stderr
+        told_in = "warnings" if severity == "error" else "notes"
+        assert [words in line for line in plan.json[told_in] if "insync" in line] == [True], verb
+
+    linted = lint(home, "files", "--select", "KKD101,KKD124", "-o", "json", "--fail-on", "never").json["findings"]
+    assert [(f["rule"], f["severity"], words in f["message"]) for f in linted] == [
+        ("KKD101", severity, True), ("KKD124", severity, True),
+    ]  # fmt: skip

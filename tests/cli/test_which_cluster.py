@@ -1,17 +1,24 @@
 """An address that is given is the cluster that is used, never a default profile's; plans and texts name the cluster."""
 
 import json
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kafkakit import wiring
+from kafkakit.adapters.kafka import session
 from kafkakit.adapters.read_only import ReadOnlyAdmin
+from kafkakit.core.model import Broker, ClusterSnapshot, Partition, Topic
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.report import Report
+from tests.clusters.strategies import TAKEN_AT
 from tests.fakes.admin import FakeCluster
 from tests.rigs.command_line import Home
+from tests.rigs.printed_commands import _root
+from tests.rigs.printed_repairs import save
+from tests.unit.adapters.test_certificates import broker
 
 CHECK = ("check", "--fail-on", "never")
 PLANNING = (
@@ -206,3 +213,208 @@ def test_a_hint_of_an_error_names_the_same_cluster(home: Home, clusters: Cluster
         ran = home.run("topicmappr", "rebalance", "--snapshot", "s.json", "--topics", "t", "--brokers", "-2", *words)
         assert ran.code != 0
         assert f"hint: take one with sizes: {called} snapshot --output-file snapshot.json" in ran.stderr
+
+
+# -- a wrong password ----------------------------------------------------------------------------------
+
+AT_THE_CLUSTER = """
+topicmappr rebuild --brokers -1 --topics t
+topicmappr rebalance --brokers -1 --topics t
+topicmappr scale --brokers -1 --topics t
+topicmappr rebalance-dirs
+topicmappr drain --brokers 1
+topicmappr repair
+topicmappr add-brokers --brokers 4
+topicmappr set-replication 2 --topics t
+topicmappr fix-racks
+topicmappr check
+topicmappr place t --partitions 1
+topicmappr leaders
+topicmappr frontier
+topicmappr audit map.json
+topicmappr replan plan.json
+reassign apply plan.json --yes
+reassign apply map.json --yes
+reassign rollback plan.json --yes
+reassign abort plan.json --yes
+reassign close plan.json
+reassign verify plan.json
+reassign status
+reassign list
+reassign throttle plan.json 5MB
+reassign cleanup --yes
+reassign simulate plan.json
+config plan broker:1:num.io.threads=8
+config resume
+config abort
+config rollback
+config watch
+config diff profile:p profile:k
+autothrottle set 5MB
+autothrottle remove
+autothrottle once --rate 5MB
+autothrottle explain --rate 5MB
+autothrottle show
+broker drain 1
+broker replace 1 --with 2
+broker decommission 1
+broker rejoin 1
+metricsfetcher fetch
+registry topics
+registry brokers
+registry tag topic:t a:b --yes
+registry untag topic:t a
+registry create n --partitions 1 --replication 1
+registry delete t --yes
+registry mappings --topic t
+registry unmapped
+registry translate-offsets g
+registry migrate --from kafka --to file
+registry cleanup
+registry history
+streams create s --cluster p
+streams list
+streams show s
+streams history s
+streams delete s --yes
+streams link s --topic t
+streams topology
+streams resolve s
+streams reconcile s s2
+streams move s --to p
+streams repartition s --lane live --partitions 4
+streams evacuate k --to p
+streams pathway t
+streams lane list s
+streams lane add s l
+streams lane quota s l 1MB
+streams lane pause s l
+streams lane resume s l
+streams lane remove s l
+streams lane rules s
+streams assigner show
+streams assigner drain w
+streams assigner explain s g
+streams bombs scan t
+streams bombs watch t
+streams bombs quarantine t --partition 0
+streams commits show g
+streams commits explain g
+streams commits watch g
+streams commits verify --all
+streams commits limits
+streams commits reset g --all-topics --to earliest
+streams commits skip g --offsets 1 --topic t --partition 0
+streams commits unack g --offsets 1 --topic t --partition 0
+streams commits reject g --offsets 1 --topic t --partition 0
+streams commits translate g --all-topics --to plain
+streams commits delete g --all --apply --yes
+streams dlq list s
+streams dlq show s t/0@1
+streams dlq replay s
+streams dlq copy s
+streams failover plan s --to p
+streams failover run s --to p --yes
+streams failover back s --yes
+streams failover status s
+streams failover resume s --yes
+streams failover abort s --yes
+streams failover certify s
+streams failover retire s --yes
+streams failover reclaim s --yes
+streams failover rehearse s --to p
+streams failover history s
+streams lag once
+streams lag check
+streams lag share-groups
+streams records show t/0@1
+lint --live
+snapshot
+profile check
+"""
+"""Each command that connects, as it is given; those of streams with a control store on the cluster."""
+
+TELLS_AND_GOES_ON = {
+    "config history": "tells what this host knows",
+    "doctor": "a finding of its report",
+    "fleet collect": "a cluster of several",
+    "autothrottle run": "a service",
+    "registry serve": "a service",
+    "streams assigner run": "a service",
+    "streams lag serve": "a service",
+    "streams lag watch": "goes on until it is stopped",
+    "streams demo": "makes its own clusters",
+}
+NEEDS_WHAT_ONLY_A_CLUSTER_GAVE = {
+    "reassign resume", "reassign pause", "reassign continue", "config apply", "streams balance",
+    "streams verify-drain", "streams commits replay", "streams commits undo", "streams commits finish",
+    "streams dlq purge", "registry apply", "registry import-labels",
+}  # fmt: skip
+OFFLINE = {
+    "topicmappr explain", "topicmappr version", "topicmappr completion", "autothrottle simulate", "autothrottle unit",
+    "autothrottle version", "autothrottle completion", "metricsfetcher show", "metricsfetcher unit",
+    "metricsfetcher version", "metricsfetcher completion", "registry version", "registry completion",
+    "streams lane route", "streams assigner simulate", "streams commits decode", "streams commits encode",
+    "streams commits diff", "fleet segments", "fleet synth", "profile list", "profile show", "profile use", "version",
+    "completion",
+}  # fmt: skip
+
+
+def leaves(commands: Any, above: str = "") -> Iterator[str]:
+    for name, command in commands.items():
+        below = getattr(command, "commands", None)
+        yield from leaves(below, f"{above}{name} ") if below else (f"{above}{name}",)
+
+
+def verb_of(line: str, verbs: Collection[str]) -> str:
+    return max((verb for verb in verbs if f"{line} ".startswith(f"{verb} ")), key=len)
+
+
+def test_each_command_calls_a_refused_login_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    verbs = {verb for verb in leaves(_root().loaded()) if verb.split()[0] not in ("audit", "sandbox")}
+    lines = AT_THE_CLUSTER.strip().splitlines()
+    elsewhere = {*TELLS_AND_GOES_ON, *NEEDS_WHAT_ONLY_A_CLUSTER_GAVE, *OFFLINE}
+    assert {verb_of(line, verbs) for line in lines} == verbs - elsewhere
+
+    # The client of Kafka tries for seconds whatever the answer is; the reason is asked for after that.
+    connect = session._new_client
+    monkeypatch.setattr(session, "_new_client", lambda at, security, limit_s, _: connect(at, security, limit_s, 0.05))
+    home, password = Home(tmp_path), tmp_path / "password"
+    password.write_text("wrong\n")
+    password.chmod(0o600)
+    partition = Partition(partition=0, replicas=(1, 2), isr=(1, 2), leader=1)
+    brokers = tuple(Broker(id=n, rack="a", host="h", port=1) for n in (1, 2, 3))
+    save(home, ClusterSnapshot(
+        cluster_id="c", taken_at=TAKEN_AT, source="test", brokers=brokers,
+        topics=(Topic(name="t", partitions=(partition,)),),
+    ))  # fmt: skip
+    (home.work / "map.json").write_text('{"partitions":[{"topic":"t","partition":0,"replicas":[2,3]}]}')
+    planned = (
+        "--brokers",
+        "2,3",
+        "--topics",
+        "t",
+        "--min-rack-ids",
+        "1",
+        "--snapshot",
+        "s.json",
+        "--plan",
+        "plan.json",
+    )
+    assert home.run("topicmappr", "rebuild", *planned).code == 0
+
+    with broker(mechanisms=["PLAIN"]) as address:
+        sasl = f"{{mechanism: PLAIN, username: x, password_file: {password}}}"
+        settings = f"bootstrap_server: {address}\nsecurity: {{protocol: SASL_PLAINTEXT, sasl: {sasl}}}\n"
+        home.write_config(settings, "profiles.d/p.yaml")
+        home.write_config(f"{settings}control_store: kafka\n", "profiles.d/k.yaml")
+        for line in lines:
+            profile = "k" if line.startswith(("streams", "registry migrate")) else "p"
+            ran = home.run("--profile", profile, *line.split())
+            assert (ran.code, "login refused (PLAIN, user x)" in ran.stderr) == (2, True), (line, ran)
+            is_plugin = line == "streams lag check"  # one line for the monitoring, without a hint
+            assert is_plugin or f"kafkakit --profile {profile} doctor" in ran.stderr, (line, ran.stderr)
+        told = home.run("--profile", "p", "doctor")
+        assert "login refused (PLAIN, user x)" in told.stdout
+        kept = home.run("--profile", "p", "config", "history")
+        assert (kept.code, "login refused (PLAIN, user x)" in kept.stderr) == (0, True)

@@ -24,7 +24,7 @@ from kafkakit.registry.decide.inventory import Change, Inventory
 from kafkakit.registry.decide.requests import RPC_BY_NAME, SERVICE, OffsetsReply, Role
 from kafkakit.registry.decide.v2_calls import TranslatedOffsets
 from kafkakit.registry.page import registry_page
-from kafkakit.wiring import open_grpc_listener, open_http_listener, registry_codec
+from kafkakit.wiring import open_grpc_listener, open_http_listener, registry_codec, threads_of_requests
 from tests.fakes.admin import FakeCluster
 from tests.fakes.control import FakeControlStore
 
@@ -117,6 +117,7 @@ def served_on(
         audit=AuditLog(DiskFile(folder / "audit.jsonl"), clock),
         clock=clock,
         report=lines.append,
+        in_thread=threads_of_requests(),
         tokens=tokens,
     )
     service = RegistryService(inventory, ports, access, Admission(rates), max_age_s=max_age_s)

@@ -7,6 +7,7 @@ CONFIGURATION.md.
 import logging
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import Future, wait
 from functools import partial
 from typing import Any
 
@@ -18,6 +19,7 @@ from kafkakit.core.errors import OperationFailedError, TryLaterError, UsageError
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.streams import NO_LEASE, AssignmentListener, MemberLease, ReadBatch
 
+_LOG = logging.getLogger(__name__)
 _COMMITTED_S = 20.0
 EXPLAIN_EVERY_S = 30.0
 """A look at why brokers are gone takes seconds, in which nothing is read."""
@@ -190,7 +192,10 @@ class KafkaGroupConsumer:
         """See the port: a close takes 29 s and more on a cluster that is gone."""
         if not timeout_s:
             self._listener = None
-        _bounded(self._client.close, timeout_s)
+        try:
+            _bounded(self._client.close, timeout_s)
+        except Exception as error:  # the caller is at its end: what follows it must still be closed
+            _LOG.error("closing a member of a group failed: %r", error)
 
     def _on_assign(self, client: Any, places: list[Any]) -> None:
         from confluent_kafka import OFFSET_BEGINNING, KafkaException
@@ -262,9 +267,25 @@ def _results(error: Any, places: list[Any]) -> dict[TopicPartition, str]:
 
 
 def _bounded(call: Callable[[], object], timeout_s: float) -> None:
-    thread = threading.Thread(target=call, name="kafkakit-client-call", daemon=True)
-    thread.start()
-    thread.join(timeout_s)
+    """Wait so long for a call, and raise what it raises; what takes longer goes on, and what it raises is logged."""
+    ended: Future[object] = Future()
+
+    def run() -> None:
+        try:
+            ended.set_result(call())
+        except BaseException as error:
+            ended.set_exception(error)
+
+    threading.Thread(target=run, name="kafkakit-client-call", daemon=True).start()
+    if wait([ended], max(0.0, timeout_s)).done:
+        ended.result()
+    else:
+        ended.add_done_callback(_log_failure)
+
+
+def _log_failure(ended: "Future[object]") -> None:
+    if (error := ended.exception()) is not None:
+        _LOG.error("a call that took too long failed: %r", error)
 
 
 def _commits(commits: Mapping[TopicPartition, CommittedOffset]) -> list[Any]:

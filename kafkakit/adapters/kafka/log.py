@@ -21,6 +21,7 @@ from kafkakit.adapters.kafka.session import (
     KafkaSession,
     error_from,
     error_of,
+    expected,
     refused,
 )
 from kafkakit.config.security import Security
@@ -315,6 +316,7 @@ class FetchConnections(KafkaSession):
             manager.run(self._sending_all, manager, requests)
         except Exception as error:
             self.close()
+            expected(error)
             raise TryLaterError(f"the connection to the cluster broke ({error})") from None
 
     def request(self, what: str, request: Any, *, errors: Errors | None = None, repeat: bool = True) -> Any:
@@ -367,7 +369,7 @@ class FetchConnections(KafkaSession):
             try:
                 future = manager.send(pending.request, node_id=pending.broker, request_timeout_ms=limit_ms)
             except Exception as error:
-                self._settle(pending, error)
+                self._settle(pending, expected(error))
                 continue
             # Both see the same end of a future: one of them is called, and only once.
             future.add_callback(lambda answer, pending=pending: self._settle(pending, answer))

@@ -23,7 +23,7 @@ from kafka.protocol.api_message import ApiMessage
 from kafkakit.adapters.kafka.listener_probe import CHECK_HINT, explain
 from kafkakit.config.security import Security, to_kafka_python
 from kafkakit.core.cluster_facts import ItemError
-from kafkakit.core.errors import ConnectRefusedError, OperationFailedError, TooOldError, TryLaterError
+from kafkakit.core.errors import ConnectRefusedError, KafkakitError, OperationFailedError, TooOldError, TryLaterError
 
 ATTEMPTS = 4
 BACKOFF_S = (0.1, 0.4, 1.0)
@@ -93,8 +93,9 @@ class KafkaSession:
     def request_brokers(self, requests: Mapping[int, Any]) -> dict[int, Any]:
         """Send one request to each named broker, side by side; a value is the response or the exception.
 
-        Takes at most about `request_timeout_s`: a broker that hangs costs the others nothing. Brokers
-        that look unknown or in backoff get the request once more with a new client.
+        An exception is of Kafka or of the network: what else is raised is a fault of ours, and raised here too.
+        Takes at most about `request_timeout_s`: a broker that hangs costs the others nothing. Brokers that look
+        unknown or in backoff get the request once more with a new client.
         """
         answers = self._fan_out(requests)
         stale = {b: requests[b] for b, answer in answers.items() if isinstance(answer, Exception) and _stale(answer)}
@@ -128,7 +129,7 @@ class KafkaSession:
                     request, node_id=broker, request_timeout_ms=self.request_timeout_s * 1000
                 )
             except Exception as error:
-                answers[broker] = error
+                answers[broker] = expected(error)
         for broker, future in futures.items():
             try:
                 left_ms = max(1.0, (deadline - time.monotonic()) * 1000)
@@ -136,7 +137,7 @@ class KafkaSession:
             except KafkaTimeoutError:
                 answers[broker] = KafkaTimeoutError(f"no answer within {self.request_timeout_s:g} s")
             except Exception as error:
-                answers[broker] = error
+                answers[broker] = expected(error)
         return answers
 
     def _find_controller(self) -> None:
@@ -160,8 +161,8 @@ class KafkaSession:
         for broker in manager.cluster.brokers():
             try:
                 connections[broker.node_id] = manager.get_connection(broker.node_id)
-            except Exception:  # one address that cannot be used; the others may answer
-                continue
+            except Exception as error:  # one address that cannot be used; the others may answer
+                expected(error)
         deadline = time.monotonic() + min(5.0, self.bootstrap_timeout_s)
         while connections and time.monotonic() < deadline:
             for broker, connection in connections.items():
@@ -172,7 +173,7 @@ class KafkaSession:
 
     @staticmethod
     def _refuse_unexpected(what: str, error: Exception) -> None:
-        from kafka.errors import AuthorizationError, IncompatibleBrokerVersion, KafkaError
+        from kafka.errors import AuthorizationError, IncompatibleBrokerVersion
 
         if isinstance(error, TryLaterError):
             raise error
@@ -182,8 +183,18 @@ class KafkaSession:
             ) from None
         if isinstance(error, IncompatibleBrokerVersion):
             raise TooOldError(f"{what}: this Kafka is too old ({described(error)})") from None
-        if not isinstance(error, KafkaError | OSError):
-            raise error
+        expected(error)
+
+
+def expected(error: Exception) -> Exception:
+    """The error, which is of Kafka or of the network; raises any other: a fault of ours is not a broker's silence."""
+    from kafka.errors import KafkaError
+
+    # kafka-python's transport and selector raise it for what was closed meanwhile.
+    is_closed = type(error) is RuntimeError and "closed" in str(error)
+    if not (is_closed or isinstance(error, KafkaError | OSError | KafkakitError)):
+        raise error
+    return error
 
 
 def _never_sent(error: Exception) -> bool:
@@ -341,7 +352,8 @@ def error_of(code: int, text: str | None = None) -> ItemError | None:
 
 
 def error_from(exception: Exception) -> ItemError:
-    """The error of a request that did not come back; worth another try."""
+    """The error of a request that did not come back; worth another try. Raises what `expected` raises."""
+    expected(exception)
     text = " ".join(str(exception).split())
     name = type(exception).__name__
     return ItemError(name=name, message=text.removeprefix(name).removeprefix(": ")[:300], retriable=True)

@@ -40,6 +40,8 @@ class GrpcListener:
         self._listen, self._services, self._pool, self._tls = listen, services, pool, tls
         self._max_body_bytes = max_body_bytes
         self._server: Any = None
+        self.failure = ""
+        """See `ports.RpcListener`; the server of grpc has no part that could end by itself."""
 
     async def start(self) -> str:
         """See `ports.RpcListener`."""

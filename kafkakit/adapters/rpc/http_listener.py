@@ -11,17 +11,17 @@ import socket
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from threading import Thread
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import parse_qsl, urlsplit
 
 import uvicorn
-from starlette.concurrency import run_in_threadpool
 from starlette.responses import StreamingResponse
 from starlette.types import Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from kafkakit.core.errors import UsageError
+from kafkakit.core.errors import OperationFailedError, UsageError
 from kafkakit.core.rpc import (
     HttpPage,
     HttpRequest,
@@ -45,6 +45,7 @@ _REFUSED: Mapping[int, bytes] = {
 _TYPE = b"content-type"
 _JSON = (_TYPE, b"application/json")
 _GRACE_S = 2.0
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,6 +127,9 @@ class HttpListener:
         self._limits = limits or HttpLimits()
         self._server: Any = None
         self._serving: asyncio.Task[None] | None = None
+        self._is_stopped = False
+        self.failure = ""
+        """See `ports.RpcListener`."""
 
     async def start(self) -> str:
         """See `ports.RpcListener`."""
@@ -146,6 +150,7 @@ class HttpListener:
             await asyncio.sleep(0.01)
         if self._serving.done():
             self._serving.result()
+        self._serving.add_done_callback(self._note_end)
         # Ours in place of uvicorn's own, which gives a handshake of TLS a minute.
         server.servers.append(
             await asyncio.get_running_loop().create_server(
@@ -161,14 +166,23 @@ class HttpListener:
 
     async def stop(self, grace_s: float) -> None:
         """See `ports.RpcListener`."""
+        self._is_stopped = True
         if self._server is None or self._serving is None:
             return
         self._server.config.timeout_graceful_shutdown = max(1, round(grace_s))
         self._server.should_exit = True
-        with suppress(asyncio.TimeoutError):
+        with suppress(Exception):  # late, or how it ended before
             await asyncio.wait_for(self._serving, grace_s + 5)
+        for server in self._server.servers:
+            server.close()
         for connection in list(self._server.server_state.connections):
             connection.transport.abort()
+
+    def _note_end(self, serving: "asyncio.Task[None]") -> None:
+        if self._is_stopped or serving.cancelled():
+            return
+        self.failure = f"the HTTP server has ended ({serving.exception()!r}); this is a bug in kafkakit"
+        _LOG.error("%s: %s", self._listen, self.failure)
 
     def _config(self) -> uvicorn.Config:
         from ssl import CERT_NONE, CERT_REQUIRED
@@ -336,6 +350,11 @@ class PageServer:
             self.close()
             raise
 
+    def require_listening(self) -> None:
+        """Raise `OperationFailedError` if it has ended by itself."""
+        if self._listener.failure:
+            raise OperationFailedError(self._listener.failure)
+
     def close(self) -> None:
         """Stop answering; requests in progress get a moment to end. Closing twice is harmless."""
         if self._is_closed:
@@ -365,7 +384,7 @@ class PageServer:
             return plain_page(503, "too many requests at once")
         self._busy += 1
         try:
-            return await run_in_threadpool(self._page, request_of(call))
+            return await in_own_thread(partial(self._page, request_of(call)))
         except UsageError as error:
             return plain_page(400, str(error))
         except Exception as error:  # one bad page must not end the service, and its text may hold what is not for all
@@ -373,6 +392,27 @@ class PageServer:
             return plain_page(500, type(error).__name__)
         finally:
             self._busy -= 1
+
+
+async def in_own_thread(work: Callable[[], T]) -> T:
+    """Run what may block in a daemon thread: at its end a process waits for the threads of a pool, however long."""
+    loop = asyncio.get_running_loop()
+    ended: asyncio.Future[T] = loop.create_future()
+
+    def settle(give: Callable[[Any], None], what: object) -> None:
+        if not ended.done():
+            give(what)
+
+    def run() -> None:
+        try:
+            settled = partial(settle, ended.set_result, work())
+        except BaseException as error:
+            settled = partial(settle, ended.set_exception, error)
+        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            loop.call_soon_threadsafe(settled)
+
+    Thread(target=run, name="request", daemon=True).start()
+    return await ended
 
 
 def request_of(call: RpcCall) -> HttpRequest:

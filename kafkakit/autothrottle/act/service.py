@@ -175,9 +175,18 @@ class PacerService:
 
 
 def run_service(
-    service: PacerService, pacer: Pacer, lead: Lease, clock: Clock, notify: Callable[..., bool], *, remove_on_exit: bool
+    service: PacerService,
+    pacer: Pacer,
+    lead: Lease,
+    clock: Clock,
+    notify: Callable[..., bool],
+    *,
+    require_listening: Callable[[], None],
+    remove_on_exit: bool,
 ) -> None:
     """Run until a stop is requested; raises `ServiceStoppedError` for SIGTERM and Ctrl-C.
+
+    `require_listening` is called each second, and raises if the API is not served any more.
 
     Rates stay set at the end while moves run under them: they slow copies down and stop nothing, and the next instance
     takes them over from the journal. `remove_on_exit` takes them away.
@@ -186,6 +195,7 @@ def run_service(
     try:
         while True:
             service.step()
+            require_listening()
             notify("WATCHDOG=1")
             clock.sleep(POLL_S)
     except DeadlineReached:

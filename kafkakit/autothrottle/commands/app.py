@@ -131,8 +131,16 @@ def serve(
             report=log.say,
             told=log.tick,
         )
-        open_api(stack, log.say, paced, overrides, service.listen, token, service.http_name or ())
-        run_service(paced, pacer, lead, session.clock, notify_service, remove_on_exit=service.remove_on_exit)
+        require_listening = open_api(stack, log.say, paced, overrides, service.listen, token, service.http_name or ())
+        run_service(
+            paced,
+            pacer,
+            lead,
+            session.clock,
+            notify_service,
+            require_listening=require_listening,
+            remove_on_exit=service.remove_on_exit,
+        )
     return 0
 
 

@@ -520,8 +520,11 @@ def open_api(
     listen: str,
     token: str | None,
     names: Collection[str] = (),
-) -> None:
-    """Serve the HTTP API until `stack` ends; `names` are of this server, beside where it listens."""
+) -> Callable[[], None]:
+    """Serve the HTTP API until `stack` ends; `names` are of this server, beside where it listens.
+
+    What comes back raises `OperationFailedError` if the API is not served any more.
+    """
     from contextlib import closing
 
     from kafkakit.autothrottle.act.service import PacerApi
@@ -529,11 +532,12 @@ def open_api(
     from kafkakit.wiring import open_page_server
 
     if listen == "none":
-        return
+        return lambda: None
     pages = service_pages(lambda: service.last, lambda: service.is_leader, lambda: service.failure)
     api = PacerApi(overrides, pages, token, service.wake, log)
     server = stack.enter_context(closing(open_page_server(listen, api.answer, names)))
     log(f"serving http://{server.address}/throttle, /healthz and /metrics")
+    return server.require_listening
 
 
 def _rate(text: str | None) -> float | None:

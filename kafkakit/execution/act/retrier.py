@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Protocol, TypeVar
 
 from kafkakit.core.cluster_facts import BrokerLogDirs, Fetched
-from kafkakit.core.errors import LeaseLostError, TryLaterError
+from kafkakit.core.errors import ConnectRefusedError, LeaseLostError, TryLaterError
 from kafkakit.core.model import BROKER_TAGS, TAGS_ROOT, TOPIC_TAGS, TagSet, TopicPartition, decode_tags
 from kafkakit.core.quantities import format_bytes, format_rate, format_rough_time
 from kafkakit.core.rights import Duty
@@ -37,11 +37,13 @@ class Retrier:
     """Repeats calls that fail for the moment: a broker or the controller may be changing.
 
     Every call that kafkakit makes may be repeated without harm. `retry_limit_s` limits the time from the
-    first failure; then the last `TryLaterError` is raised.
+    first failure; then the last `TryLaterError` is raised. A cluster that refuses the settings before it gave any
+    answer is not tried again: they are wrong, and nothing runs yet that could wait for a new password.
     """
 
     def __init__(self, clock: Clock, reporter: Reporter, retry_limit_s: float) -> None:
         self._clock, self._reporter, self._retry_limit_s = clock, reporter, retry_limit_s
+        self._has_answered = False
 
     def call(self, what: str, action: Callable[[], R]) -> R:
         """Run `action`, and again after a growing pause while it raises `TryLaterError`."""
@@ -52,6 +54,8 @@ class Retrier:
             except LeaseLostError:
                 raise  # the process that has it now may be acting already
             except TryLaterError as error:
+                if isinstance(error, ConnectRefusedError) and not self._has_answered:
+                    raise
                 now = self._clock.monotonic()
                 if first_failure is None:
                     first_failure = now
@@ -61,6 +65,7 @@ class Retrier:
                 self._clock.sleep(pause)
                 pause = min(pause * 2, 8.0)
             else:
+                self._has_answered = True
                 return answer
 
 

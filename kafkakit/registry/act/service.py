@@ -9,19 +9,20 @@ import gc
 import itertools
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import TimeoutError as LateError
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
 from threading import Event, Lock, Thread
 from typing import Any, Protocol, TypeVar
 from urllib.parse import parse_qsl, unquote
 
 from kafkakit.core.errors import DeadlineReached, KafkakitError, OperationFailedError, ServiceStoppedError
+from kafkakit.core.quantities import counted
 from kafkakit.core.rpc import HTTP_STATUS, RpcAnswer, RpcCall, RpcCode, RpcError
-from kafkakit.core.text import some
+from kafkakit.core.text import ToldOnce, some
 from kafkakit.execution.act.journal_files import AuditLog
 from kafkakit.ports.acting import Clock
 from kafkakit.ports.services import MessageCodec, RpcListener, TokenVerifier
@@ -60,15 +61,23 @@ Translate = Callable[[TranslateRequest, float], Reply]
 Parsed = Callable[[], AnyRequest]
 T = TypeVar("T")
 W = TypeVar("W", bound=Written)
+InThread = Callable[[Callable[[], Any]], Awaitable[Any]]
+"""Runs what blocks in a thread that keeps no process from its end."""
 
 
 class SignedTokens:
     """Identifies callers by the claims of their tokens."""
 
-    def __init__(self, verifier: TokenVerifier, rules: JwtRules, clock_s: Callable[[], float] = time.time) -> None:
-        self._clock_s = clock_s
+    def __init__(
+        self,
+        verifier: TokenVerifier,
+        rules: JwtRules,
+        in_thread: InThread,
+        clock_s: Callable[[], float] = time.time,
+    ) -> None:
+        self._in_thread, self._clock_s = in_thread, clock_s
         self.use(verifier, rules)
-        self._threads = ThreadPoolExecutor(2, thread_name_prefix="tokens")
+        self._places = asyncio.Semaphore(TOKENS_AT_ONCE)
         self._waiting = 0
 
     def use(self, verifier: TokenVerifier, rules: JwtRules) -> None:
@@ -87,7 +96,8 @@ class SignedTokens:
             raise RpcError(RpcCode.RESOURCE_EXHAUSTED, "too many tokens are being verified", retry_after_s=1)
         self._waiting += 1
         try:
-            claims = await asyncio.get_running_loop().run_in_executor(self._threads, verifier.verify, token)
+            async with self._places:
+                claims = await self._in_thread(partial(verifier.verify, token))
         finally:
             self._waiting -= 1
         caller = caller_of(claims, rules)
@@ -108,6 +118,7 @@ class ServicePorts:
     audit: AuditLog
     clock: Clock
     report: Callable[[str], None]
+    in_thread: InThread
     tokens: SignedTokens | None = None
 
 
@@ -128,7 +139,6 @@ class RegistryService:
         self._kept: dict[tuple[Any, ...], bytes] = {}
         self._kept_generation, self._kept_bytes = -1, 0
         self._numbers = itertools.count(1)
-        self._pool = ThreadPoolExecutor(WRITES_AT_ONCE + SLOW_READS_AT_ONCE, thread_name_prefix="registry")
         self._writing, self._reading = asyncio.Semaphore(WRITES_AT_ONCE), asyncio.Semaphore(SLOW_READS_AT_ONCE)
         self._waiting = 0
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -182,10 +192,12 @@ class RegistryService:
             renew()
 
     async def drain(self, limit_s: float) -> None:
-        """Wait so long for changes that are being carried out."""
+        """Wait so long for what is being carried out, and tell of the rest, which ends with the process."""
         if self._tasks:
-            await asyncio.wait(self._tasks, timeout=limit_s)
-        self._pool.shutdown(wait=False, cancel_futures=True)
+            _, left = await asyncio.wait(self._tasks, timeout=limit_s)
+            if left:
+                given_up = counted(len(left), "request")
+                self.report(f"stops while {given_up} still waited for the cluster; the audit log has no outcome")
 
     def refusal(self, error: Exception) -> RpcError:
         """What a call is answered that ended with an error; a defect is reported and not shown. For any thread."""
@@ -313,7 +325,7 @@ class RegistryService:
             nonlocal began
             async with places:
                 began = True
-                return await asyncio.get_running_loop().run_in_executor(self._pool, work)
+                return await self._ports.in_thread(work)
 
         task = asyncio.create_task(run())
         self._tasks.add(task)
@@ -327,10 +339,20 @@ class RegistryService:
                 if not began:
                     task.cancel()
                 else:
-                    task.add_done_callback(lambda ended: _hand_on(ended, late))
+                    task.add_done_callback(lambda ended: self._hand_on(ended, late))
         if not task.done():
             raise fault("deadline exceeded", detail="the change may still be made" if began and late else "")
         return task.result()
+
+    def _hand_on(self, ended: "asyncio.Task[Any]", late: Callable[[Any], Any] | None) -> None:
+        """Take what came after its deadline: nobody waits for it, so that a defect would show nowhere else."""
+        if ended.cancelled():
+            return
+        error = ended.exception()
+        if isinstance(error, Exception):
+            self.refusal(error)
+        elif error is None and late is not None:
+            late(ended.result())
 
     async def _wait(self, seconds: float) -> None:
         if self._waiting >= MAX_WAITING_CALLS:
@@ -355,11 +377,6 @@ class RegistryService:
         return (("Age", str(int(self._age_s()))), ("Kafkakit-As-Of", began_at.strftime("%Y-%m-%dT%H:%M:%SZ")))
 
 
-def _hand_on(ended: "asyncio.Task[Any]", late: Callable[[Any], Any] | None) -> None:
-    if not ended.cancelled() and ended.exception() is None and late is not None:
-        late(ended.result())
-
-
 def retry_headers(error: RpcError) -> tuple[tuple[str, str], ...]:
     """The headers of a refusal."""
     headers: list[tuple[str, str]] = []
@@ -371,7 +388,7 @@ def retry_headers(error: RpcError) -> tuple[tuple[str, str], ...]:
 
 
 KNOWN_S = 60.0
-MAX_KNOWN, MAX_WAITING_TOKENS = 10_000, 200
+MAX_KNOWN, MAX_WAITING_TOKENS, TOKENS_AT_ONCE = 10_000, 200, 2
 
 
 class CallerFile:
@@ -385,22 +402,20 @@ class CallerFile:
         self, name: str, read: Callable[[], bytes], take: Callable[[], None], report: Callable[[str], None]
     ) -> None:
         self._name, self._read, self._take, self._report = name, read, take, report
+        self._faults = ToldOnce(report)
         self._last: bytes | None = None
-        self._told = ""
 
     def check(self) -> bool:
         """Take it in where it changed since the last time; tells whether. The first time it always is."""
         try:
             content = self._read()
-            self._told = ""
+            self._faults.clear()
             if content == self._last:
                 return False
             is_first, self._last = self._last is None, content
             self._take()
         except KafkakitError as error:
-            if error.message != self._told:
-                self._report(f"{self._name} changed and cannot be used, the callers from before stay: {error.message}")
-            self._told = error.message
+            self._faults.tell(f"{self._name} changed and cannot be used, the callers from before stay: {error.message}")
             return False
         if not is_first:
             self._report(f"{self._name} changed: its callers count from now on")
@@ -440,7 +455,7 @@ class RegistryServer:
         self._loop = asyncio.new_event_loop()
         self._thread: Thread | None = None
         self._stopping = Lock()
-        self._failure, self._unreadable = "", tuple[str, ...]()
+        self._failures, self._unreadable = ToldOnce(report), ToldOnce(report)
         self.reader_ended = Event()
         self.defect = ""
         """Why no more readings are taken in, although the reader sends them."""
@@ -472,6 +487,12 @@ class RegistryServer:
         """Whether reads are answered."""
         return self._inventory.began_at is not None
 
+    def require_listening(self) -> None:
+        """Raise `OperationFailedError` if a listener has ended by itself."""
+        for name, listener in self._listeners:
+            if listener.failure:
+                raise OperationFailedError(f"{name}: {listener.failure}")
+
     def is_alive(self) -> bool:
         """Whether the loop gets round to what it is given."""
         try:
@@ -499,15 +520,14 @@ class RegistryServer:
         except Exception as error:  # half taken in, and what comes next is a difference to it: only a restart helps
             self.defect = f"a reading cannot be taken in ({type(error).__name__}: {error}); this is a bug in kafkakit"
             return
-        if change.failure and change.failure != self._failure:
-            self._report(f"cannot read the cluster, replies grow old: {change.failure}")
-        elif self._failure and not change.failure:
-            self._report("reads the cluster again")
-        self._failure = change.failure
-        if change.unreadable != self._unreadable and not change.failure:
+        if change.failure:
+            self._failures.tell(f"cannot read the cluster, replies grow old: {change.failure}")
+        else:
+            self._failures.clear("reads the cluster again")
             if change.unreadable:
-                self._report(f"records without readable tags are passed over: {some(change.unreadable)}")
-            self._unreadable = change.unreadable
+                self._unreadable.tell(f"records without readable tags are passed over: {some(change.unreadable)}")
+            else:
+                self._unreadable.clear()
         if len(change.topics) > MANY_TOPICS:
             # The cycle collector would walk all of them again and again, while calls wait.
             gc.collect()
@@ -530,6 +550,7 @@ def run_server(
                 raise OperationFailedError("the process that reads the cluster has ended")
             if server.defect:
                 raise OperationFailedError(server.defect)
+            server.require_listening()
             if server.is_ready and not is_said:
                 is_said = notify("READY=1") or True
             if server.is_alive():
@@ -544,5 +565,7 @@ def run_server(
         notify("STOPPING=1")
         raise ServiceStoppedError(stop) from None
     finally:
-        server.stop()
-        reader.stop()
+        try:
+            server.stop()
+        finally:
+            reader.stop()

@@ -159,6 +159,14 @@ def _busy(kind: Kind, name: str) -> TryLaterError:
 MAX_HISTORY_TRIES = 5
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compaction:
+    """How many histories lost what is too old, and the paths of those that cannot be read, which stay as they are."""
+
+    changed: int
+    unreadable: tuple[str, ...]
+
+
 class TagHistory:
     """Reads and writes one document for each object that was ever changed; `now_s` is in Unix seconds.
 
@@ -223,20 +231,31 @@ class TagHistory:
                 return True
         raise TryLaterError(f"the tags of {kind} {name} are being changed by another process")
 
-    def compact(self) -> int:
-        """Drop what is too old in every document, and documents of which nothing is left; gives how many changed."""
-        count = 0
-        for kind, name, document in self.all():
-            data = encode_history(document, self.now_s())
-            if read_history(data, name) == document:
-                continue
-            path = self._path(kind, name)
-            found = self._store.get(path)
-            with suppress(ConflictError):
-                if found is not None and read_history(found.value, path) == document:
-                    self._replace(path, data, found.version)
-                    count += 1
-        return count
+    def compact(self) -> "Compaction":
+        """Drop what is too old in every document, and documents of which nothing is left."""
+        count, unreadable = 0, list[str]()
+        for kind in Kind:
+            folder = f"{self._root}/history/{kind}"
+            for name, record in self._store.values(folder).items():
+                try:
+                    count += self._compact_one(f"{folder}/{name}", record.value)
+                except InputError:
+                    unreadable.append(f"{folder}/{name}")
+        return Compaction(changed=count, unreadable=tuple(unreadable))
+
+    def _compact_one(self, path: str, value: bytes) -> bool:
+        document = read_history(value, path)
+        if document is None:
+            return False
+        data = encode_history(document, self.now_s())
+        if read_history(data, path) == document:
+            return False
+        found = self._store.get(path)
+        with suppress(ConflictError):
+            if found is not None and read_history(found.value, path) == document:
+                self._replace(path, data, found.version)
+                return True
+        return False
 
     def put(self, path: str, document: HistoryDocument, expected: int | None) -> int:
         """Write a document within its limits; `ConflictError` where another process wrote it."""

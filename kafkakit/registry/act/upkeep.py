@@ -10,6 +10,7 @@ from threading import Event, Thread
 
 from kafkakit.core.errors import InputError, KafkakitError, RefusedError, TryLaterError
 from kafkakit.core.plan_rules import topic_problem
+from kafkakit.core.text import ToldOnce
 from kafkakit.execution.act.leases import Lease
 from kafkakit.ports.acting import Clock, ProgressBar
 from kafkakit.ports.admin import ClusterAdmin
@@ -106,8 +107,8 @@ class PeriodicCleanup:
     ) -> None:
         self._open_ports, self._open_lease = open_ports, open_lease
         self._rules, self._every_s, self._report = rules, every_s, report
+        self._faults = ToldOnce(lambda line: report(f"tags of vanished objects are not cleaned up: {line}"))
         self._stopped = Event()
-        self._told = ""
         self._thread: Thread | None = None
 
     def start(self) -> None:
@@ -131,11 +132,10 @@ class PeriodicCleanup:
                 if _leads(lease) and ports.clock.monotonic() >= due_s:
                     due_s = ports.clock.monotonic() + self._every_s
                     self._once(ports, lease)
-                    self._told = ""
             except KafkakitError as error:
-                self._tell(f"tags of vanished objects are not cleaned up: {error.message}")
+                self._faults.tell(error.message)
             except Exception as error:  # a thread that ended would keep the lease, and nobody would be told
-                self._tell(f"tags of vanished objects are not cleaned up: {type(error).__name__}: {error}")
+                self._faults.tell(f"{type(error).__name__}: {error}")
             self._stopped.wait(POLL_S)
         if lease is not None:
             lease.release()
@@ -146,12 +146,9 @@ class PeriodicCleanup:
             self._report(f"cleanup: {what} the tags of {kind} {name}")
         refused = [plan.refused for plan in plans if plan.refused]
         if refused:
-            self._tell(f"tags of vanished objects are not cleaned up: {'; '.join(refused)}")
-
-    def _tell(self, line: str) -> None:
-        if line != self._told:
-            self._report(line)
-        self._told = line
+            self._faults.tell("; ".join(refused))
+        else:
+            self._faults.clear()
 
 
 def _leads(lease: Lease) -> bool:

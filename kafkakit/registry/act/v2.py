@@ -24,6 +24,7 @@ import msgspec
 from kafkakit.core.errors import KafkakitError
 from kafkakit.core.plan_rules import topic_problem
 from kafkakit.core.rpc import HTTP_STATUS, RpcAnswer, RpcCall, RpcCode, RpcError, RpcStream
+from kafkakit.core.text import ToldOnce, some
 from kafkakit.ports.services import Answer, GrpcService, MessageCodec
 from kafkakit.registry.act.cluster import Writes, Written
 from kafkakit.registry.act.service import RegistryService, retry_headers
@@ -519,8 +520,8 @@ class Notices:
         report_defect: Callable[[Exception], object],
         report: Callable[[str], object],
     ) -> None:
-        self._history, self._report_defect, self._report = history, report_defect, report
-        self._told = ""
+        self._history, self._report_defect = history, report_defect
+        self._faults, self._unreadable = ToldOnce(report), ToldOnce(report)
         self._queue: Queue[Touched | None] = Queue(MAX_WAITING)
         self._is_stopped = False
         self._thread: Thread | None = None
@@ -550,11 +551,18 @@ class Notices:
                 if each := self._queue.get(timeout=_LOOK_S):
                     # Where the store does not answer, the change shows again with the next one of the object.
                     self._history.notice(each.kind, each.name, each.old_tags or NO_TAGS)
-                    self._told = ""
+                    self._faults.clear()
             if monotonic() >= compact_at_s:
                 compact_at_s = monotonic() + COMPACT_EVERY_S
                 with self._faults_reported():
-                    self._history.compact()
+                    self._compact()
+
+    def _compact(self) -> None:
+        unreadable = self._history.compact().unreadable
+        if unreadable:
+            self._unreadable.tell(f"histories of tags that cannot be read stay as they are: {some(unreadable)}")
+        else:
+            self._unreadable.clear()
 
     @contextmanager
     def _faults_reported(self) -> Iterator[None]:
@@ -563,9 +571,7 @@ class Notices:
         except Empty:
             raise
         except KafkakitError as error:
-            if error.message != self._told:
-                self._report(f"the history of tags is not kept: {error.message}")
-            self._told = error.message
+            self._faults.tell(f"the history of tags is not kept: {error.message}")
         except Exception as error:  # a thread that ended would leave the queue to fill up unseen
             self._report_defect(error)
 

@@ -211,8 +211,11 @@ class ListenChoice:
     def signed_tokens(self, report: Callable[[str], None]) -> SignedTokens | None:
         """What identifies the callers of JWTs; raises `InputError` and `UsageError`. `report`: see `JwtVerifier`."""
         from kafkakit.registry.act.service import SignedTokens
+        from kafkakit.wiring import threads_of_requests
 
-        return None if self.jwt_file is None else SignedTokens(*self._verification(self.jwt_file, report))
+        if self.jwt_file is None:
+            return None
+        return SignedTokens(*self._verification(self.jwt_file, report), threads_of_requests())
 
     def caller_files(
         self, service: RegistryService, tokens: SignedTokens | None, report: Callable[[str], None]
@@ -485,7 +488,7 @@ def open_service(
     from kafkakit.registry.act.v2 import PartsV2, serve_both
     from kafkakit.registry.decide.access import Admission
     from kafkakit.registry.page import registry_page
-    from kafkakit.wiring import registry_codec
+    from kafkakit.wiring import registry_codec, threads_of_requests
 
     tags = place.open(session, limits.rates.timeout_s)
     writes = Writes(session.admin, tags, session.clock, inventory)
@@ -496,6 +499,7 @@ def open_service(
         audit=open_audit_log(session, audit_log),
         clock=session.clock,
         report=session.cli.output.warn,
+        in_thread=threads_of_requests(),
         tokens=tokens,
     )
     max_age_s = parse_duration(limits.max_age, "--max-age")

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from kafkakit.core.findings import shown
+from kafkakit.core.findings import min_isr_above_replicas, shown
 from kafkakit.core.quantities import agreeing, counted
 from kafkakit.rules.cluster_facts import LOSS_TOLERANT, alive_brokers, left_without_a_rack, replicas_of, set_replication
 from kafkakit.rules.rule import (
@@ -28,7 +28,8 @@ def min_isr_above_rf(topic: LintTopic, cluster: LintCluster, limits: Limits) -> 
     """`min.insync.replicas` is above the number of replicas.
 
     Why: the topic can never have so many replicas in sync. Kafka 3.7 and later count only the replicas that there are,
-    so the setting promises a protection that is not there; earlier versions refuse every write with acks=all.
+    so the setting promises a protection that is not there, which is a warning; earlier versions refuse every write with
+    acks=all, which is an error, as it is if the version is not known.
     Source: Kafka documentation, `min.insync.replicas`; KIP-966, KAFKA-15583.
 
     Bad:
@@ -42,12 +43,9 @@ def min_isr_above_rf(topic: LintTopic, cluster: LintCluster, limits: Limits) -> 
     replicas = replicas_of(topic)
     minimum = topic.config.sure_number(MIN_ISR)
     if minimum is not None and minimum > replicas:
-        yield set_to(
-            MIN_ISR,
-            str(max(replicas - 1, 1)),
-            f"{MIN_ISR} is {minimum}, but the topic has {counted(replicas, 'replica')}: Kafka 3.7 and later count only "
-            "the replicas that there are, earlier versions refuse writes with acks=all",
-        )
+        severity, words = min_isr_above_replicas(cluster.known_version)
+        message = f"{MIN_ISR} is {minimum}, but the topic has {counted(replicas, 'replica')}: {words}"
+        yield set_to(MIN_ISR, str(max(replicas - 1, 1)), message, severity=severity)
 
 
 @topic_rule("KKD102", WARNING, CORE, fix=Fix.UNSAFE, of_defaults=("min.insync.replicas", "default.replication.factor"))

@@ -3,6 +3,7 @@
 Also the replicas of Kafka's own topics.
 """
 
+from kafkakit.core.findings import min_isr_above_replicas as above_replicas
 from kafkakit.core.quantities import counted
 from kafkakit.rules.cluster_facts import (
     INTERNAL_TOPICS,
@@ -390,8 +391,9 @@ def min_isr_above_replicas(broker: LintBroker, cluster: LintCluster, limits: Lim
     """A topic that the broker makes needs more replicas in sync than it has.
 
     Why: such a topic can never have so many replicas in sync. Kafka 3.7 and later count only the replicas that there
-    are, so the setting promises a protection that is not there; earlier versions refuse every write with acks=all, and
-    with `transaction.state.log.min.isr` above its replication factor no transaction works.
+    are, so the setting promises a protection that is not there, which is a warning; earlier versions refuse every write
+    with acks=all, and with `transaction.state.log.min.isr` above its replication factor no transaction works. That is
+    an error, as it is if the version is not known.
     Source: Kafka documentation, `min.insync.replicas`, `transaction.state.log.min.isr`; KIP-966, KAFKA-15583.
 
     Bad:
@@ -409,12 +411,9 @@ def min_isr_above_replicas(broker: LintBroker, cluster: LintCluster, limits: Lim
             continue
         minimum, replicas = config.number(isr_key), config.number(rf_key) or 3
         if minimum is not None and 0 < replicas < minimum:
-            yield set_to(
-                isr_key,
-                str(max(replicas - 1, 1)),
-                f"{isr_key} is {minimum}, {rf_key} {replicas}: such a topic never has so many in sync",
-                observed=str(minimum),
-            )
+            severity, words = above_replicas(cluster.known_version)
+            message = f"{isr_key} is {minimum}, {rf_key} {replicas}: {words}"
+            yield set_to(isr_key, str(max(replicas - 1, 1)), message, observed=str(minimum), severity=severity)
 
 
 @cluster_rule("KKD125", ERROR, CORE, fix=Fix.UNSAFE)

@@ -200,10 +200,12 @@ class AssignedMember:
     def close(self, timeout_s: float) -> None:
         """See the port."""
         partitions = tuple(self._owned)
-        if timeout_s and self._listener is not None and partitions:
-            self._listener.revoked(partitions)
-        self._drop(partitions, is_closing=True)
-        self._consumer.close(timeout_s)
+        try:
+            if timeout_s and self._listener is not None and partitions:
+                self._listener.revoked(partitions)
+            self._drop(partitions, is_closing=True)
+        finally:
+            self._consumer.close(timeout_s)
 
     def _follow(self) -> None:
         """Give up what is not granted any more, and claim what is new."""

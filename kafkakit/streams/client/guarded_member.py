@@ -142,8 +142,10 @@ class GuardedMember:
 
     def close(self, timeout_s: float) -> None:
         """See the port."""
-        self._member.close(timeout_s)
-        self._log.close()
+        try:
+            self._member.close(timeout_s)
+        finally:
+            self._log.close()
 
     def assigned(self, committed: Mapping[TopicPartition, CommittedOffset | None]) -> None:
         """See `AssignmentListener`."""

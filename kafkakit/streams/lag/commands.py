@@ -546,6 +546,7 @@ def serve(
             report=cli.output.say,
             notify=notify_service,
             memory_bytes=resident_bytes,
+            require_listening=server.require_listening,
             send=None
             if sender is None
             else lambda published: sender.send(published_datagrams(published, series, partition_groups)),

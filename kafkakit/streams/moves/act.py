@@ -9,6 +9,7 @@ offsets over a window, and by what a record takes on disk.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -110,8 +111,9 @@ class SeriesRun:
                     idle = left_ms > 0 and not self._flights
                     self._clock.sleep(min(left_ms / 1000, LONGEST_NAP_S) if idle else POLL_S)
         finally:
-            for flight in self._flights.values():
-                flight.operation.close()
+            with ExitStack() as closing:
+                for flight in self._flights.values():
+                    closing.callback(flight.operation.close)
         return SeriesEnd(record=self.record, left=tuple(left_over(self.record, read_routes(self._routes))))
 
     def require_held(self) -> None:

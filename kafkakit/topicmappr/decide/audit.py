@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from kafkakit.core.errors import InputError, RefusedError, TryLaterError, UsageError
-from kafkakit.core.findings import Finding, Severity, in_order
+from kafkakit.core.findings import Finding, Rule, Severity, in_order
 from kafkakit.core.model import ClusterSnapshot
 from kafkakit.core.placement_statistics import placement_stats
 from kafkakit.core.plan import DirMove, PlacementStats, Plan, Proof, ProofKind, StorageFacts, certificate
@@ -26,7 +26,6 @@ from kafkakit.placement.problem import PlannedPartition
 from kafkakit.placement.watch import UNWATCHED, Watch
 from kafkakit.topicmappr.decide.assembly import Decision, assemble
 from kafkakit.topicmappr.decide.audit_map import (
-    AUDIT_RULES,
     AuditCase,
     AuditedPartition,
     AuditHints,
@@ -108,6 +107,7 @@ class Audit:
     by_bytes: Yardstick | None
     by_count: Yardstick | None
     findings: tuple[Finding, ...]
+    rules: tuple[Rule, ...]
     notes: tuple[str, ...]
 
 
@@ -129,7 +129,7 @@ def audit_map(
     rule = GroupRule(request.min_rack_ids, racks_to_spread(case.even, case.racks) if request.spread else (), tags)
     sizes, notes = _sizes(snapshot, case, facts)
     issues = [*map_issues(reading, case), *list_issues(case, rule)]
-    valid = not any(AUDIT_RULES[i.rule].severity is Severity.ERROR for i in issues)
+    valid = not any(case.rules[i.rule].severity is Severity.ERROR for i in issues)
     known = {i: size for i, row in enumerate(case.rows) if (size := row.partition.known_bytes) is not None}
     inputs = _inputs(case, rule, [1] * len(case.rows))
     by_count = _by_count(inputs, valid) if case.even and request.compared else None
@@ -162,6 +162,7 @@ def audit_map(
         by_bytes=by_bytes,
         by_count=by_count,
         findings=in_order(findings_of(issues, AuditHints(request, case, _goal(request, by_bytes)))),
+        rules=tuple(case.rules.values()),
         notes=tuple(notes),
     )
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from kafkakit.core.documents import decode_json
 from kafkakit.core.errors import InputError
-from kafkakit.core.findings import Finding, Rule, Severity, shown
+from kafkakit.core.findings import Finding, Rule, Severity, min_isr_above_replicas, shown
 from kafkakit.core.model import Broker, ClusterSnapshot, Partition, Topic, TopicPartition
 from kafkakit.core.placement_statistics import BrokerStorage
 from kafkakit.core.plan_rules import MAX_INT32, topic_problem
@@ -68,7 +68,7 @@ class AuditedPartition:
 class AuditCase:
     """The scope's rows by topic and number, entries for partitions that do not exist, and the brokers.
 
-    `live` are alive, `known` registered in any state; `even` should be balanced.
+    `live` are alive, `known` registered in any state; `even` should be balanced. `rules` are for the version.
     """
 
     rows: tuple[AuditedPartition, ...]
@@ -77,6 +77,7 @@ class AuditCase:
     live: Mapping[int, Broker]
     known: frozenset[int]
     even: tuple[int, ...]
+    rules: Mapping[str, Rule]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +117,7 @@ def case_of(snapshot: ClusterSnapshot, reading: MapReading, request: AuditReques
         live=live,
         known=known,
         even=_even(rows, live, request),
+        rules=rules_for(snapshot.kafka_version),
     )
 
 
@@ -223,9 +225,7 @@ RULES = (
     Rule("no-source", _E, "are to move, and no live copy is in sync",
          "there is nothing to copy from: the move never ends, and what only the dead copies hold is lost if they go",
          "bring a broker with a copy in sync back first"),
-    Rule("below-min-isr", _E, "get fewer replicas than min.insync.replicas",
-         "Kafka 3.7 and later then count only the replicas that there are, so a record is on fewer brokers than the "
-         "setting says; earlier versions refuse writes with acks=all", _OUT),
+    Rule("below-min-isr", _E, "get fewer replicas than min.insync.replicas", min_isr_above_replicas(None)[1], _OUT),
     Rule("rack-rule-broken", _E, "break the rack rule, and did not before",
          "one rack that fails takes more copies with it than it must",
          "plan these topics instead"),
@@ -260,6 +260,13 @@ RULES = (
          "keep the first broker of the list first if it is to stay leader"),
 )  # fmt: skip
 AUDIT_RULES = {rule.name: rule for rule in RULES}
+
+
+def rules_for(version: str | None) -> dict[str, Rule]:
+    """The catalogue for a version of Kafka (None: not known), by name."""
+    severity, words = min_isr_above_replicas(version)
+    below = replace(AUDIT_RULES["below-min-isr"], severity=severity, risk=words)
+    return AUDIT_RULES | {below.name: below}
 
 
 @dataclass(frozen=True, slots=True)
@@ -348,7 +355,7 @@ def findings_of(issues: Iterable[Issue], hints: AuditHints) -> list[Finding]:
     room = dict.fromkeys(AUDIT_RULES, MAX_SUBJECTS)
     found = []
     for (name, where), group in groups.items():
-        rule = AUDIT_RULES[name]
+        rule = hints.case.rules[name]
         subjects = tuple(issue.subject for issue in group[: room[name]])
         room[name] -= len(subjects)
         first = shown([f"{issue.subject}{issue.detail}" for issue in group[:3]], len(group))

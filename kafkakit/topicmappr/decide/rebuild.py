@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from kafkakit.core.errors import OperationFailedError, UsageError
+from kafkakit.core.findings import Severity, min_isr_above_replicas
 from kafkakit.core.model import ClusterSnapshot, PartitionAssignment, PartitionMap, TopicPartition
 from kafkakit.core.plan import Certificate, PlacementRules, Plan, StorageFacts, certificate
 from kafkakit.core.quantities import counted
@@ -139,12 +140,14 @@ def _decide(
     stored = _place_stored(snapshot, facts, problem, world.change, request, watch) if request.by_storage else None
     placed = _Placed(placement=stored.placement) if stored else _place(problem, scope, world.change, request)
     shortages = stored.shortages if stored else explain_unplaced(problem, placed.placement.unplaced, world.live)
+    above, noted = _above_replicas(snapshot, {*scope.selection.selected}, request.replication)
     warnings = (
         *world.change.warnings(),
         *placed.refused,
         *(stranded_warning(p) for p in stranded),
         *_unplaced_warnings(problem.partitions, placed.placement),
         *(stored.warnings if stored else ()),
+        *above,
     )
     placement = _balanced(problem, placed.placement, request, evacuated)
     if closed.closes and not all(placement.replicas):
@@ -172,11 +175,7 @@ def _decide(
             *placement.notes,
             *_request_notes(request),
             *(stored.sizes.notes if stored else ()),
-            *(
-                _min_isr_notes(snapshot, {*scope.selection.selected}, request.replication)
-                if request.replication
-                else ()
-            ),
+            *noted,
         ),
         warnings=tuple(sorted(warnings)),
     )
@@ -573,8 +572,13 @@ def _told(
     )
 
 
-def _min_isr_notes(snapshot: ClusterSnapshot, topics: Collection[str], replication: int | None) -> list[str]:
-    """Topics whose `min.insync.replicas` is above their number of replicas, and what Kafka makes of that (KIP-966)."""
+def _above_replicas(
+    snapshot: ClusterSnapshot, topics: Collection[str], replication: int | None
+) -> tuple[list[str], list[str]]:
+    """Warnings and notes of topics whose `min.insync.replicas` is above their number of replicas.
+
+    As in the audit of a map: what is an error there keeps a plan from being written, and a warning does not.
+    """
     short = [
         f"{t.name} ({value})"
         for t in snapshot.topics
@@ -583,12 +587,9 @@ def _min_isr_notes(snapshot: ClusterSnapshot, topics: Collection[str], replicati
         and (value := t.configs.get("min.insync.replicas", "")).isdigit()
         and int(value) > replication
     ]
-    if not short:
-        return []
-    return [
-        f"min.insync.replicas is above {replication} for {some(short)}: Kafka 3.7 and later then count only the "
-        "replicas that there are, so it protects nothing more; earlier versions refuse writes with acks=all"
-    ]
+    severity, words = min_isr_above_replicas(snapshot.kafka_version)
+    lines = [f"min.insync.replicas is above {replication} for {some(short)}: {words}"] if short else []
+    return (lines, []) if severity is Severity.ERROR else ([], lines)
 
 
 def _closed_warnings(snapshot: ClusterSnapshot, rebuild: Rebuild) -> list[str]:

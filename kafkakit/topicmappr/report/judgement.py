@@ -32,7 +32,6 @@ from kafkakit.report import (
     text_plot,
 )
 from kafkakit.topicmappr.decide.audit import Audit, Yardstick, as_band
-from kafkakit.topicmappr.decide.audit_map import AUDIT_RULES, RULES
 from kafkakit.topicmappr.decide.check import CheckReport
 from kafkakit.topicmappr.decide.check_rules import CHECK_RULES, UNCHECKED_FOR
 from kafkakit.topicmappr.decide.explain import Explanation, Reason
@@ -66,7 +65,8 @@ def audit_text(audit: Audit, source: str) -> str:
     lines += ["", findings_text(audit.findings).rstrip("\n")]
     risks = dict.fromkeys(f.rule for f in audit.findings)
     if risks:
-        lines += section("if it is applied:", (f"{name}: {AUDIT_RULES[name].risk}" for name in risks))
+        told = {rule.name: rule.risk for rule in audit.rules}
+        lines += section("if it is applied:", (f"{name}: {told[name]}" for name in risks))
     lines += [f"note: {note}" for note in audit.notes]
     return text_of(lines)
 
@@ -144,7 +144,7 @@ def audit_data(audit: Audit, source: str) -> dict[str, object]:
         **findings_data(audit.findings),
         # `mend` is the name of earlier versions for `repair`.
         "rules": [{"rule": r.name, "severity": r.severity, "risk": r.risk, "repair": r.repair, "mend": r.repair}
-                  for r in RULES],
+                  for r in audit.rules],
         "notes": audit.notes,
     }  # fmt: skip
 

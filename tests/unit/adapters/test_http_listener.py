@@ -16,6 +16,7 @@ from unittest import mock
 import pytest
 
 from kafkakit import wiring
+from kafkakit.adapters.rpc import http_listener
 from kafkakit.adapters.rpc.http_listener import (
     MAX_PAGES_AT_ONCE,
     PAGE_LIMITS,
@@ -24,9 +25,10 @@ from kafkakit.adapters.rpc.http_listener import (
     HttpTls,
     PageServer,
 )
-from kafkakit.core.errors import MissingExtraError, UsageError
+from kafkakit.core.errors import MissingExtraError, OperationFailedError, UsageError
 from kafkakit.core.rpc import HttpPage, HttpRequest, Query, RpcAnswer, RpcCall, answer_pages, is_loopback, parse_listen
 from tests.rigs.registry import tls_files
+from tests.rigs.waiting import becomes
 
 
 def text(query: Query) -> HttpPage:
@@ -105,6 +107,42 @@ def test_too_many_at_once_are_told_to_come_again() -> None:
     finally:
         go_on.set()
         served.close()
+
+
+def test_a_page_that_hangs_keeps_no_process_from_its_end() -> None:
+    begun, go_on, before = threading.Event(), threading.Event(), set(threading.enumerate())
+
+    def hang(query: Query) -> HttpPage:
+        begun.set()
+        go_on.wait(180)
+        return HttpPage(body=b"", media="text/plain")
+
+    with closing(PageServer("127.0.0.1:0", answer_pages({"/hang": hang}))) as served:
+        threading.Thread(target=lambda: ask(served, "/hang"), daemon=True).start()
+        assert begun.wait(120)
+    assert [thread for thread in set(threading.enumerate()) - before if not thread.daemon] == []
+    go_on.set()
+
+
+def test_a_server_that_ends_by_itself_is_told(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken_check(connection: object) -> None:
+        raise LookupError("no such state")
+
+    monkeypatch.setattr(http_listener._Connection, "check", broken_check)
+    with closing(PageServer("127.0.0.1:0", answer_pages({"/metrics": text}))) as served:
+        served.require_listening()
+        with connected(served.address):
+            becomes("the end is logged", lambda: "LookupError('no such state')" in caplog.text)
+        with pytest.raises(OperationFailedError, match=r"the HTTP server has ended .*no such state"):
+            served.require_listening()
+
+
+def test_a_server_that_was_stopped_has_not_failed(server: PageServer, caplog: pytest.LogCaptureFixture) -> None:
+    server.close()
+    server.require_listening()
+    assert caplog.text == ""
 
 
 def test_a_port_in_use_is_a_usage_error() -> None:

@@ -1,13 +1,18 @@
 """A coordinator is followed where it moves, and a commit whose answer is lost is never sent a second time."""
 
+import threading
 from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
+from kafkakit.adapters.kafka.group_consumer import KafkaGroupConsumer
 from kafkakit.adapters.kafka.groups import Coordinators, KafkaGroups
 from kafkakit.config.security import Security
 from kafkakit.core.cluster_facts import CommittedOffset, GroupDescription, GroupState, GroupType, ItemError
 from kafkakit.core.model import TopicPartition
+from tests.rigs.waiting import becomes
 
 KEY = TopicPartition("t", 0)
 LOST = ConnectionError("broke")
@@ -144,3 +149,46 @@ def test_a_newer_group_is_never_called_dead_while_it_is_listed() -> None:
     groups._session = script
     found = groups.describe(["g"])["g"]
     assert (found.type, found.state) == (GroupType.CONSUMER, GroupState.ASSIGNING)
+
+
+class Client:
+    """A data client whose calls raise `error`, at once or when the test lets them go on."""
+
+    def __init__(self, error: Exception, *, waits: bool = False) -> None:
+        self.error, self.goes_on = error, threading.Event()
+        if not waits:
+            self.goes_on.set()
+
+    def commit(self, **_: object) -> None:
+        self.goes_on.wait(120)
+        raise self.error
+
+    def close(self) -> None:
+        self.commit()
+
+
+def member_over(client: Client) -> KafkaGroupConsumer:
+    member = KafkaGroupConsumer("127.0.0.1:1", Security(), "g")
+    member.close(0)
+    member._client = client
+    return member
+
+
+def test_a_defect_of_a_bounded_call_is_raised_and_one_that_comes_late_is_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    commits = {KEY: CommittedOffset(offset=1)}
+    with pytest.raises(TypeError, match="no offset"):
+        member_over(Client(TypeError("no offset"))).commit(commits, 60)
+    late = Client(TypeError("no offset"), waits=True)
+    assert member_over(late).commit(commits, 0.01) == {KEY: "TIMED_OUT"}
+    assert caplog.text == ""
+    late.goes_on.set()
+    becomes(
+        "the late defect is logged", lambda: "a call that took too long failed: TypeError('no offset')" in caplog.text
+    )
+
+
+def test_a_member_that_cannot_be_closed_is_logged_and_stops_nobody(caplog: pytest.LogCaptureFixture) -> None:
+    member_over(Client(LookupError("no such listener"))).close(60)
+    assert "closing a member of a group failed: LookupError('no such listener')" in caplog.text

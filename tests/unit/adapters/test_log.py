@@ -3,22 +3,35 @@
 Leaders are remembered, forgotten when they moved, and a topic created again is told to each of its readers once.
 """
 
+import asyncio
 import time
 import uuid
 from collections.abc import Callable, Collection, Iterable
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
+from kafka.errors import KafkaConnectionError
 
-from kafkakit.adapters.kafka.log import HIDDEN, KEPT_S, LEADERLESS, UNKNOWN, KafkaLog, PendingRequest, Routes
+from kafkakit.adapters.kafka.log import (
+    HIDDEN,
+    KEPT_S,
+    LEADERLESS,
+    UNKNOWN,
+    FetchConnections,
+    KafkaLog,
+    PendingRequest,
+    Routes,
+)
+from kafkakit.adapters.kafka.session import KafkaSession, error_from
 from kafkakit.config.security import Security
 from kafkakit.core.cluster_facts import Fetched, ItemError, TopicPlaces
-from kafkakit.core.errors import OperationFailedError
+from kafkakit.core.errors import OperationFailedError, TryLaterError
 from kafkakit.core.model import TopicPartition
 from kafkakit.streams.model.commit import NO_TOPIC_ID
 
 TP = TopicPartition
+S = TypeVar("S", bound=KafkaSession)
 A, B, C = (TP("t", number) for number in range(3))
 
 
@@ -321,3 +334,69 @@ def test_names_go_in_several_requests_and_no_right_is_no_empty_answer(cluster: C
     with pytest.raises(OperationFailedError, match="secret"):
         routes.look_up(["secret"])
     assert routes.leaders([TP("secret", 0), TP("t0000", 0)]) == {TP("secret", 0): HIDDEN, TP("t0000", 0): 1}
+
+
+# -- what is an answer, and what a fault of ours ------------------------------------------------------
+
+
+class Manager:
+    """Broker 1 answers; what is sent to or awaited of another one raises what the test says."""
+
+    def __init__(self, on_send: Exception | None = None, on_answer: Exception | None = None) -> None:
+        self.on_send, self.on_answer = on_send, on_answer
+
+    def run(self, work: Callable[..., Any], *given: Any) -> Any:
+        return asyncio.run(work(*given))
+
+    def send(self, request: Any, *, node_id: int, request_timeout_ms: float) -> Any:
+        del request, request_timeout_ms
+        if node_id != 1 and self.on_send is not None:
+            raise self.on_send
+        return node_id
+
+    async def wait_for(self, future: int, limit_ms: float) -> str:
+        del limit_ms
+        if future != 1 and self.on_answer is not None:
+            raise self.on_answer
+        return "answer"
+
+
+def session_over(kind: type[S], **raised: Exception) -> S:
+    session = kind("nowhere:1", Security(), 5.0, 1.0)
+    session._client = SimpleNamespace(_manager=Manager(**raised), close=lambda: None)
+    return session
+
+
+OF_THE_NETWORK = [KafkaConnectionError("lost"), BrokenPipeError("pipe"), RuntimeError("Transport closed for writes")]
+OURS = [TypeError("an int is required"), AttributeError("no such field"), RuntimeError("Recursive access to net.poll!")]
+
+
+@pytest.mark.parametrize("when", ["on_send", "on_answer"])
+def test_a_fault_of_ours_is_not_the_silence_of_a_broker(when: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for error in OF_THE_NETWORK:
+        session = session_over(KafkaSession, **{when: error})
+        monkeypatch.setattr(session, "close", lambda: None)  # a broken connection is asked once more
+        assert session.request_brokers({1: "a", 2: "b"}) == {1: "answer", 2: error}
+    for error in OURS:
+        with pytest.raises(type(error), match=str(error)):
+            session_over(KafkaSession, **{when: error}).request_brokers({1: "a", 2: "b"})
+
+
+def test_a_fault_of_ours_is_no_broken_connection_of_a_reader() -> None:
+    def pending() -> PendingRequest:
+        return PendingRequest(2, SimpleNamespace(max_wait_ms=0, timeout_ms=0))
+
+    for error in OF_THE_NETWORK:
+        lost = pending()
+        connections = session_over(FetchConnections, on_send=error)
+        connections._prepared = connections._client._manager
+        connections.send([lost])
+        assert lost.answer is error
+    for error in OURS:
+        connections = session_over(FetchConnections, on_send=error)
+        connections._prepared = connections._client._manager
+        with pytest.raises(type(error), match=str(error)):
+            connections.send([pending()])
+        with pytest.raises(type(error), match=str(error)):
+            error_from(error)
+    assert error_from(TryLaterError("silent")).message == "silent"

@@ -11,7 +11,13 @@ import pytest
 
 from kafkakit.core.cluster_facts import BrokerLogDirs, PartitionState
 from kafkakit.core.documents import encode_plan
-from kafkakit.core.errors import InterruptedRunError, TerminatedRunError, TerminationRequested
+from kafkakit.core.errors import (
+    ConnectRefusedError,
+    InterruptedRunError,
+    TerminatedRunError,
+    TerminationRequested,
+    TryLaterError,
+)
 from kafkakit.core.lease import Holder, LeaseRecord, Life
 from kafkakit.core.model import ClusterSnapshot, Reassignment, TopicPartition, TopicPartitionReplica
 from kafkakit.core.plan import identity_of
@@ -710,6 +716,30 @@ def test_a_watch_does_not_wait_for_a_lease_that_nobody_renews() -> None:
     local = HeldLease(locked_by="process 5 of ops")
     assert local.is_in_use
     assert not HeldLease().is_in_use
+
+
+def test_settings_that_are_refused_at_first_are_not_tried_again_and_later_ones_are() -> None:
+    said, answers = list[str](), list[str | Exception]()
+
+    class Warned:
+        def warn(self, line: str) -> None:
+            said.append(line)
+
+    def ask() -> str:
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    refused, clock = ConnectRefusedError("login refused"), FakeClock()
+    retrier = Retrier(clock, Warned(), 90.0)  # type: ignore[arg-type]
+    answers += [refused]
+    with pytest.raises(ConnectRefusedError):
+        retrier.call("reading", ask)
+    assert (clock.elapsed, said) == (0.0, [])
+    answers += [TryLaterError("away"), "yes", refused, refused, "renewed"]
+    assert [retrier.call("reading", ask), retrier.call("reading", ask)] == ["yes", "renewed"]
+    assert said == ["reading: away; trying again", "reading: login refused; trying again"]
 
 
 def test_the_total_of_a_watch_does_not_shrink_as_moves_end() -> None:

@@ -24,7 +24,7 @@ from kafkakit.core.rpc import RpcCode, RpcError
 from kafkakit.registry.act.service import KNOWN_S, SignedTokens
 from kafkakit.registry.decide.access import Access, JwtRules, caller_of, jwt_in, read_jwt_rules
 from kafkakit.registry.decide.requests import Role
-from kafkakit.wiring import open_token_verifier
+from kafkakit.wiring import open_token_verifier, threads_of_requests
 from tests.rigs.command_line import Home
 from tests.rigs.registry import serving
 from tests.rigs.registry_v2 import BOTH, one
@@ -295,7 +295,7 @@ def test_a_caller_is_known_for_a_minute_at_most() -> None:
             return claims(exp=1030)
 
     now_s, counting = [1000.0], Counting()
-    tokens = SignedTokens(counting, read_jwt_rules(RULES.encode(), "r"), lambda: now_s[0])
+    tokens = SignedTokens(counting, read_jwt_rules(RULES.encode(), "r"), threads_of_requests(), lambda: now_s[0])
 
     async def ask() -> str:
         return (await tokens.identify("a.b.c")).name
@@ -319,7 +319,7 @@ def test_a_service_takes_tokens(tmp_path: Path, protocol: str) -> None:
         issuer=ISSUER, audience=AUDIENCE, jwks_file="x", callers=read_jwt_rules(RULES.encode(), "r").callers[1:]
     )
     call = BOTH[protocol]
-    tokens = SignedTokens(verifier(), rules)
+    tokens = SignedTokens(verifier(), rules, threads_of_requests())
     with serving(tmp_path, access=Access(by_digest={}), tokens=tokens) as registry:
         assert call(registry, "ListTopics", {}).code == RpcCode.UNAUTHENTICATED
         assert call(registry, "ListTopics", {}, {"Authorization": "Bearer x"}).code == RpcCode.UNAUTHENTICATED

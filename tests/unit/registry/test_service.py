@@ -20,7 +20,7 @@ from kafkakit.adapters.host import SystemClock
 from kafkakit.core.cluster_facts import ItemError
 from kafkakit.core.errors import MissingExtraError, OperationFailedError, TryLaterError
 from kafkakit.core.model import TopicPartition
-from kafkakit.core.rpc import RpcAnswer, RpcCall
+from kafkakit.core.rpc import RpcAnswer, RpcCall, RpcError
 from kafkakit.execution.act.journal_files import AuditLog
 from kafkakit.registry.act import service as run
 from kafkakit.registry.act.cluster import ClusterReader
@@ -262,6 +262,67 @@ def test_a_call_that_does_not_end_keeps_no_server_from_its_end(tmp_path: Path, m
     server.start(DirectReader(ClusterReader(small_cluster(), TagStore(FakeControlStore(), "registry"), SystemClock())))
     server.stop()
     assert not any(thread.name == "registry" for thread in threading.enumerate())
+
+
+def test_a_request_that_hangs_outlives_no_stop_and_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "GRACE_S", 0.1)
+    begun, go_on, before = threading.Event(), threading.Event(), set(threading.enumerate())
+
+    def hang() -> None:
+        begun.set()
+        go_on.wait(180)
+
+    service, inventory, lines = service_on(tmp_path, small_cluster(), FakeControlStore())
+    server = RegistryServer(service, inventory, [], print)
+    server.start(DirectReader(ClusterReader(small_cluster(), TagStore(FakeControlStore(), "registry"), SystemClock())))
+    asyncio.run_coroutine_threadsafe(service.read_in_thread(time.monotonic() + 600, hang), server._loop)
+    assert begun.wait(120)
+    server.stop()
+    assert [thread for thread in set(threading.enumerate()) - before if not thread.daemon] == []
+    go_on.set()
+    assert lines == ["stops while 1 request still waited for the cluster; the audit log has no outcome"]
+
+
+def test_a_defect_that_comes_after_its_deadline_is_reported(tmp_path: Path) -> None:
+    service, _, lines = service_on(tmp_path, small_cluster(), FakeControlStore())
+
+    async def late() -> None:
+        begun, go_on = threading.Event(), threading.Event()
+
+        def work() -> None:
+            begun.set()
+            go_on.wait(180)
+            raise LookupError("no such replica")
+
+        waiting = asyncio.create_task(service.read_in_thread(time.monotonic() + 0.2, work))
+        with pytest.raises(RpcError, match="deadline exceeded"):
+            await waiting
+        assert lines == []
+        if begun.is_set():  # else it was withdrawn in time
+            go_on.set()
+            while not lines:
+                await asyncio.sleep(0.01)
+
+    asyncio.run(asyncio.wait_for(late(), 180))
+    assert lines == ["this is a bug in kafkakit: LookupError: no such replica"]
+
+
+def test_a_service_whose_listener_has_ended_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from kafkakit.adapters.rpc import http_listener
+
+    def broken_check(connection: object) -> None:
+        raise LookupError("no such state")
+
+    monkeypatch.setattr(http_listener._Connection, "check", broken_check)
+    with serving(tmp_path) as registry:
+        host, _, port = registry.addresses["HTTP"].rpartition(":")
+        service = registry.server
+        monkeypatch.setattr(service, "start", lambda reader: None)
+        with (
+            socket.create_connection((host, int(port)), timeout=120),
+            pytest.raises(OperationFailedError, match=r"HTTP: the HTTP server has ended \(LookupError"),
+        ):
+            run.run_server(service, registry.reader, SystemClock(), lambda *_: False, [])
 
 
 def test_requests_that_are_too_large_are_refused(registry: Registry) -> None:

@@ -13,7 +13,7 @@ from kafkakit.core.lease import Holder, Life
 from kafkakit.core.rpc import RpcError
 from kafkakit.execution.act.leases import Lease
 from kafkakit.registry.act import v2
-from kafkakit.registry.act.tag_store import TagHistory, TagStore
+from kafkakit.registry.act.tag_store import Compaction, TagHistory, TagStore
 from kafkakit.registry.act.upkeep import CleanupPorts, PeriodicCleanup, clean_up, plan_cleanups
 from kafkakit.registry.decide.inventory import Touched
 from kafkakit.registry.decide.tags import (
@@ -235,15 +235,28 @@ def test_compaction_drops_what_is_too_old() -> None:
     store, now_s = FakeControlStore(), [time.time()]
     tags = TagStore(store, "r", now_s=lambda: now_s[0])
     tags.put(Kind.TOPIC, "t", {"k": "1"})
-    assert tags.history.compact() == 0
+    assert tags.history.compact().changed == 0
     now_s[0] += MAX_AGE_S / 2
     tags.put(Kind.TOPIC, "u", {"k": "1"})
     now_s[0] += MAX_AGE_S * 0.6
-    assert tags.history.compact() == 1
+    assert tags.history.compact().changed == 1
     assert [name for _, name, _ in tags.history.all()] == ["u"]
     assert tags.get(Kind.TOPIC, "t") == {"k": "1"}
     tags.put(Kind.TOPIC, "t", {"k": "2"})
     assert shown(tags.history)[-1] == ("kafkakit", {"k": ("1", "2")})
+
+
+def test_compaction_passes_a_history_over_that_it_cannot_read() -> None:
+    store, now_s = FakeControlStore(), [time.time()]
+    tags = TagStore(store, "r", now_s=lambda: now_s[0])
+    for name in ("a", "b", "c"):
+        tags.put(Kind.TOPIC, name, {"k": "1"})
+    found = store.get("r/history/topic/b")
+    assert found is not None
+    store.cas("r/history/topic/b", b"[1]", found.version)
+    now_s[0] += MAX_AGE_S * 1.1
+    assert tags.history.compact() == Compaction(changed=2, unreadable=("r/history/topic/b",))
+    assert sorted(store.values("r/history/topic")) == ["b"]
 
 
 @pytest.mark.parametrize("is_after", [False, True])
@@ -610,6 +623,25 @@ def test_a_history_that_is_not_kept_is_told_once_a_reason() -> None:
     until(lambda: len(noticed) == 4 and len(lines) == 2)
     notices.stop()
     assert lines == [f"the history of tags is not kept: {why}" for why in ("no answer", "refused")]
+
+
+def test_a_history_that_cannot_be_read_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines, found = list[str](), [("p",), ("p",), (), ("p",)]
+    monkeypatch.setattr(v2, "COMPACT_EVERY_S", 0.0)
+    monkeypatch.setattr(v2, "_LOOK_S", 0.001)
+
+    class Unreadable(StalledHistory):
+        def notice(self, kind: Kind, name: str, old: Mapping[str, str]) -> bool:
+            return True
+
+        def compact(self) -> Compaction:
+            return Compaction(changed=0, unreadable=found.pop(0) if found else ("p",))
+
+    notices = v2.Notices(Unreadable(), lambda error: error, lines.append)
+    notices.take(changed("a"))
+    until(lambda: not found)
+    notices.stop()
+    assert lines == ["histories of tags that cannot be read stay as they are: p"] * 2
 
 
 def until(is_true: Callable[[], bool]) -> None:

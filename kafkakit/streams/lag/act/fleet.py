@@ -495,9 +495,12 @@ def run_service(
     report: Callable[[str], None],
     notify: Callable[..., bool],
     memory_bytes: Callable[[], int],
+    require_listening: Callable[[], None],
     send: Callable[[Published], None] | None = None,
 ) -> None:
     """Run until a stop is requested; raises `ServiceStoppedError` for SIGTERM and Ctrl-C.
+
+    `require_listening` is called each second, and raises if nothing is served any more.
 
     States are saved and leases given back before."""
     schedule = Schedule(clock)
@@ -508,6 +511,7 @@ def run_service(
         notify("READY=1")
         while True:
             service.tick()
+            require_listening()
             notify("WATCHDOG=1")
             if send is not None and schedule.is_due("send", SEND_EVERY_S):
                 send(service.published())

@@ -530,9 +530,11 @@ class ClusterWatcher:
         try:
             self._connected(reader)
         finally:
-            self._drop_monitor()
-            with suppress(Exception):
-                reader.close()
+            try:
+                self._drop_monitor()
+            finally:
+                with suppress(Exception):
+                    reader.close()
 
     def _connected(self, reader: LogReader) -> None:
         pause_s = FIRST_PAUSE_S

@@ -72,6 +72,20 @@ class TestContract(GroupConsumerContract):
         return Rig()
 
 
+def test_the_reader_of_the_log_is_closed_although_the_member_cannot_be(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OperationFailedError("no way")
+
+    closed, member, log = list[bool](), rig.groups.open("g"), rig.log.of_committed()
+    monkeypatch.setattr(member, "close", refuse)
+    monkeypatch.setattr(log, "close", lambda: closed.append(True))
+    with pytest.raises(OperationFailedError, match="no way"):
+        GuardedMember(member, log, rig.clock, limit_bytes=LIMIT).close(1)
+    assert closed == [True]
+
+
 def stops(client: GroupConsumer, rig: Rig) -> list[ReadBatch]:
     """What polls bring that stands before a batch."""
     found = []

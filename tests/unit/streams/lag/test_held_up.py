@@ -6,7 +6,8 @@ When things are due, and the steps of the wall clock.
 import threading
 import time
 from datetime import timedelta
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -14,13 +15,22 @@ from kafkakit.adapters.host import SystemClock
 from kafkakit.core.errors import OperationFailedError
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.data import LogReader
-from kafkakit.streams.lag.act.monitor import ClusterWatcher, MonitorContext, MonitoredCluster, Schedule, WallClockSteps
+from kafkakit.streams.lag.act.monitor import (
+    ClusterMonitor,
+    ClusterWatcher,
+    MonitorContext,
+    MonitoredCluster,
+    Schedule,
+    StateFiles,
+    WallClockSteps,
+)
 from kafkakit.streams.lag.act.reading import OFFSETS_TOPIC
 from kafkakit.streams.lag.decide.measure.time_lag import FigureFlag
 from kafkakit.streams.lag.decide.monitors import MonitorPhase
 from kafkakit.streams.lag.decide.saved_state import decode_state, encode_state
 from tests.fakes.groups import FakeGroups
 from tests.rigs.lag import PARTITIONS, Rig, SteppingClock
+from tests.rigs.waiting import becomes
 
 
 @pytest.fixture
@@ -215,6 +225,26 @@ def test_a_watcher_outlives_whatever_its_client_raises(rig: Rig) -> None:
     watcher.stop()
     assert watcher.join(120)
     assert watcher.is_over
+
+
+def test_a_reader_is_closed_although_the_state_cannot_be_saved(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(monitor: ClusterMonitor) -> None:
+        raise LookupError("no such group")
+
+    said, closed, states = list[str](), threading.Event(), SimpleNamespace(load=lambda *_: None)
+    monkeypatch.setattr(rig.reader, "close", closed.set)
+    watcher = ClusterWatcher(
+        MonitoredCluster(name="prod", open_reader=lambda: rig.reader, facts_of=rig.facts_of, open_groups=FakeGroups),
+        MonitorContext(clock=SystemClock(), warn=said.append, states=cast(StateFiles, states)),
+    )
+    watcher.carry.set()
+    monkeypatch.setattr(ClusterMonitor, "state", broken)
+    watcher.start()
+    becomes("a monitor", lambda: watcher.monitor is not None)
+    watcher.stop()
+    assert watcher.join(120)
+    assert closed.is_set()
+    assert said[-1] == "prod: unexpected LookupError: no such group"
 
 
 def test_there_are_as_many_partitions_as_the_tests_think(rig: Rig) -> None:

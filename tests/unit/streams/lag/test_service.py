@@ -504,7 +504,10 @@ def test_a_stop_puts_everything_away(bench: Bench) -> None:
         return True
 
     with pytest.raises(ServiceStoppedError, match=r"stopped \(SIGTERM\); the state is saved"):
-        run_service(service, Stopping(), report=bench.said.append, notify=notify, memory_bytes=lambda: 1 << 20)
+        run_service(
+            service, Stopping(), report=bench.said.append, notify=notify, memory_bytes=lambda: 1 << 20,
+            require_listening=lambda: None,
+        )  # fmt: skip
     assert began.is_set()
     assert (notes[0], notes[-1]) == ("READY=1", "STOPPING=1")
     assert "WATCHDOG=1" in notes
