@@ -3,7 +3,9 @@
 import gzip
 import struct
 import zlib
+from collections.abc import Iterable, Iterator
 
+import cramjam
 import pyarrow as pa
 import zstandard
 
@@ -62,19 +64,53 @@ def gzip_zeros(mib: int) -> bytes:
 
 
 def zeros_batch(records: int, value_bytes: int, *, keyed: bool = False, codec: Codec = Codec.ZSTD) -> bytes:
-    """A whole batch of records whose values are zeros, in a streaming zstd frame or in gzip, with its checksum.
+    """A whole batch of records whose values are zeros, as clients write it, with its checksum.
 
-    Memory: one record, whatever the batch holds.
+    Memory: one record and what comes out, whatever the batch holds.
     """
-    gzip_writer = zlib.compressobj(9, zlib.DEFLATED, 31)
-    writer = gzip_writer if codec is Codec.GZIP else zstandard.ZstdCompressor(level=3).compressobj()
-    zeros, body = bytes(value_bytes), b""
-    for number in range(records):
-        fields = b"\0\0" + varint(number) + (varint(1) + b"k" if keyed else varint(-1)) + varint(value_bytes)
-        body += writer.compress(varint(len(fields) + value_bytes + 1) + fields)
-        body += writer.compress(zeros) + writer.compress(b"\0")
-    body += writer.flush()
-    return checked(batch_of(body, codec, count=records))
+
+    def body() -> Iterator[bytes]:
+        zeros = bytes(value_bytes)
+        for number in range(records):
+            fields = b"\0\0" + varint(number) + (varint(1) + b"k" if keyed else varint(-1)) + varint(value_bytes)
+            yield varint(len(fields) + value_bytes + 1) + fields
+            yield zeros
+            yield b"\0"
+
+    return checked(batch_of(b"".join(_streamed(body(), codec)), codec, count=records))
+
+
+def _streamed(pieces: Iterable[bytes], codec: Codec) -> Iterator[bytes]:
+    if codec is Codec.SNAPPY:
+        yield from _xerial(pieces)
+        return
+    if codec is Codec.LZ4:
+        writer = cramjam.lz4.Compressor()
+        for piece in pieces:
+            writer.compress(piece)
+            yield bytes(writer.flush())
+        yield bytes(writer.finish())
+        return
+    stream = zlib.compressobj(9, zlib.DEFLATED, 31) if codec is Codec.GZIP else zstandard.ZstdCompressor().compressobj()
+    for piece in pieces:
+        yield stream.compress(piece)
+    yield stream.flush()
+
+
+def _xerial(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """Snappy in blocks of 32 KiB, as Java's client frames it."""
+    size, held = 32 << 10, b""
+    plain, packed_plain = bytes(size), bytes(pa.compress(bytes(size), "snappy", asbytes=True))
+    yield b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)
+    for piece in pieces:
+        held += piece
+        whole = len(held) // size * size
+        for block in (held[at : at + size] for at in range(0, whole, size)):
+            made = packed_plain if block == plain else bytes(pa.compress(block, "snappy", asbytes=True))
+            yield struct.pack(">i", len(made)) + made
+        held = held[whole:]
+    last = bytes(pa.compress(held, "snappy", asbytes=True))
+    yield struct.pack(">i", len(last)) + last
 
 
 def checked(batch: bytes) -> bytes:
