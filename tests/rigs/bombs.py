@@ -3,7 +3,8 @@
 import gzip
 import struct
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 
 import cramjam
 import pyarrow as pa
@@ -81,15 +82,16 @@ def zeros_batch(records: int, value_bytes: int, *, keyed: bool = False, codec: C
 
 
 def _streamed(pieces: Iterable[bytes], codec: Codec) -> Iterator[bytes]:
-    if codec is Codec.SNAPPY:
-        yield from _xerial(pieces)
+    if codec is Codec.SNAPPY:  # in blocks of 32 KiB, as Java's client frames it
+        yield b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)
+        for block in _blocks(pieces, 32 << 10, cramjam.snappy.compress_raw):
+            yield struct.pack(">i", len(block)) + block
         return
-    if codec is Codec.LZ4:
-        writer = cramjam.lz4.Compressor()
-        for piece in pieces:
-            writer.compress(piece)
-            yield bytes(writer.flush())
-        yield bytes(writer.finish())
+    if codec is Codec.LZ4:  # in independent blocks of 64 KiB: brokers refuse others
+        yield b"\x04\x22\x4d\x18\x60\x40\x82"
+        for block in _blocks(pieces, 64 << 10, partial(cramjam.lz4.compress_block, store_size=False)):
+            yield struct.pack("<i", len(block)) + block
+        yield bytes(4)
         return
     stream = zlib.compressobj(9, zlib.DEFLATED, 31) if codec is Codec.GZIP else zstandard.ZstdCompressor().compressobj()
     for piece in pieces:
@@ -97,20 +99,17 @@ def _streamed(pieces: Iterable[bytes], codec: Codec) -> Iterator[bytes]:
     yield stream.flush()
 
 
-def _xerial(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Snappy in blocks of 32 KiB, as Java's client frames it."""
-    size, held = 32 << 10, b""
-    plain, packed_plain = bytes(size), bytes(pa.compress(bytes(size), "snappy", asbytes=True))
-    yield b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)
+def _blocks(pieces: Iterable[bytes], size: int, compress: Callable[[bytes], cramjam.Buffer]) -> Iterator[bytes]:
+    """Each block by itself; those of zeros are compressed once."""
+    plain, packed_plain, held = bytes(size), bytes(compress(bytes(size))), b""
     for piece in pieces:
         held += piece
         whole = len(held) // size * size
         for block in (held[at : at + size] for at in range(0, whole, size)):
-            made = packed_plain if block == plain else bytes(pa.compress(block, "snappy", asbytes=True))
-            yield struct.pack(">i", len(made)) + made
+            yield packed_plain if block == plain else bytes(compress(block))
         held = held[whole:]
-    last = bytes(pa.compress(held, "snappy", asbytes=True))
-    yield struct.pack(">i", len(last)) + last
+    if held:
+        yield bytes(compress(held))
 
 
 def checked(batch: bytes) -> bytes:
