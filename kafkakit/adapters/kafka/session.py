@@ -452,16 +452,16 @@ def receive_whole_answers(manager: Any, *, with_views: bool) -> None:
 
     async def built(*args: Any, **options: Any) -> Any:
         transport = await build(*args, **options)
-        transport._sock_recv = _AnswerReader(transport, with_views).receive
+        transport._sock_recv = AnswerReader(transport, with_views).receive
         return transport
 
     manager._build_transport = built
     for connection in list(manager._conns.values()):
         if connection.transport is not None:
-            connection.transport._sock_recv = _AnswerReader(connection.transport, with_views).receive
+            connection.transport._sock_recv = AnswerReader(connection.transport, with_views).receive
 
 
-class _AnswerReader:
+class AnswerReader:
     """The receiving side of one connection: frames of 4 bytes with a length, and so many bytes."""
 
     def __init__(self, transport: Any, with_views: bool) -> None:

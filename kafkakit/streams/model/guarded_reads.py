@@ -338,7 +338,7 @@ def batch_verdict(buffer: bytes, batch: Batch, limit_bytes: int) -> BatchVerdict
         return _verdict(batch, VerdictKind.CORRUPT, bound, declared, reason)
     if bound <= limit_bytes:
         return _verdict(batch, VerdictKind.SAFE, bound, declared)
-    if codec is Codec.GZIP:
+    if codec is Codec.GZIP and (declared or 0) <= limit_bytes:
         return _verdict(batch, VerdictKind.SUSPECT, bound, reason="gzip has no sizes that can be relied on")
     return _verdict(batch, VerdictKind.BOMB, bound, declared)
 
@@ -409,7 +409,7 @@ def _sizes(codec: Codec, data: Packed, most: int) -> tuple[int, int | None]:
         return (declared, declared) if declared <= most else (most, declared)
     if data[: len(_GZIP_MAGIC)] != _GZIP_MAGIC or len(data) < _GZIP_LEAST:
         raise DamagedError("it has no gzip member")
-    return most, None
+    return most, int.from_bytes(data[-4:], "little")  # a decoder fails where less comes out
 
 
 CREATE_TIME, APPEND_TIME = 1, 2

@@ -306,8 +306,8 @@ def test_a_batch_over_the_limit_is_a_bomb(codec: Codec) -> None:
 
 
 def test_gzip_is_suspect_until_it_is_measured() -> None:
-    bomb, honest = gzip_zeros(64), packed(TEXT, Codec.GZIP)
-    for body, kind in ((bomb, VerdictKind.BOMB), (honest, VerdictKind.SAFE)):
+    forged, honest = gzip_zeros(64)[:-4] + bytes(4), packed(TEXT, Codec.GZIP)
+    for body, kind in ((forged, VerdictKind.BOMB), (honest, VerdictKind.SAFE)):
         data = batch_of(body, Codec.GZIP)
         found = batch_verdict(data, only_batch(data), 4 * MIB)
         assert found.kind is VerdictKind.SUSPECT
@@ -317,7 +317,17 @@ def test_gzip_is_suspect_until_it_is_measured() -> None:
     assert decided.at_most_bytes == 4 * MIB
 
 
-def test_the_size_in_a_gzip_trailer_counts_for_nothing() -> None:
+def test_a_gzip_trailer_is_believed_where_it_tells_more_than_the_limit() -> None:
+    data = batch_of(gzip_zeros(64), Codec.GZIP)
+    found = batch_verdict(data, only_batch(data), MIB)
+    assert (found.kind, found.declared_bytes) == (VerdictKind.BOMB, 64 * MIB)
+    assert measured(data, found, MIB) is found
+    assert batch_verdict(data, only_batch(data), 64 * MIB).kind is VerdictKind.SUSPECT
+    data = data[:-4] + (1 << 31).to_bytes(4, "little")
+    assert batch_verdict(data, only_batch(data), MIB).kind is VerdictKind.CORRUPT
+
+
+def test_a_smaller_size_in_a_gzip_trailer_counts_for_nothing() -> None:
     data = batch_of(gzip_zeros(64)[:-4] + (100).to_bytes(4, "little"), Codec.GZIP)
     found = batch_verdict(data, only_batch(data), MIB)
     assert found.kind is VerdictKind.SUSPECT
