@@ -1,7 +1,8 @@
 """Records a second of the ways to keep batches that are too large from a decoder, beside plain confluent-kafka.
 
 Run: python bench/streams_guard.py [--records N] [--rounds N] [--codecs NAME ...] [--ways NAME ...]
-[--servers HOST:PORT]. Without `--servers` it starts a sandbox of one broker. Topics of 4 partitions hold records of 1 KB, half of them random, for
+[--servers HOST:PORT]. Without `--servers` it starts a sandbox of one broker.
+Topics of 4 partitions hold records of 1 KB, half of them random, for
 each compression. `plain` is a loop of `consume(1000)` that reads each value and commits every second, before each of
 the others. `reactive` is the stream consumer whose batches librdkafka decodes, `strict` the one that judges and
 decodes them here; both handle batches of records, one worker. `reactive-keys` and `strict-keys` are these in the mode

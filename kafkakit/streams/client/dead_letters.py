@@ -162,7 +162,8 @@ class ConsumerOptions:
 
     `lanes` None are all but `dlq`; `strict_live` serves `live` before all others. `revoke_s` and `close_s` bound what
     a partition that goes elsewhere, and a close, wait for handlers. `strict_guard` judges each batch before any decoder
-    gets it, as docs/bombs.md describes, for more CPU time; without it only zstd batches have a bound. `adopt_newer` commits over metadata of a newer
+    gets it, as docs/bombs.md describes, for more CPU time; without it only zstd batches have a bound.
+    `adopt_newer` commits over metadata of a newer
     version of this client, whose acknowledgements are then lost.
     """
 
