@@ -1,10 +1,12 @@
 """Records a second of the ways to keep batches that are too large from a decoder, beside plain confluent-kafka.
 
-Run: python bench/streams_guard.py [--records N] [--rounds N] [--codecs NAME ...] [--servers HOST:PORT]. Without
-`--servers` it starts a sandbox of one broker. Topics of 4 partitions hold records of 1 KB, half of them random, for
+Run: python bench/streams_guard.py [--records N] [--rounds N] [--codecs NAME ...] [--ways NAME ...]
+[--servers HOST:PORT]. Without `--servers` it starts a sandbox of one broker.
+Topics of 4 partitions hold records of 1 KB, half of them random, for
 each compression. `plain` is a loop of `consume(1000)` that reads each value and commits every second, before each of
 the others. `reactive` is the stream consumer whose batches librdkafka decodes, `strict` the one that judges and
-decodes them here; both handle batches of records, one worker. `headers` fetches raw and judges each batch, `decoded`
+decodes them here; both handle batches of records, one worker. `reactive-keys` and `strict-keys` are these in the mode
+of a consumer by default: one record at a time, by key. `headers` fetches raw and judges each batch, `decoded`
 also decodes and reads each value, without a group. `hybrid` judges a raw read, and lets librdkafka read the same
 offsets, from where the raw read is further ahead than librdkafka may hold: it fetches everything twice, and beyond
 that point nothing at all. Each figure is the median of the rounds: records a second of the clock, and the CPU time of
@@ -17,18 +19,16 @@ import itertools
 import json
 import os
 import statistics
-import subprocess
-import sys
-import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
 
 import streams_consumer
 from machine import shape
-from streams_consumer import PARTITIONS, ROOT, SIZE, Counted
+from sandboxes import one_broker
+from streams_consumer import PARTITIONS, SIZE, Counted, Figures
 
 from kafkakit.adapters.host import SystemClock
 from kafkakit.adapters.kafka.group_consumer import KafkaGroupConsumer
@@ -44,6 +44,7 @@ from kafkakit.streams.client.guarded_member import FETCH_BYTES, PARTITION_BYTES,
 from kafkakit.streams.model.guarded_reads import GuardedRead
 
 CODECS = ("none", "zstd", "lz4", "snappy", "gzip")
+WAYS = ("reactive", "strict", "reactive-keys", "strict-keys", "headers", "decoded", "hybrid")
 HYBRID_S = 20.0
 HELD_BYTES = 64 << 20
 """What librdkafka may hold unread of a partition by default (queued.max.messages.kbytes), and so read ahead."""
@@ -77,7 +78,9 @@ def fill(servers: str, records: int, codec: str) -> None:
     producer.flush(60)
 
 
-def ours(open_member: Callable[[str], GroupConsumer], topic: str, group: str, records: int) -> float:
+def ours(
+    open_member: Callable[[str], GroupConsumer], topic: str, group: str, records: int, *, is_default: bool = False
+) -> Figures:
     counted = Counted(records)
     route = streams_consumer.route("bench")
     segment = replace(route.lanes[0].segments[0], topic=topic)
@@ -87,8 +90,9 @@ def ours(open_member: Callable[[str], GroupConsumer], topic: str, group: str, re
         route=lambda: route,
         open_member=lambda profile, name: open_member(name),
         clock=SystemClock(),
-        batch_handler=counted.batch,
-        options=ConsumerOptions(work=WorkRules(mode=Mode.UNORDERED), concurrency=1),
+        handler=counted.single if is_default else None,
+        batch_handler=None if is_default else counted.batch,
+        options=ConsumerOptions(work=WorkRules(mode=Mode.KEY if is_default else Mode.UNORDERED), concurrency=1),
     )
     with consumer:
         return counted.wait(records)
@@ -122,27 +126,27 @@ def raw_reads(servers: str, topic: str) -> Iterator[tuple[TopicPartition, Guarde
             yield from reads.items()
 
 
-def headers(servers: str, topic: str, records: int) -> float:
-    began = time.monotonic()
+def headers(servers: str, topic: str, records: int) -> Figures:
+    began, cpu_s = time.monotonic(), time.process_time()
     seen = sum(
         verdict.batch.count for _, read in raw_reads(servers, topic) for verdict in read.verdicts if verdict.batch
     )
     assert seen == records
-    return records / (time.monotonic() - began)
+    return figures(records, began, cpu_s)
 
 
-def decoded(servers: str, topic: str, records: int) -> float:
-    began, seen = time.monotonic(), 0
+def decoded(servers: str, topic: str, records: int) -> Figures:
+    began, cpu_s, seen = time.monotonic(), time.process_time(), 0
     for _, read in raw_reads(servers, topic):
         for piece in read.pieces():
             for record in piece.records:
                 record.value()
             seen += len(piece.records)
     assert seen == records
-    return records / (time.monotonic() - began)
+    return figures(records, began, cpu_s)
 
 
-def hybrid(servers: str, topic: str, group: str, records: int) -> float:
+def hybrid(servers: str, topic: str, group: str, records: int) -> Figures:
     """What is handed over: partitions are paused in librdkafka until the raw walk is `HELD_BYTES` ahead of it."""
     from confluent_kafka import Consumer
     from confluent_kafka import TopicPartition as Place
@@ -151,7 +155,8 @@ def hybrid(servers: str, topic: str, group: str, records: int) -> float:
     places = {number: Place(topic, number, 0) for number in range(PARTITIONS)}
     client.assign(list(places.values()))
     client.pause(list(places.values()))
-    began, seen, safe, walks = time.monotonic(), 0, dict.fromkeys(places, 0), raw_reads(servers, topic)
+    began, cpu_s = time.monotonic(), time.process_time()
+    seen, safe, walks = 0, dict.fromkeys(places, 0), raw_reads(servers, topic)
     read, is_open, walking = dict.fromkeys(places, 0), set[int](), True
     while seen < records and time.monotonic() - began < HYBRID_S:
         for _ in range(PARTITIONS):
@@ -173,45 +178,49 @@ def hybrid(servers: str, topic: str, group: str, records: int) -> float:
                 read[message.partition()] += SIZE
                 seen += 1
     client.close()
-    return seen / (time.monotonic() - began)
+    return figures(seen, began, cpu_s)
 
 
-def run(ways: Mapping[str, Callable[[str], float]], rounds: int) -> dict[str, object]:
+def figures(records: int, began: float, cpu_s: float) -> Figures:
+    return records / (time.monotonic() - began), (time.process_time() - cpu_s) / max(1, records) * 1e6
+
+
+def run(ways: Mapping[str, Callable[[str], Figures]], rounds: int) -> dict[str, object]:
     """Each way in each round, `plain` before each of them; a way gets the name of a new group."""
     names = (f"g{number}-{os.getpid()}" for number in itertools.count())
-    rates: dict[str, list[float]] = {name: [] for name in ways}
-    cpu_s: dict[str, list[float]] = {name: [] for name in ways}
+    found: dict[str, list[Figures]] = {name: [] for name in ways}
     ways["plain"](next(names))
     for _ in range(rounds):
         for name in [step for way in ways if way != "plain" for step in ("plain", way)]:
-            before = time.process_time()
-            rates[name].append(ways[name](next(names)))
-            cpu_s[name].append(time.process_time() - before)
-    rate, cpu = ({name: statistics.median(some) for name, some in found.items()} for found in (rates, cpu_s))
+            found[name].append(ways[name](next(names)))
+    rate, cpu = ({name: statistics.median(one[at] for one in some) for name, some in found.items()} for at in (0, 1))
     return {
         "records_per_s": {name: round(value) for name, value in rate.items()},
         "to_plain": {name: round(value / rate["plain"], 2) for name, value in rate.items() if name != "plain"},
-        "cpu_s": {name: round(value, 2) for name, value in cpu.items()},
+        "cpu_us_per_record": {name: round(value, 2) for name, value in cpu.items()},
         "cpu_to_plain": {name: round(value / cpu["plain"], 2) for name, value in cpu.items() if name != "plain"},
     }
 
 
-def measure(servers: str, records: int, rounds: int, codecs: Sequence[str]) -> dict[str, object]:
+def measure(
+    servers: str, records: int, rounds: int, codecs: Sequence[str], chosen: Collection[str]
+) -> dict[str, object]:
     told: dict[str, object] = {}
+    reactive, strict = partial(KafkaGroupConsumer, servers, Security()), partial(strict_member, servers)
     for codec in codecs:
         topic = streams_consumer.TOPIC = topic_of(codec)
         fill(servers, records, codec)
-        told[codec] = run(
-            {
-                "plain": partial(streams_consumer.plain, servers, records=records),
-                "reactive": partial(ours, partial(KafkaGroupConsumer, servers, Security()), topic, records=records),
-                "strict": partial(ours, partial(strict_member, servers), topic, records=records),
-                "headers": lambda group, topic=topic: headers(servers, topic, records),  # type: ignore[misc]
-                "decoded": lambda group, topic=topic: decoded(servers, topic, records),  # type: ignore[misc]
-                "hybrid": partial(hybrid, servers, topic, records=records),
-            },
-            rounds,
-        )
+        ways: dict[str, Callable[[str], Figures]] = {
+            "plain": partial(streams_consumer.plain, servers, records=records),
+            "reactive": partial(ours, reactive, topic, records=records),
+            "strict": partial(ours, strict, topic, records=records),
+            "reactive-keys": partial(ours, reactive, topic, records=records, is_default=True),
+            "strict-keys": partial(ours, strict, topic, records=records, is_default=True),
+            "headers": lambda group, topic=topic: headers(servers, topic, records),  # type: ignore[misc]
+            "decoded": lambda group, topic=topic: decoded(servers, topic, records),  # type: ignore[misc]
+            "hybrid": partial(hybrid, servers, topic, records=records),
+        }
+        told[codec] = run({name: way for name, way in ways.items() if name == "plain" or name in chosen}, rounds)
     return told
 
 
@@ -220,23 +229,13 @@ def main() -> None:
     parser.add_argument("--records", type=int, default=300_000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--codecs", nargs="+", choices=CODECS, default=CODECS)
+    parser.add_argument("--ways", nargs="+", choices=WAYS, default=WAYS)
     parser.add_argument("--servers", default="")
     given = parser.parse_args()
     told = {"machine": shape(), "records": given.records, "record_bytes": SIZE, "asked": streams_consumer.ASKED}
-    if given.servers:
-        print(json.dumps(told | measure(given.servers, given.records, given.rounds, given.codecs), indent=2))
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        env = os.environ | {"XDG_STATE_HOME": folder, "XDG_CONFIG_HOME": folder, "PYTHONPATH": str(ROOT)}
-        kit = [sys.executable, "-m", "kafkakit"]
-        up = subprocess.run(
-            [*kit, "sandbox", "up", "--brokers", "1", "-o", "json"], env=env, check=True, capture_output=True, text=True
-        )
-        try:
-            servers = json.loads(up.stdout)["bootstrap_servers"]
-            print(json.dumps(told | measure(servers, given.records, given.rounds, given.codecs), indent=2))
-        finally:
-            subprocess.run([*kit, "sandbox", "down"], env=env, check=True, capture_output=True)
+    with one_broker(given.servers) as servers:
+        found = measure(servers, given.records, given.rounds, given.codecs, given.ways)
+        print(json.dumps(told | found, indent=2))
 
 
 if __name__ == "__main__":

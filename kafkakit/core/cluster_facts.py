@@ -250,7 +250,7 @@ class Fetched:
     span is that of the answer; its members are -1 where the broker did not say. Neither records nor a span nor an
     error: the leader has not answered yet, and the next fetch from the same offset takes its answer. A reader of
     committed data gets no records from the stable offset on, and with each answer the transactions in it that were
-    `aborted`: producer and first offset.
+    `aborted`: producer and first offset. Records of many megabytes may be a view, which is not copied.
     """
 
     records: bytes

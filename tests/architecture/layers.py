@@ -6,6 +6,7 @@ from pathlib import Path
 
 from tests.architecture.package import (
     COMPOSERS,
+    IN_MEMORY,
     SPARK_JOBS,
     Module,
     imports_of,
@@ -73,7 +74,7 @@ def pure_faults(module: Module, modules: dict[str, Module], package: str) -> Ite
             yield f"{module.name}: is pure, but reaches the {modules[imported].layer} module {imported} through {trail}"
         elif imported in modules and modules[imported].below.startswith("ports.") and not is_port:
             yield f"{module.name}: is pure, but reaches the port {imported} through {trail}"
-        elif top(imported) != package and top(imported) in EFFECTS:
+        elif top(imported) != package and top(imported) in EFFECTS and imported not in IN_MEMORY:
             yield f"{module.name}: is pure, but reaches {imported} through {trail}"
         elif third_party(imported, package) and top(imported) not in PURE_LIBRARIES:
             yield f"{module.name}: is pure, but reaches the library {top(imported)} through {trail}"

@@ -58,6 +58,10 @@ def layer_of(below: str) -> str:
     return "pure"
 
 
+IN_MEMORY = frozenset({"io.BytesIO", "io.StringIO"})
+"""Files that are values."""
+
+
 def imports_of(nodes: Iterable[ast.AST]) -> frozenset[str]:
     found: set[str] = set()
     for node in nodes:
@@ -65,7 +69,8 @@ def imports_of(nodes: Iterable[ast.AST]) -> frozenset[str]:
             found.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             source = ("." * node.level) + (node.module or "")
-            found.add(source)
+            if not all(f"{source}.{alias.name}" in IN_MEMORY for alias in node.names):
+                found.add(source)
             found.update(f"{source}.{alias.name}" for alias in node.names)
     return frozenset(found)
 

@@ -19,8 +19,8 @@ DOCUMENTED = frozenset({"_asdict", "_fields", "_make", "_replace"})
 DOCUMENTED_OF = frozenset({"os", "sys"})
 # Modules that use what a library keeps private, and why.
 USES_PRIVATE = {
-    "adapters.kafka.session": "kafka-python has no public way to stop a client that failed, nor for some requests",
-    "adapters.kafka.log": "a fetch without copies reads kafka-python's socket itself",
+    "adapters.kafka.session": "kafka-python cannot stop a client that failed, nor receive without copies",
+    "adapters.kafka.log": "kafka-python has no public way to send without waiting",
     "kafkakit_spark.runner": "PySpark reads the number of executors only from the JVM",
 }
 

@@ -48,10 +48,13 @@ def guarded_member(cluster: SandboxCluster, group: str) -> GuardedMember:
 class StreamRig:
     """One stream whose topics are on one cluster."""
 
-    def __init__(self, cluster: SandboxCluster, stream: str, partitions: int = 2) -> None:
+    def __init__(
+        self, cluster: SandboxCluster, stream: str, partitions: int = 2, settings: Mapping[str, str] | None = None
+    ) -> None:
         self.cluster, self.stream, self.partitions = cluster, stream, partitions
         self.segments: dict[str, list[Segment]] = {}
         self.epoch = 0
+        self.settings = dict(settings or {})
         self.route: Route
         self.add_segment("live")
 
@@ -61,7 +64,7 @@ class StreamRig:
         topic = f"{self.stream}.{lane}.{self.epoch}"
         with closing(self.cluster.open_admin()) as admin:
             brokers = self.cluster.broker_ids
-            assert admin.create_topic(topic, dict.fromkeys(range(self.partitions), brokers[:1]), {}) is None
+            assert admin.create_topic(topic, dict.fromkeys(range(self.partitions), brokers[:1]), self.settings) is None
         with closing(KafkaLog(self.cluster.bootstrap_servers, self.cluster.security)) as log:
             topic_id = log.places([topic])[topic].topic_id
         segment = Segment(

@@ -27,7 +27,7 @@ from kafkakit.wiring import system_clock
 from tests.integration.conftest import SandboxCluster, SilentReporter
 from tests.integration.stream_clients import loner, member, produce, until_left
 from tests.integration.test_streams_contract import open_groups
-from tests.rigs.bombs import MIB, only_batch, zeros_batch
+from tests.rigs.bombs import CODECS, MIB, only_batch, zeros_batch
 from tests.rigs.command_line import Home, Ran
 
 pytestmark = [pytest.mark.kafka, pytest.mark.usefixtures("slow_brokers_answer")]
@@ -160,6 +160,19 @@ def test_a_batch_in_quarantine_is_the_batch_in_the_log(scene: Scene, tmp_path: P
         assert record["crc"] == int.from_bytes(raw[17:21], "big")
         found = batch_verdict(raw, only_batch(raw), LIMIT)
         assert (found.kind, found.at_most_bytes) == (VerdictKind.BOMB, record["at_most_bytes"])
+
+
+def test_bombs_of_every_codec_are_found_and_kept(scene: Scene, tmp_path: Path) -> None:
+    key = scene.make_topic("packed", 1, {"max.message.bytes": str(8 * MIB)})
+    at = {codec.name.lower(): scene.append(key, zeros_batch(SMALL, MIB, codec=codec)) for codec in CODECS}
+    listed = json.loads(scene.run("scan", "packed", "--limit", "32MiB", "-o", "json", code=1).stdout)["listed"]
+    assert {one["codec"]: (one["offset"], one["verdict"]) for one in listed} == {c: (o, "bomb") for c, o in at.items()}
+    words = ("quarantine", "packed", "--partition", "0", "--limit", "32MiB", "--out-path", str(tmp_path))
+    kept = json.loads(scene.run(*words, "-o", "json", code=0).stdout)["batches"]
+    for one, (codec, offset) in zip(kept, at.items(), strict=True):
+        raw = Path(one["path"]).read_bytes()
+        assert raw == scene.log.fetch({key: offset}, max_bytes=1, wait_ms=500)[key].records[: len(raw)]
+        assert (only_batch(raw).codec_name, only_batch(raw).base_offset) == (codec, offset)
 
 
 def read(cluster: SandboxCluster, group: str, key: TopicPartition, want: int, limit_s: float) -> list[int]:

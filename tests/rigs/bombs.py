@@ -3,7 +3,10 @@
 import gzip
 import struct
 import zlib
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 
+import cramjam
 import pyarrow as pa
 import zstandard
 
@@ -62,19 +65,51 @@ def gzip_zeros(mib: int) -> bytes:
 
 
 def zeros_batch(records: int, value_bytes: int, *, keyed: bool = False, codec: Codec = Codec.ZSTD) -> bytes:
-    """A whole batch of records whose values are zeros, in a streaming zstd frame or in gzip, with its checksum.
+    """A whole batch of records whose values are zeros, as clients write it, with its checksum.
 
-    Memory: one record, whatever the batch holds.
+    Memory: one record and what comes out, whatever the batch holds.
     """
-    gzip_writer = zlib.compressobj(9, zlib.DEFLATED, 31)
-    writer = gzip_writer if codec is Codec.GZIP else zstandard.ZstdCompressor(level=3).compressobj()
-    zeros, body = bytes(value_bytes), b""
-    for number in range(records):
-        fields = b"\0\0" + varint(number) + (varint(1) + b"k" if keyed else varint(-1)) + varint(value_bytes)
-        body += writer.compress(varint(len(fields) + value_bytes + 1) + fields)
-        body += writer.compress(zeros) + writer.compress(b"\0")
-    body += writer.flush()
-    return checked(batch_of(body, codec, count=records))
+
+    def body() -> Iterator[bytes]:
+        zeros = bytes(value_bytes)
+        for number in range(records):
+            fields = b"\0\0" + varint(number) + (varint(1) + b"k" if keyed else varint(-1)) + varint(value_bytes)
+            yield varint(len(fields) + value_bytes + 1) + fields
+            yield zeros
+            yield b"\0"
+
+    return checked(batch_of(b"".join(_streamed(body(), codec)), codec, count=records))
+
+
+def _streamed(pieces: Iterable[bytes], codec: Codec) -> Iterator[bytes]:
+    if codec is Codec.SNAPPY:  # in blocks of 32 KiB, as Java's client frames it
+        yield b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)
+        for block in _blocks(pieces, 32 << 10, cramjam.snappy.compress_raw):
+            yield struct.pack(">i", len(block)) + block
+        return
+    if codec is Codec.LZ4:  # in independent blocks of 64 KiB: brokers refuse others
+        yield b"\x04\x22\x4d\x18\x60\x40\x82"
+        for block in _blocks(pieces, 64 << 10, partial(cramjam.lz4.compress_block, store_size=False)):
+            yield struct.pack("<i", len(block)) + block
+        yield bytes(4)
+        return
+    stream = zlib.compressobj(9, zlib.DEFLATED, 31) if codec is Codec.GZIP else zstandard.ZstdCompressor().compressobj()
+    for piece in pieces:
+        yield stream.compress(piece)
+    yield stream.flush()
+
+
+def _blocks(pieces: Iterable[bytes], size: int, compress: Callable[[bytes], cramjam.Buffer]) -> Iterator[bytes]:
+    """Each block by itself; those of zeros are compressed once."""
+    plain, packed_plain, held = bytes(size), bytes(compress(bytes(size))), b""
+    for piece in pieces:
+        held += piece
+        whole = len(held) // size * size
+        for block in (held[at : at + size] for at in range(0, whole, size)):
+            yield packed_plain if block == plain else bytes(compress(block))
+        held = held[whole:]
+    if held:
+        yield bytes(compress(held))
 
 
 def checked(batch: bytes) -> bytes:

@@ -25,8 +25,8 @@ EXPLAIN_EVERY_S = 30.0
 """A look at why brokers are gone takes seconds, in which nothing is read."""
 TIMED_OUT = "TIMED_OUT"
 RECEIVE_LIMIT_BYTES = 64 << 20
-"""The limit of an answer, and of what a batch may become: librdkafka gives a batch up that takes more than about a
-third of it, and the member reports it as unreadable."""
+"""The limit of an answer. librdkafka gives up a zstd batch that becomes more than about a third of it, and the member
+reports it as unreadable; gzip, lz4 and snappy it decodes whole."""
 
 READ_AHEAD_KB = 32 * 1024
 """The limit of what is held unread."""

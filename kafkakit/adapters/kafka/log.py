@@ -6,7 +6,6 @@ Fetch and ListOffsets are built and read here. Which broker leads a partition, a
 between requests and corrected by errors.
 """
 
-import ssl
 import threading
 import time
 import uuid
@@ -22,6 +21,7 @@ from kafkakit.adapters.kafka.session import (
     error_from,
     error_of,
     expected,
+    receive_whole_answers,
     refused,
 )
 from kafkakit.config.security import Security
@@ -94,7 +94,9 @@ class KafkaLog:
         committed: bool = False,
     ) -> None:
         self._committed = committed
-        self._connections = FetchConnections(bootstrap_servers, security, request_timeout_s, bootstrap_timeout_s)
+        self._connections = FetchConnections(
+            bootstrap_servers, security, request_timeout_s, bootstrap_timeout_s, with_views=committed
+        )
         self._routes = Routes(self._connections)
         self._fetches: dict[TopicPartition, _PendingFetch] = {}
         self._served: dict[TopicPartition, int] = {}
@@ -287,14 +289,14 @@ SILENT_AFTER_S = 3.0
 """A broker that owes an answer for this long counts as silent: it gets no more requests until it answers."""
 REQUEST_LIMIT_S = 30.0
 """After this long a connection is closed: an answer of many megabytes may take a while on a slow line."""
-READ_BYTES = 1 << 20
 
 
 class FetchConnections(KafkaSession):
-    """A session that also sends requests without waiting; its client reads large answers in large pieces."""
+    """A session that also sends requests without waiting; its client receives large answers at little cost."""
 
-    def __init__(self, *args: Any) -> None:
+    def __init__(self, *args: Any, with_views: bool = False) -> None:
         super().__init__(*args)
+        self._with_views = with_views
         self._answered = threading.Condition()
         self._owed: dict[int, list[PendingRequest]] = {}
         self._prepared: Any = None
@@ -359,7 +361,7 @@ class FetchConnections(KafkaSession):
     def _manager(self) -> Any:
         manager = self._connected()._manager
         if manager is not self._prepared:
-            _read_in_large_pieces(manager)
+            receive_whole_answers(manager, with_views=self._with_views)
             self._prepared = manager
         return manager
 
@@ -382,41 +384,6 @@ class FetchConnections(KafkaSession):
                 owed.remove(pending)
                 pending.answer, pending.answered = answer, time.monotonic()
                 self._answered.notify_all()
-
-
-def _read_in_large_pieces(manager: Any) -> None:
-    """Make connections read up to 1 MB at once instead of 4 KB.
-
-    Each read releases the interpreter's lock, and a thread that decodes meanwhile keeps it for 5 ms:
-    reads of 4 KB would come to less than 1 MB/s.
-    """
-    build = manager._build_transport
-
-    async def built(*args: Any, **options: Any) -> Any:
-        transport = await build(*args, **options)
-        transport._sock_recv = lambda: _received(transport._sock)
-        return transport
-
-    manager._build_transport = built
-    for connection in list(manager._conns.values()):
-        if connection.transport is not None:
-            connection.transport._sock_recv = lambda transport=connection.transport: _received(transport._sock)
-
-
-def _received(sock: Any) -> tuple[bytes, Exception | None]:
-    from kafka.errors import KafkaConnectionError
-
-    parts: list[bytes] = []
-    while True:
-        try:
-            data = sock.recv(READ_BYTES)
-        except (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
-            return b"".join(parts), None
-        except (OSError, AttributeError, ValueError) as error:
-            return b"".join(parts), KafkaConnectionError(str(error))
-        if not data:
-            return b"".join(parts), KafkaConnectionError("socket disconnected")
-        parts.append(data)
 
 
 EARLIEST, LATEST = -2, -1

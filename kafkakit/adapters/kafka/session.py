@@ -3,7 +3,7 @@
 kafka-python 3.0 caches the controller for ever and retries nothing, and its public calls drop error texts. So requests
 go to its connection manager, here and nowhere else; a client that fails is replaced, and what kafka-python keeps stale
 is refreshed. First contact finds which address answers, or why none does. Kafka's error codes and kafka-python's
-exceptions become kafkakit's errors.
+exceptions become kafkakit's errors. Large answers are received without copies, from kafka-python's socket itself.
 
 Requests that kafka-python 3.0 lacks are defined here: UnregisterBroker (KIP-631) and DescribeShareGroupOffsets
 (KIP-932, KIP-1226). Its message classes take their schema from a file of kafka-python that their name picks; ours takes
@@ -13,6 +13,7 @@ that one's place. Schemas: Kafka 4.4, clients/src/main/resources/common/message.
 import logging
 import re
 import socket
+import ssl
 import time
 import types
 from collections.abc import Awaitable, Callable, Mapping
@@ -444,3 +445,108 @@ _SHARE_OFFSETS = _message(
     ),
 )
 """Held here: kafka-python keeps weak references to responses."""
+
+
+KEPT_BYTES = 8 << 20
+"""An answer is received into memory that its connection keeps, up to so much of it: a larger one has its own."""
+_FETCH = 1
+
+
+def receive_whole_answers(manager: Any, *, with_views: bool) -> None:
+    """Make connections receive an answer into memory that is there, and decode it from there.
+
+    `with_views`: records of a large fetch stay where they were received, and are not copied.
+
+    kafka-python reads 4 KB at once and copies an answer six times, mostly into new memory, which costs more than to
+    receive it. Each read also releases the interpreter's lock, and a thread that decodes meanwhile keeps it for 5 ms.
+    """
+    build = manager._build_transport
+
+    async def built(*args: Any, **options: Any) -> Any:
+        transport = await build(*args, **options)
+        transport._sock_recv = AnswerReader(transport, with_views).receive
+        return transport
+
+    manager._build_transport = built
+    for connection in list(manager._conns.values()):
+        if connection.transport is not None:
+            connection.transport._sock_recv = AnswerReader(connection.transport, with_views).receive
+
+
+class AnswerReader:
+    """The receiving side of one connection: frames of 4 bytes with a length, and so many bytes."""
+
+    def __init__(self, transport: Any, with_views: bool) -> None:
+        self._transport, self._with_views = transport, with_views
+        self._memory = memoryview(bytearray(1 << 16))
+        self._received, self._wanted = 0, 4
+        self._in_answer = False
+
+    def receive(self) -> tuple[list[Any], Exception | None]:
+        """What has come, decoded, in place of bytes: the parser of the connection takes it as it is."""
+        from kafka.errors import KafkaConnectionError, KafkaError
+
+        transport, answers = self._transport, list[Any]()
+        parser = transport._protocol.parser
+        parser.receive_bytes = list
+        try:
+            while size := transport._sock.recv_into(self._memory[self._received : self._wanted]):
+                self._received += size
+                if self._received == self._wanted:
+                    answers += self._whole(parser)
+        except (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            return answers, None
+        except KafkaError as error:
+            return answers, error
+        except (OSError, AttributeError, ValueError) as error:
+            return answers, KafkaConnectionError(str(error))
+        return answers, KafkaConnectionError("socket disconnected")
+
+    def _whole(self, parser: Any) -> list[Any]:
+        """The answer that is complete; none where it was a length."""
+        memory, size, was_answer = self._memory, self._wanted, self._in_answer
+        self._received, self._in_answer = 0, not was_answer
+        if was_answer:
+            self._wanted = 4
+            if len(memory) > KEPT_BYTES:
+                self._memory = memoryview(bytearray(1 << 16))
+            if self._with_views and size > KEPT_BYTES and parser.in_flight_requests[0].request_api_key == _FETCH:
+                return [_decoded_in_place(parser, _AnswerBytes(memory[:size]))]
+            return [parser._process_response(_AnswerBytes(memory[:size]))]
+        self._wanted = int.from_bytes(memory[:4], "big", signed=True)
+        parser._validate_frame_size(self._wanted)
+        if self._wanted > len(memory):
+            self._memory = memoryview(bytearray(self._wanted))
+        return []
+
+
+def _decoded_in_place(parser: Any, data: "_AnswerBytes") -> tuple[int, Any]:
+    """An answer with its number, decoded field by field: kafka-python's compiled decoders copy each field."""
+    from kafka.errors import CorrelationIdError
+
+    header = parser.in_flight_requests.popleft()
+    kind = header.get_response_class()
+    if kind.parse_header(data).correlation_id != header.correlation_id:
+        raise CorrelationIdError("an answer to another request")
+    version, is_flexible = kind._class_version, kind.flexible_version_q(kind._class_version)
+    decoded = kind._struct.decode(data, version=version, compact=is_flexible, tagged=is_flexible, data_class=kind[None])
+    return header.correlation_id, decoded
+
+
+class _AnswerBytes:
+    """What kafka-python decodes an answer from: a field is copied once, and a large one is not."""
+
+    def __init__(self, memory: memoryview) -> None:
+        self._memory, self._at = memory, 0
+
+    def read(self, size: int | None = None) -> bytes | memoryview:
+        start = self._at
+        self._at = len(self._memory) if size is None else min(start + size, len(self._memory))
+        found = self._memory[start : self._at]
+        return found if size is None or size > KEPT_BYTES else bytes(found)
+
+    def seek(self, at: int) -> None:
+        self._at = at
+
+    def tell(self) -> int:
+        return self._at

@@ -162,7 +162,8 @@ class ConsumerOptions:
 
     `lanes` None are all but `dlq`; `strict_live` serves `live` before all others. `revoke_s` and `close_s` bound what
     a partition that goes elsewhere, and a close, wait for handlers. `strict_guard` judges each batch before any decoder
-    gets it, as docs/bombs.md describes, for about twice the CPU time. `adopt_newer` commits over metadata of a newer
+    gets it, as docs/bombs.md describes, for more CPU time; without it only zstd batches have a bound.
+    `adopt_newer` commits over metadata of a newer
     version of this client, whose acknowledgements are then lost.
     """
 
@@ -218,7 +219,7 @@ LEFT_OUT_HEADER = "kafkakit-left-out-bytes"
 LEFT_OUT_HEADERS_HEADER = "kafkakit-left-out-headers"
 BOMB_REASON, CORRUPT_REASON = "batch too large", "batch corrupt"
 BATCH_LIMIT_BYTES = 16 << 20
-"""What a batch may become: members of groups decode more than this, and producers write no more by default."""
+"""What a batch may become in the strict way; producers of streams write no more by default."""
 _FETCH_BYTES, _FETCH_MS = 1 << 20, 1_000
 
 

@@ -9,22 +9,24 @@ from dataclasses import dataclass
 GZIP_TIMES, SNAPPY_TIMES, LZ4_TIMES = 1032, 22, 255
 """No stream of a codec expands by more: deflate's longest match is 258 bytes in 2 bits, snappy's 64 bytes in 3
 bytes, and lz4 extends a match by 255 a byte."""
+Packed = bytes | memoryview
+"""Compressed bytes; a view of an answer costs no copy."""
 _LZ4_MAGIC = b"\x04\x22\x4d\x18"
 _LZ4_BLOCKS = {4: 1 << 16, 5: 1 << 18, 6: 1 << 20, 7: 1 << 22}
 XERIAL = b"\x82SNAPPY\x00"
 
 
-def snappy_size(data: bytes) -> int:
+def snappy_size(data: Packed) -> int:
     """The bytes that raw snappy, or all blocks of xerial's framing, declare; decoders allocate and give just these.
 
     Raises `DamagedError` for anything else.
     """
-    if not data.startswith(XERIAL):
+    if data[: len(XERIAL)] != XERIAL:
         return _varint(data)
     return sum(_varint(block) for block in snappy_blocks(data))
 
 
-def snappy_blocks(data: bytes) -> Iterator[bytes]:
+def snappy_blocks(data: Packed) -> Iterator[Packed]:
     """The raw blocks inside xerial's framing; raises `DamagedError` for one that is cut."""
     at = 16
     while at < len(data):
@@ -35,7 +37,7 @@ def snappy_blocks(data: bytes) -> Iterator[bytes]:
         at += 4 + size
 
 
-def lz4_size(data: bytes) -> tuple[int, int | None]:
+def lz4_size(data: Packed) -> tuple[int, int | None]:
     """The most that an lz4 frame holds, by its blocks, and the content size that it declares, which may lie.
 
     Raises `DamagedError` for anything but one whole frame.
@@ -63,7 +65,7 @@ def lz4_size(data: bytes) -> tuple[int, int | None]:
     raise DamagedError("an lz4 frame ends too early")
 
 
-def _varint(data: bytes) -> int:
+def _varint(data: Packed) -> int:
     value = 0
     for shift, byte in zip(range(0, 35, 7), data[:5], strict=False):
         value |= (byte & 0x7F) << shift
@@ -94,7 +96,7 @@ class ZstdSize:
     declared: int | None
 
 
-def zstd_size(data: bytes, *, frames: int | None = None, blocks: int | None = None) -> ZstdSize:
+def zstd_size(data: Packed, *, frames: int | None = None, blocks: int | None = None) -> ZstdSize:
     """Walk the frame and block headers (RFC 8878, section 3.1) without decompressing; raises `DamagedError`.
 
     `frames` ends the walk after that many frames with content, so that bytes may follow. `blocks` ends it after that
@@ -121,14 +123,14 @@ def zstd_size(data: bytes, *, frames: int | None = None, blocks: int | None = No
     return ZstdSize(length=at, at_most=at_most, declared=declared)
 
 
-def _bytes(data: bytes, at: int, size: int) -> bytes:
+def _bytes(data: Packed, at: int, size: int) -> Packed:
     found = data[at : at + size]
     if len(found) != size:
         raise DamagedError("a zstd frame ends too early")
     return found
 
 
-def _frame(data: bytes, at: int, left: int) -> tuple[int, int, int | None, int]:
+def _frame(data: Packed, at: int, left: int) -> tuple[int, int, int | None, int]:
     """Where the frame at `at` ends, the most that it can hold, what it claims to hold, and how many blocks are left."""
     if _bytes(data, at, 4) != _MAGIC:
         raise DamagedError("it has no zstd frame")
@@ -151,7 +153,7 @@ def _frame(data: bytes, at: int, left: int) -> tuple[int, int, int | None, int]:
     return at, most, claim, left
 
 
-def _blocks(data: bytes, at: int, block_most: int, left: int) -> tuple[int, int, int]:
+def _blocks(data: Packed, at: int, block_most: int, left: int) -> tuple[int, int, int]:
     """Where the blocks at `at` end, the most that they can hold, and how many more may be walked."""
     most = 0
     while left:

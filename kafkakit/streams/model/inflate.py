@@ -1,12 +1,14 @@
 """Bounded decompression: a few bytes that would become gigabytes are refused before, or stopped at the limit."""
 
 import zlib
+from collections.abc import Iterator
 
 from kafkakit.streams.model.compressed_sizes import (
     MAX_BLOCK,
     SNAPPY_TIMES,
     XERIAL,
     DamagedError,
+    Packed,
     lz4_size,
     snappy_blocks,
     snappy_size,
@@ -14,8 +16,8 @@ from kafkakit.streams.model.compressed_sizes import (
 )
 
 _MAX_WINDOW = 128 << 20  # what level 22 asks for, and librdkafka allows; memory is only touched by what comes out
-_MAX_MEMBERS = 64  # each is found by copying what follows it
-_PIECE = 64 << 10
+_MAX_MEMBERS = 64
+_PART, _PIECE = 16 << 10, 256 << 10
 _GZIP = 31  # zlib's word for a gzip header and the largest window
 
 
@@ -27,7 +29,7 @@ class BombError(ValueError):
         self.limit = limit
 
 
-def inflate_zstd(data: bytes, limit: int) -> bytes:
+def inflate_zstd(data: Packed, limit: int) -> bytes:
     """What zstd frames hold; raises `BombError` above `limit` bytes, `DamagedError` for anything that is no zstd.
 
     Refused from the headers alone: a claim above the limit, and blocks that may exceed both it and a single block's
@@ -58,55 +60,52 @@ def inflate_zstd(data: bytes, limit: int) -> bytes:
     return bytes(out)
 
 
-def gzip_exceeds(data: bytes, limit: int) -> bool:
+def gzip_exceeds(data: Packed, limit: int) -> bool:
     """Whether gzip members hold more than `limit` bytes, found by inflating up to the limit and keeping nothing.
 
-    Raises `DamagedError` for anything that is no gzip. Memory: 64 KiB and zlib's window; about 1 s a GB of `limit`.
+    Raises `DamagedError` for anything that is no gzip. Memory: a piece and zlib's window; about 1 s a GB of `limit`.
     """
-    held = 0
-    for _ in range(_MAX_MEMBERS):
-        member = zlib.decompressobj(_GZIP)
-        rest = data
-        try:
-            while not member.eof:
-                piece = member.decompress(rest, _PIECE)
-                held += len(piece)
-                if held > limit:
-                    return True
-                rest = member.unconsumed_tail
-                if not piece and not rest and not member.eof:
-                    raise DamagedError("its gzip data end too early")
-        except zlib.error as error:
-            raise DamagedError("its gzip data are damaged") from error
-        data = member.unused_data
-        if not data:
-            return False
-    raise DamagedError("it has too many gzip members")
+    try:
+        for _ in _gunzip(data, limit):
+            pass
+    except BombError:
+        return True
+    return False
 
 
-def inflate_gzip(data: bytes, limit: int) -> bytes:
+def inflate_gzip(data: Packed, limit: int) -> bytes:
     """What gzip members hold; raises `BombError` above `limit` bytes, `DamagedError` for anything that is no gzip.
 
     The size in a gzip trailer can be forged, so it is not read: decompression stops at the limit.
     """
-    out = bytearray()
+    return b"".join(_gunzip(data, limit))
+
+
+def _gunzip(data: Packed, limit: int) -> Iterator[bytes]:
+    """Pieces from small parts of the data: zlib copies what it did not use of each part, and joins what it gave."""
+    view, at, held = memoryview(data), 0, 0
     for _ in range(_MAX_MEMBERS):
         member = zlib.decompressobj(_GZIP)
-        try:
-            out += member.decompress(data, limit + 1 - len(out))
-        except zlib.error as error:
-            raise DamagedError("its gzip data are damaged") from error
-        if len(out) > limit:
-            raise BombError(limit)
-        if not member.eof:
-            raise DamagedError("its gzip data end too early")
-        data = member.unused_data
-        if not data:
-            return bytes(out)
+        while not member.eof:
+            part = view[at : at + _PART]
+            try:
+                piece = member.decompress(part, _PIECE)
+            except zlib.error as error:
+                raise DamagedError("its gzip data are damaged") from error
+            used = len(part) - len(member.unconsumed_tail) - len(member.unused_data)
+            if not piece and not used and not member.eof:
+                raise DamagedError("its gzip data end too early")
+            at += used
+            held += len(piece)
+            if held > limit:
+                raise BombError(limit)
+            yield piece
+        if at == len(view):
+            return
     raise DamagedError("it has too many gzip members")
 
 
-def inflate_lz4(data: bytes, limit: int) -> bytes:
+def inflate_lz4(data: Packed, limit: int) -> Packed:
     """What an lz4 frame holds; raises as `inflate_zstd`, from its blocks' headers and before any decompression."""
     most, declared = lz4_size(data)
     if max(most, declared or 0) > limit:
@@ -114,19 +113,20 @@ def inflate_lz4(data: bytes, limit: int) -> bytes:
     import cramjam
 
     try:
-        return bytes(cramjam.lz4.decompress(data))
+        return memoryview(cramjam.lz4.decompress(data))
     except cramjam.DecompressionError as error:
         raise DamagedError("its lz4 data are damaged") from error
 
 
-def inflate_snappy(data: bytes, limit: int) -> bytes:
+def inflate_snappy(data: Packed, limit: int) -> Packed:
     """What raw snappy, or xerial's framing of it, holds; raises as `inflate_lz4`."""
     if snappy_size(data) > min(limit, SNAPPY_TIMES * len(data)):
         raise BombError(limit)
     import cramjam
 
-    blocks = snappy_blocks(data) if data.startswith(XERIAL) else (data,)
     try:
-        return b"".join(bytes(cramjam.snappy.decompress_raw(block)) for block in blocks)
+        if data[: len(XERIAL)] != XERIAL:
+            return memoryview(cramjam.snappy.decompress_raw(data))
+        return b"".join(cramjam.snappy.decompress_raw(block) for block in snappy_blocks(data))
     except cramjam.DecompressionError as error:
         raise DamagedError("its snappy data are damaged") from error

@@ -4,6 +4,7 @@ Leaders are remembered, forgotten when they moved, and a topic created again is 
 """
 
 import asyncio
+import struct
 import time
 import uuid
 from collections.abc import Callable, Collection, Iterable
@@ -23,7 +24,7 @@ from kafkakit.adapters.kafka.log import (
     PendingRequest,
     Routes,
 )
-from kafkakit.adapters.kafka.session import KafkaSession, error_from
+from kafkakit.adapters.kafka.session import KEPT_BYTES, AnswerReader, KafkaSession, error_from
 from kafkakit.config.security import Security
 from kafkakit.core.cluster_facts import Fetched, ItemError, TopicPlaces
 from kafkakit.core.errors import OperationFailedError, TryLaterError
@@ -400,3 +401,84 @@ def test_a_fault_of_ours_is_no_broken_connection_of_a_reader() -> None:
         with pytest.raises(type(error), match=str(error)):
             error_from(error)
     assert error_from(TryLaterError("silent")).message == "silent"
+
+
+class Line:
+    """A socket that gives what came in pieces, and the parser of a connection with one fetch under way each."""
+
+    def __init__(self, data: bytes, piece: int, requests: int) -> None:
+        from kafka.protocol.consumer.fetch import FetchRequest
+        from kafka.protocol.parser import KafkaProtocol
+
+        self.left, self.piece, self.is_quiet = memoryview(data), piece, True
+        self.parser = KafkaProtocol(client_id="c", receive_message_max_bytes=100_000_000)
+        for number in range(requests):
+            self.parser.send_request(FetchRequest[12](topics=[]), correlation_id=number)
+        self._sock, self._protocol = self, self
+
+    def recv_into(self, memory: memoryview) -> int:
+        self.is_quiet = not self.is_quiet
+        if not self.left or self.is_quiet:
+            raise BlockingIOError
+        size = min(len(memory), self.piece, len(self.left))
+        memory[:size], self.left = self.left[:size], self.left[size:]
+        return size
+
+
+def fetch_answer(number: int, records: bytes) -> bytes:
+    from kafka.protocol.consumer.fetch import FetchResponse
+
+    topic = FetchResponse.FetchableTopicResponse
+    place = topic.PartitionData(
+        partition_index=3, error_code=0, high_watermark=9, last_stable_offset=8, log_start_offset=1,
+        aborted_transactions=[], preferred_read_replica=-1, records=records,
+    )  # fmt: skip
+    answer = FetchResponse[12](
+        throttle_time_ms=0, error_code=0, session_id=0, responses=[topic(topic="t", partitions=[place])]
+    )
+    body = struct.pack(">iB", number, 0) + answer.encode()
+    return struct.pack(">i", len(body)) + bytes(body)
+
+
+@pytest.mark.parametrize("piece", [1, 7, 1 << 20])
+def test_answers_are_received_in_whatever_pieces_they_come(piece: int) -> None:
+    made = [b"r" * size for size in (0, 40, 300)]
+    line = Line(b"".join(fetch_answer(number, one) for number, one in enumerate(made)), piece, len(made))
+    reader = AnswerReader(line, with_views=True)
+    answers = []
+    while line.left:
+        found, error = reader.receive()
+        assert error is None
+        answers += line.parser.receive_bytes(found)
+    assert [(number, one.responses[0].partitions[0].records) for number, one in answers] == list(enumerate(made))
+
+
+@pytest.mark.parametrize("with_views", [False, True])
+def test_records_of_a_large_fetch_are_not_copied_for_who_takes_views(*, with_views: bool) -> None:
+    made = [b"large" * (KEPT_BYTES // 4), b"small"]
+    line = Line(b"".join(fetch_answer(number, one) for number, one in enumerate(made)), 1 << 30, 2)
+    reader = AnswerReader(line, with_views=with_views)
+    answers: list[Any] = []
+    while line.left:
+        answers += reader.receive()[0]
+    large, small = (one.responses[0].partitions[0] for _, one in answers)
+    assert isinstance(large.records, memoryview if with_views else bytes)
+    assert (large.records, small.records) == tuple(made)
+    assert (large.partition_index, large.high_watermark, large.last_stable_offset, large.log_start_offset) == (
+        3,
+        9,
+        8,
+        1,
+    )
+    assert [number for number, _ in answers] == [0, 1]
+
+
+def test_a_line_that_ends_or_sends_no_frame_is_an_error() -> None:
+    line = Line(struct.pack(">i", -5), 4, 1)
+    reader = AnswerReader(line, with_views=False)
+    error = None
+    while error is None:
+        _, error = reader.receive()
+    assert "Invalid frame length" in str(error)
+    gone = SimpleNamespace(_protocol=Line(b"", 1, 0), _sock=SimpleNamespace(recv_into=lambda memory: 0))
+    assert "disconnected" in str(AnswerReader(gone, with_views=False).receive()[1])

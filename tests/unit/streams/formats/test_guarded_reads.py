@@ -235,6 +235,36 @@ def test_very_many_tiny_records_are_a_bomb_too() -> None:
     assert len(piece.records) == most
 
 
+FEW, MANY = ((b"a", b"1"), (b"", None)), tuple((b"%d" % number, b"v") for number in range(20))
+
+
+def test_headers_of_a_few_and_of_many_are_read_beside_records_without() -> None:
+    made = [(), FEW, MANY, (), FEW[:1], MANY[:8], MANY[:9]]
+    (piece,) = pieces(batch(0, [Rec(b"k", b"v", headers=headers) for headers in made]))
+    found = [tuple(one.headers() or ()) for one in piece.records]
+    assert found == [tuple((name.decode(), value) for name, value in headers) for headers in made]
+
+
+@pytest.mark.parametrize("headers", [FEW, MANY])
+def test_headers_that_run_over_their_record_cost_their_batch(headers: tuple[tuple[bytes, bytes | None], ...]) -> None:
+    whole = batch(0, [Rec(b"k", b"v", headers=headers)])
+    damage = {
+        "a count of one more": varint(len(headers) + 1),
+        "a count of one less": varint(len(headers) - 1),
+        "a count below 0": varint(-1),
+    }
+    good = whole.index(varint(len(headers)) + varint(len(headers[0][0])))
+    for what, count in damage.items():
+        assert len(count) == len(varint(len(headers)))
+        found = pieces(batch(0, recs(b"a")) + moved(whole[:good] + count + whole[good + len(count) :], 1))
+        assert offsets(found) == [0], what
+        assert "headers run over" in found[-1].stopped, what
+
+
+def moved(data: bytes, base: int) -> bytes:
+    return struct.pack(">q", base) + data[8:]
+
+
 def test_nothing_comes_after_a_damaged_batch() -> None:
     large = bytearray(batch(1, [Rec(b"k", bytes(PIECE_BYTES))]))
     large[61 + 6] ^= 0x40  # its record's offset, after a length of four bytes
@@ -276,8 +306,8 @@ def test_a_batch_over_the_limit_is_a_bomb(codec: Codec) -> None:
 
 
 def test_gzip_is_suspect_until_it_is_measured() -> None:
-    bomb, honest = gzip_zeros(64), packed(TEXT, Codec.GZIP)
-    for body, kind in ((bomb, VerdictKind.BOMB), (honest, VerdictKind.SAFE)):
+    forged, honest = gzip_zeros(64)[:-4] + bytes(4), packed(TEXT, Codec.GZIP)
+    for body, kind in ((forged, VerdictKind.BOMB), (honest, VerdictKind.SAFE)):
         data = batch_of(body, Codec.GZIP)
         found = batch_verdict(data, only_batch(data), 4 * MIB)
         assert found.kind is VerdictKind.SUSPECT
@@ -287,7 +317,17 @@ def test_gzip_is_suspect_until_it_is_measured() -> None:
     assert decided.at_most_bytes == 4 * MIB
 
 
-def test_the_size_in_a_gzip_trailer_counts_for_nothing() -> None:
+def test_a_gzip_trailer_is_believed_where_it_tells_more_than_the_limit() -> None:
+    data = batch_of(gzip_zeros(64), Codec.GZIP)
+    found = batch_verdict(data, only_batch(data), MIB)
+    assert (found.kind, found.declared_bytes) == (VerdictKind.BOMB, 64 * MIB)
+    assert measured(data, found, MIB) is found
+    assert batch_verdict(data, only_batch(data), 64 * MIB).kind is VerdictKind.SUSPECT
+    data = data[:-4] + (1 << 31).to_bytes(4, "little")
+    assert batch_verdict(data, only_batch(data), MIB).kind is VerdictKind.CORRUPT
+
+
+def test_a_smaller_size_in_a_gzip_trailer_counts_for_nothing() -> None:
     data = batch_of(gzip_zeros(64)[:-4] + (100).to_bytes(4, "little"), Codec.GZIP)
     found = batch_verdict(data, only_batch(data), MIB)
     assert found.kind is VerdictKind.SUSPECT
