@@ -175,7 +175,7 @@ class AssignerLoop:
             lease.require_held()
         elif not lease.attempt(self._options.lease_ttl_s):
             if not self._is_waiting:
-                self._parts.say("waiting: another Assigner is in charge")
+                self._parts.say("waiting: another Assigner has the lease")
             self._assignment, self._is_waiting = None, True
             return False
         self._is_waiting = False

@@ -397,7 +397,7 @@ def test_another_assigner_waits_and_takes_over(stage: Stage, life: Life) -> None
     before = stage.counts()
     stage.tick(two, times=7)
     assert AssignerReader(stage.store).lease().token == 1  # type: ignore[union-attr]
-    assert stage.said.count("waiting: another Assigner is in charge") == 1
+    assert stage.said.count("waiting: another Assigner has the lease") == 1
     stage.tick(two, times=3)
     assert AssignerReader(stage.store).lease().token == 2  # type: ignore[union-attr]
     assert stage.counts() == before
