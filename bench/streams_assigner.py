@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -105,7 +105,7 @@ def reaction(rounds: int = 8, count: int = 20) -> dict[str, object]:
         store, clock, cluster = FakeControlStore(), SystemClock(), HangingCluster()
         papers = Papers(store)
         papers.put_route(route(200))
-        loop: AssignerLoop = assigner(store, clock, open_cluster=lambda _: FakeClients(admin=cluster))
+        loop: AssignerLoop = assigner(store, clock, open_cluster=lambda _: nullcontext(FakeClients(admin=cluster)))
         ended = threading.Event()
         thread = threading.Thread(target=lambda: [loop.tick() or time.sleep(0.2) for _ in iter(ended.is_set, True)])
         sessions = []

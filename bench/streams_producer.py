@@ -30,7 +30,7 @@ from kafkakit.adapters.files import write_file
 from kafkakit.adapters.host import SystemClock
 from kafkakit.adapters.kafka.stream_producer import KafkaStreamCluster
 from kafkakit.config.security import Security
-from kafkakit.ports.streams import GroupConsumer
+from kafkakit.ports.streams import GroupConsumer, MemberRule
 from kafkakit.streams.client.client import ClientParts, StreamClient
 from kafkakit.streams.client.decide.outgoing import ProducerLimits
 from kafkakit.streams.client.producer import Producer
@@ -97,7 +97,7 @@ def ours(producer: Producer, records: int) -> None:
 def client_of(servers: str, folder: Path) -> StreamClient:
     """A client over a route with one segment, the bench's topic."""
 
-    def no_member(profile: str, group: str) -> GroupConsumer:
+    def no_member(profile: str, group: str, _: MemberRule) -> GroupConsumer:
         raise NotImplementedError(profile, group)
 
     cluster, store = KafkaStreamCluster(servers, Security()), FileControl(folder, write_file)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
         TokenVerifier,
     )
     from kafkakit.ports.stores import ControlStore, RunStore, TableStore
-    from kafkakit.ports.streams import AssignedConsumer, GroupConsumer, Spans, StreamCluster
+    from kafkakit.ports.streams import AssignedConsumer, GroupConsumer, MemberRule, Spans, StreamCluster
 
 
 def open_admin(settings: Settings, *, read_only: bool = False, check_pin: bool = True) -> ClusterAdmin:
@@ -87,11 +87,18 @@ def open_stream_cluster(settings: Settings) -> StreamCluster:
     return KafkaStreamCluster(_address(settings), usable_security(settings))
 
 
-def open_group_member(settings: Settings, group: str, *, fetches: bool = True) -> GroupConsumer:
+def open_group_member(settings: Settings, group: str, rule: MemberRule, *, fetches: bool = True) -> GroupConsumer:
     """A member of a consumer group on the cluster; it joins when it subscribes, and reads only if it `fetches`."""
     from kafkakit.adapters.kafka.group_consumer import KafkaGroupConsumer
 
-    return KafkaGroupConsumer(_address(settings), usable_security(settings), group, fetches=fetches)
+    return KafkaGroupConsumer(
+        _address(settings),
+        usable_security(settings),
+        group,
+        session_timeout_ms=round(rule.session_s * 1000),
+        instance=rule.instance,
+        fetches=fetches,
+    )
 
 
 def open_assigned(settings: Settings, group: str) -> AssignedConsumer:

@@ -69,8 +69,13 @@ def life_of(holder: Holder) -> Life:
 
 
 def _machine() -> str:
-    """One start of one kernel and one pid namespace (containers share the first); empty when unknown."""
+    """One start of one kernel and one pid namespace (containers share the first); empty when unknown.
+
+    Unknown too with the `/proc` of another namespace: it has other processes under our pids.
+    """
     try:
+        if os.readlink("/proc/self") != str(os.getpid()):
+            return ""
         return f"{_BOOT_ID.read_text().strip()} {os.readlink('/proc/self/ns/pid')}"[:100]
     except OSError:
         return ""

@@ -1,10 +1,12 @@
 """A lease as a document, and when it may be taken: who holds the right to act, and a token that only grows.
 
-Clocks of two hosts are never compared. A holder writes the document again, with `beats` one higher, more often than
-every `ttl_s`; a process that wants the lease watches the document, and may take it when it has not changed for the
-holder's `ttl_s` by the watcher's own monotonic clock. The holder counts its time from before the write that it made
-last, and stops a `MARGIN` earlier. The write came before the watcher first saw its result, so the holder has stopped
-when the watcher's time is over, as long as the two clocks run at one speed to within the margin.
+A lease lives by its renewals, and not by its holder's process: one that hangs has its pid still. A holder writes the
+document again, with `beats` one higher, more often than every `ttl_s`; a process that wants the lease watches the
+document, and may take it when it has not changed for the holder's `ttl_s` by the watcher's own monotonic clock. Clocks
+of two hosts are never compared. The holder counts its time from before the write that it made last, and stops a
+`MARGIN` earlier. The write came before the watcher first saw its result, so the holder has stopped when the watcher's
+time is over, as long as the two clocks run at one speed to within the margin. What is known of the process only makes
+this faster: one that is certainly gone is not waited for.
 
 What a lease cannot do: an effect that was sent in time and arrives late is not called back. Kafka does not know our
 token; so the journal, and not the lease, is what makes the next holder look first.
@@ -67,7 +69,7 @@ class LeaseRecord:
     """What the store holds; `holder` is None when the lease was given back.
 
     `token` grows by one with each taking, and is never reset. `taken_at` and `renewed_at` are by the holder's wall
-    clock: for people, never for decisions.
+    clock: for people, and never for taking a lease.
     """
 
     token: _Count
@@ -107,10 +109,11 @@ class Versioned:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watch:
-    """One state of the document and when the watcher first saw it, by its own monotonic clock."""
+    """One state of the document, for how long the watcher saw it unchanged, and when it last asked for it."""
 
     seen: Versioned
-    since_s: float
+    silent_s: float
+    asked_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,34 +134,40 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Refuse:
-    """The holder lives."""
+    """The holder lives, and renews its lease."""
 
     record: LeaseRecord
 
 
-def watch(earlier: Watch | None, seen: Versioned, now_s: float) -> Watch:
-    """Continue watching: a change of any kind starts the time again."""
-    return earlier if earlier is not None and earlier.seen == seen else Watch(seen=seen, since_s=now_s)
+def watch(earlier: Watch | None, seen: Versioned, *, ttl_s: float, asked_s: float, now_s: float) -> Watch:
+    """Continue watching: a change of any kind starts the time again. The look was sent at `asked_s`.
+
+    Of the time between two looks, no more counts than a holder lets pass between two renewals: the store may have been
+    away, or the whole machine may have stood still, and then its holder could not renew either.
+    """
+    if earlier is None or earlier.seen != seen:
+        return Watch(seen=seen, silent_s=0.0, asked_s=now_s)
+    counted_s = min(max(0.0, asked_s - earlier.asked_s), ttl_s * RENEW_AFTER)
+    return Watch(seen=seen, silent_s=earlier.silent_s + counted_s, asked_s=asked_s)
 
 
 def decide(
-    record: LeaseRecord | None, watching: Watch | None, first: Watch | None, now_s: float, life: Life
+    record: LeaseRecord | None, watching: Watch | None, first: Watch | None, now: datetime, life: Life
 ) -> Take | Wait | Refuse:
     """May we take the lease?
 
     `record` is what `watching` saw last, None when the store holds nothing. `first` is what was seen first: any
-    change since then shows that its holder lives. `life` is what is known of the holder's process without watching.
+    change since then shows that its holder lives. `life` is what is known of the holder's process without watching. One
+    that runs on this machine, whose wall clock `now` is, holds the lease for `ttl_s` after its last renewal.
     """
     if record is None or watching is None:
         return Take(1, None)
-    if record.holder is None or life is Life.GONE:
+    if record.holder is None or life is Life.GONE or watching.silent_s >= record.ttl_s:
         return Take(record.token + 1, watching.seen.version)
-    if life is Life.ALIVE or (first is not None and first.seen != watching.seen):
+    renewed_s = (now - record.renewed_at).total_seconds()
+    if (life is Life.ALIVE and 0 <= renewed_s < record.ttl_s) or (first is not None and first.seen != watching.seen):
         return Refuse(record)
-    waited_s = now_s - watching.since_s
-    if waited_s >= record.ttl_s:
-        return Take(record.token + 1, watching.seen.version)
-    return Wait(record, record.ttl_s - waited_s)
+    return Wait(record, record.ttl_s - watching.silent_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

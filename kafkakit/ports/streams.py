@@ -1,5 +1,6 @@
 """A member of a consumer group on one cluster, a producer into one topic that may not wait, and spans of a tracer."""
 
+import re
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -7,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from kafkakit.core.cluster_facts import CommittedOffset
+from kafkakit.core.errors import UsageError
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.records import (
     BatchLimits,
@@ -73,6 +75,27 @@ class MemberLease(NamedTuple):
 
 
 NO_LEASE = MemberLease()
+
+SHORTEST_SESSION_S, LONGEST_SESSION_S = 1.0, 1800.0
+_INSTANCE = re.compile(r"[A-Za-z0-9._-]{1,249}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberRule:
+    """A membership in Kafka's group: one that is silent for `session_s` loses its partitions.
+
+    With `instance` (Kafka's `group.instance.id`, one of its own for each consumer) it keeps them over a restart that
+    takes less than `session_s`, as it does not leave the group when it ends.
+    """
+
+    session_s: float = 10.0
+    instance: str = ""
+
+    def __post_init__(self) -> None:
+        if not SHORTEST_SESSION_S <= self.session_s <= LONGEST_SESSION_S:
+            raise UsageError(f"session_s is {SHORTEST_SESSION_S:g} to {LONGEST_SESSION_S:g}")
+        if self.instance and not _INSTANCE.fullmatch(self.instance):
+            raise UsageError("instance is at most 249 letters, digits, `.`, `_` and `-`")
 
 
 class AssignmentListener(Protocol):

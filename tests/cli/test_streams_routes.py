@@ -796,3 +796,53 @@ def test_plain_clients_get_addresses_and_are_told_what_they_lose(desk: StreamDes
     ran = desk.run("resolve", "orders")
     assert (ran.code, "profile q reaches cluster moved, and the stream is on cluster q-id" in ran.stderr) == (2, True)
     assert ran.stdout == ""
+
+
+SECURED = """\
+bootstrap_server: fake:1
+control_store: zookeeper
+security:
+  protocol: SASL_SSL
+  tls: {ca_file: /run/k/ca.pem, cert_file: /run/k/me.pem, key_file: /run/k/me.key, key_password_env: KEY_PW,
+        check_hostname: false}
+  sasl: {mechanism: SCRAM-SHA-512, username: 'o"ps', password_file: /run/k/kafka.password}
+"""
+
+
+@pytest.mark.parametrize("client", ["librdkafka", "java", "spring"])
+def test_settings_of_plain_consumers_name_their_secrets_and_never_hold_them(
+    desk: StreamDesk, tmp_path: Path, client: str
+) -> None:
+    create(desk)
+    for name in ("ca.pem", "me.pem", "me.key", "kafka.password"):
+        (tmp_path / name).write_text("hunter2")
+        (tmp_path / name).chmod(0o600)
+    desk.home.write_config(SECURED.replace("/run/k", str(tmp_path)), "profiles.d/p.yaml")
+    ran = desk.home.run("--profile", "p", "streams", "resolve", "orders", "-o", client, env={"KEY_PW": "hunter3"})
+    assert (ran.code, "hunter" in ran.stdout + ran.stderr) == (0, False), ran.stderr
+    assert "warning: a plain client does not follow changes of the route" in ran.stderr
+    golden = Path(__file__).parents[1] / "cases" / "streams" / f"resolve.{client}"
+    assert ran.stdout.replace(str(tmp_path), "/run/k") == golden.read_text()
+
+
+def test_settings_of_a_plain_consumer_are_for_one_cluster(desk: StreamDesk) -> None:
+    create(desk)
+    desk.done("lane", "add", "orders", "bulk", "--cluster", "q", "--yes")
+    both = desk.run("resolve", "orders", "-o", "java")
+    assert (both.code, both.stdout) == (2, "")
+    assert "stream orders is read on clusters p, q, and a consumer's settings are for one" in both.stderr
+    assert "choose one with --cluster: p, q" in both.stderr
+    there = desk.done("resolve", "orders", "-o", "java", "--cluster", "q").stdout.splitlines()
+    assert there == [
+        "# stream orders, epoch 2, cluster q: read all of these topics",
+        "# topics: orders.bulk.2",
+        "#group.id=GROUP",
+        "bootstrap.servers=fake:2",
+        "security.protocol=PLAINTEXT",
+        "auto.offset.reset=earliest",
+        "isolation.level=read_committed",
+    ]
+    letters = desk.done("resolve", "orders", "--lane", "dlq", "-o", "librdkafka").stdout
+    assert "# one topic:  kcat -F FILE -C -t orders.dlq.1\n" in letters
+    assert "has no segment on cluster x" in desk.run("resolve", "orders", "-o", "spring", "--cluster", "x").stderr
+    assert "--cluster requires -o librdkafka, java or spring" in desk.run("resolve", "orders", "--cluster", "q").stderr

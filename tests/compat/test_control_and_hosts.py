@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -35,11 +35,14 @@ def control(name: str) -> bytes:
 def test_a_held_lease_is_waited_for_and_one_given_back_is_taken() -> None:
     held, back = (LEASE_DOCUMENT.decode(control(f"lease-{name}.json"), name) for name in ("held", "given-back"))
     assert (held.token, held.ttl_s, held.holder) == (1, 15.0, HOLDER)
-    seen = watch(None, Versioned(value=control("lease-held.json"), version=1), 100.0)
-    assert isinstance(decide(held, seen, seen, 110.0, Life.UNKNOWN), Wait)
-    assert isinstance(decide(held, seen, seen, 110.0, Life.ALIVE), Refuse)
-    assert decide(held, seen, seen, 115.0, Life.UNKNOWN) == Take(2, 1)
-    assert (back.holder, decide(back, seen, seen, 100.0, Life.UNKNOWN)) == (None, Take(2, 1))
+    seen, now = Versioned(value=control("lease-held.json"), version=1), held.renewed_at + timedelta(seconds=10)
+    first = later = watch(None, seen, ttl_s=15, asked_s=99.0, now_s=100.0)
+    assert isinstance(decide(held, first, first, now, Life.UNKNOWN), Wait)
+    assert isinstance(decide(held, first, first, now, Life.ALIVE), Refuse)
+    for asked_s in (105.0, 110.0, 115.0):
+        later = watch(later, seen, ttl_s=15, asked_s=asked_s, now_s=asked_s)
+    assert decide(held, later, first, now, Life.ALIVE) == Take(2, 1)
+    assert (back.holder, decide(back, first, first, now, Life.UNKNOWN)) == (None, Take(2, 1))
 
 
 def test_control_requests_and_answers_mean_what_they_meant() -> None:

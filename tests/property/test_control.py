@@ -136,6 +136,7 @@ class Actor:
     name: str
     start_s: float
     rate: float
+    life: Life
     first: Watch | None = None
     watching: Watch | None = None
     tenure: Tenure | None = None
@@ -155,7 +156,8 @@ class World:
         self.real_s = 0.0
         self.document: Versioned | None = None
         self.record: LeaseRecord | None = None
-        self.actors = [Actor(f"u{n}", 1000.0 * n, rate) for n, rate in enumerate(rates)]
+        lives = (Life.UNKNOWN, Life.ALIVE, Life.UNKNOWN)
+        self.actors = [Actor(f"u{n}", 1000.0 * n, rate, lives[n]) for n, rate in enumerate(rates)]
         self.acted: list[int] = []
         self.taken: list[int] = []
 
@@ -163,12 +165,11 @@ class World:
         """Read, decide, and send a write if the lease may be taken; it arrives later."""
         if actor.tenure is not None or actor.sent is not None:
             return
-        now_s = actor.clock_s(self.real_s)
-        actor.watching = None if self.document is None else watch(actor.watching, self.document, now_s)
-        actor.first = actor.first or actor.watching
-        match decide(self.record, actor.watching, actor.first, now_s, Life.UNKNOWN):
+        now_s, now, found = actor.clock_s(self.real_s), actor.now(self.real_s), self.document
+        looked = None if found is None else watch(actor.watching, found, ttl_s=15, asked_s=now_s, now_s=now_s)
+        actor.watching, actor.first = looked, actor.first or looked
+        match decide(self.record, actor.watching, actor.first, now, actor.life):
             case Take(token, expected):
-                now = actor.now(self.real_s)
                 holder = Holder(host=actor.name, user="u", command="c", pid=1)
                 record = LeaseRecord(token=token, beats=0, ttl_s=15, taken_at=now, renewed_at=now, holder=holder)
                 actor.sent = (record, expected, now_s, now)

@@ -1,6 +1,7 @@
 """Assigners over a control store in memory, with workers that are documents or real sessions."""
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -42,7 +43,7 @@ class NoFailover:
         raise AssertionError(f"stream {stream} was to be moved to {target}")
 
 
-def no_clients(profile: str) -> ClusterClients:
+def no_clients(profile: str) -> AbstractContextManager[ClusterClients]:
     """No cluster answers."""
     raise TryLaterError(f"{profile} is away")
 
@@ -53,7 +54,7 @@ def assigner(
     name: str = "one",
     *,
     life_of: Callable[[Holder], Life] = lambda _: Life.UNKNOWN,
-    open_cluster: Callable[[str], ClusterClients] = no_clients,
+    open_cluster: Callable[[str], AbstractContextManager[ClusterClients]] = no_clients,
     options: AssignerOptions | None = None,
     policy: AutomaticPolicy | None = None,
     failover: EmergencyFailover | None = None,

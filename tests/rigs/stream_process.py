@@ -22,6 +22,7 @@ from kafkakit.adapters.kafka.group_consumer import KafkaGroupConsumer
 from kafkakit.config.read.environment import read_environment
 from kafkakit.config.read.settings import Given, Settings, load_settings
 from kafkakit.ports.acting import Clock
+from kafkakit.ports.streams import MemberRule
 from kafkakit.streams.client import control_store as route_follower
 from kafkakit.streams.client import dead_letters as dead_letter_lane
 from kafkakit.streams.client.client import ClientParts, StreamClient
@@ -80,7 +81,7 @@ def open_client(given: dict[str, Any]) -> StreamClient:
     def settings(name: str) -> Settings:
         return load_settings(base.for_profile(name), read_environment(), warn=print, input_allowed=False)
 
-    def open_member(name: str, group: str) -> KafkaGroupConsumer:
+    def open_member(name: str, group: str, _: MemberRule) -> KafkaGroupConsumer:
         found = settings(name)
         return KafkaGroupConsumer(found.bootstrap_servers or "", found.security, group, session_timeout_ms=SESSION_MS)
 

@@ -32,10 +32,17 @@ READ_AHEAD_KB = 32 * 1024
 """The limit of what is held unread."""
 
 
+LONG_SESSION_MS = 45_000
+_HEARTBEAT_MS, _POLL_MS = 3_000, 300_000
+_CLOSE_S = 5.0
+
+
 class KafkaGroupConsumer:
     """Implements `ports.streams.GroupConsumer`.
 
-    Without `fetches` it is a member that reads nothing: librdkafka is given no partitions, and so sends no fetch.
+    Brokers that refuse the session as too short are asked for `LONG_SESSION_MS`, Kafka's own default. `instance` is
+    `group.instance.id`. Without `fetches` it is a member that reads nothing: librdkafka is given no partitions, and so
+    sends no fetch.
     """
 
     def __init__(
@@ -44,11 +51,10 @@ class KafkaGroupConsumer:
         security: Security,
         group: str,
         *,
-        session_timeout_ms: int = 45_000,
+        session_timeout_ms: int = LONG_SESSION_MS,
+        instance: str = "",
         fetches: bool = True,
     ) -> None:
-        from confluent_kafka import Consumer, KafkaException
-
         self._listener: AssignmentListener | None = None
         self._broken: str | None = None
         self._asked: Mapping[TopicPartition, CommittedOffset] = {}
@@ -58,14 +64,16 @@ class KafkaGroupConsumer:
         self._access = AccessWatch(self._explain, EXPLAIN_EVERY_S)
         logger = logging.Logger("kafkakit.librdkafka")  # not from the tree of loggers: nothing comes to stderr
         logger.addHandler(logging.NullHandler())
-        settings: dict[str, Any] = {
+        self._topics: tuple[str, ...] = ()
+        self._settings: dict[str, Any] = {
             "bootstrap.servers": bootstrap_servers,
             "client.id": "kafkakit",
             "group.id": group,
             "log_level": 2,
             "logger": logger,
             "partition.assignment.strategy": "cooperative-sticky",
-            "session.timeout.ms": session_timeout_ms,
+            **_session(session_timeout_ms),
+            **({"group.instance.id": instance} if instance else {}),
             "enable.auto.commit": False,
             "enable.auto.offset.store": False,
             "auto.offset.reset": "earliest",
@@ -87,17 +95,22 @@ class KafkaGroupConsumer:
             "error_cb": self._access.note,
             **to_confluent(security),
         }
+        self._client = self._opened()
+
+    def _opened(self) -> Any:
+        from confluent_kafka import Consumer, KafkaException
+
         try:
-            self._client: Any = Consumer(settings)
+            return Consumer(self._settings)
         except KafkaException as error:
             raise UsageError(f"the data client refuses its settings: {reason(error)}") from None
 
     def subscribe(self, topics: Collection[str], listener: AssignmentListener) -> None:
         """See the port."""
-        self._listener = listener
+        self._listener, self._topics = listener, tuple(sorted(topics))
         if topics:
             self._client.subscribe(
-                sorted(topics), on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
+                list(self._topics), on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
             )
         else:
             self._client.unsubscribe()
@@ -114,7 +127,26 @@ class KafkaGroupConsumer:
         if self._broken is not None:
             raise TryLaterError(self._broken)
         self._access.require()
+        if any(_is_refused_session(message) for message in messages):
+            self._lengthen_session()
+            return []
         return read_batches(messages)
+
+    def _lengthen_session(self) -> None:
+        """Join again with a session that brokers take by default; nothing was assigned before it."""
+        refused_ms = self._settings["session.timeout.ms"]
+        if refused_ms >= LONG_SESSION_MS:
+            raise OperationFailedError(
+                f"the group coordinator refuses a session.timeout.ms of {refused_ms:,}",
+                hint="set MemberRule.session_s to a time between group.min.session.timeout.ms and "
+                "group.max.session.timeout.ms of the brokers",
+            )
+        client, listener = self._client, self._listener
+        self._settings |= _session(LONG_SESSION_MS)
+        self._client = self._opened()
+        _bounded(client.close, _CLOSE_S)
+        if listener is not None:
+            self.subscribe(self._topics, listener)
 
     def pause(self, partitions: Collection[TopicPartition]) -> None:
         """See the port."""
@@ -243,6 +275,20 @@ class KafkaGroupConsumer:
         asked = {tuple(key): (commit.offset, commit.metadata) for key, commit in self._asked.items()}
         if self._listener is not None and told == asked:
             self._listener.committed(_results(error, places))
+
+
+def _session(timeout_ms: int) -> dict[str, Any]:
+    """A member may miss two heartbeats; librdkafka wants the interval of polls to be no shorter than the session."""
+    return {
+        "session.timeout.ms": timeout_ms,
+        "heartbeat.interval.ms": min(_HEARTBEAT_MS, timeout_ms // 3),
+        "max.poll.interval.ms": max(_POLL_MS, timeout_ms),
+    }
+
+
+def _is_refused_session(message: Any) -> bool:
+    error = message.error()
+    return error is not None and error.name() == "INVALID_SESSION_TIMEOUT"
 
 
 def _answers(

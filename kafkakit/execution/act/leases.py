@@ -81,21 +81,18 @@ class Lease:
     def acquire(self, ttl_s: float = DEFAULT_TTL_S) -> int:
         """Take the lease and return its fencing token, greater than every earlier one.
 
-        A holder that lives is not disturbed: `TryLaterError` says who it is. On this host that is known at once, and
-        a holder that ended here is replaced at once. One elsewhere is watched until it shows a sign of life or until
-        its lease has run (15 s by default) without one; then it is replaced. `ttl_s` should be longer than the
-        longest single request to the cluster.
+        A holder that renews its lease is not disturbed: `TryLaterError` says who it is, for one on this host whose
+        lease has not run out at once. A holder that ended here is replaced at once. Any other one is watched until it
+        renews the lease, or until that has run (15 s by default) without; then it is replaced. `ttl_s` should be longer
+        than the longest single request to the cluster.
         """
+        self._watching = None
         first: Watch | None = None
-        watching: Watch | None = None
         announced = False
         while True:
-            found = self._store.get(self._path)
-            now_s = self._clock.monotonic()
-            record = decoded_lease(found, self._path)
-            watching = None if found is None else watch(watching, found, now_s)
-            first = first or watching
-            match decide(record, watching, first, now_s, self._life(record)):
+            record = self._watch()
+            first = first or self._watching
+            match decide(record, self._watching, first, self._clock.now(), self._life(record)):
                 case Take(token, expected):
                     if self._take(token, expected, ttl_s):
                         return token
@@ -112,8 +109,8 @@ class Lease:
     def look(self) -> bool:
         """One look without waiting; True when the lease could be taken now.
 
-        For loops that look again and again: a holder elsewhere is silent once its lease has run between two looks
-        without a change.
+        For loops that look again and again: a holder is silent once its lease has run from look to look without a
+        change (`core.lease.watch`).
         """
         return isinstance(self._decision(), Take)
 
@@ -198,11 +195,20 @@ class Lease:
             self._say(f"{self._what}: the lease could not be released ({error.message}); it expires by itself")
 
     def _decision(self) -> Take | Wait | Refuse:
+        record = self._watch()
+        return decide(record, self._watching, None, self._clock.now(), self._life(record))
+
+    def _watch(self) -> LeaseRecord | None:
+        """Look once, and count for how long the lease was not renewed."""
+        asked_s = self._clock.monotonic()
         found = self._store.get(self._path)
         now_s = self._clock.monotonic()
         record = decoded_lease(found, self._path)
-        self._watching = None if found is None else watch(self._watching, found, now_s)
-        return decide(record, self._watching, None, now_s, self._life(record))
+        if found is None or record is None:
+            self._watching = None
+        else:
+            self._watching = watch(self._watching, found, ttl_s=record.ttl_s, asked_s=asked_s, now_s=now_s)
+        return record
 
     def _give_back(self, tenure: Tenure) -> None:
         free = LEASE_DOCUMENT.encode(_beat(tenure.record, self._clock, keep_holder=False))

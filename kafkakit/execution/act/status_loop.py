@@ -20,7 +20,6 @@ from kafkakit.core.errors import (
     TerminationRequested,
     TryLaterError,
 )
-from kafkakit.core.lease import Life
 from kafkakit.core.model import TopicPartition, TopicPartitionReplica
 from kafkakit.execution.act.retrier import Retrier
 from kafkakit.execution.decide.journal import Promise
@@ -151,8 +150,7 @@ class Observer:
             return lease
         if self._beat is None or self._beat[0] != (record.token, record.beats):
             self._beat = ((record.token, record.beats), at_s)
-        is_silent = lease.life is not Life.ALIVE and at_s - self._beat[1] >= record.ttl_s
-        return replace(lease, is_silent=is_silent)
+        return replace(lease, is_silent=at_s - self._beat[1] >= record.ttl_s)
 
     def _note_left(self, view: StatusView, at_s: float) -> None:
         """Remember what runs have left, from the beginning of the window on; another promise means another run."""

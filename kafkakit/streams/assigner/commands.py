@@ -28,7 +28,7 @@ class LoopOptions:
 
     tick: str = option("200ms", "--tick", metavar="DURATION", help="How often workers are checked.")
     lease_ttl: str = option(
-        "3s", "--lease-ttl", metavar="DURATION", help="How long another Assigner waits before it takes over."
+        "1.8s", "--lease-ttl", metavar="DURATION", help="How long another Assigner waits before it takes over."
     )
     balance_after: str = option(
         "1m",
@@ -133,9 +133,9 @@ def run(ctx: typer.Context, loop: LoopOptions, policy: PolicyOptions) -> None:
     """Share the partitions of all streams out among their workers, and watch the streams' clusters.
 
     Workers are applications whose client was opened with `worker=WorkerOptions(...)`. Several Assigners may run with
-    one control store: one is in charge, and another one takes over when it ends. Partitions of a worker that dies are
-    taken over by others within 2 s. While no Assigner runs, workers keep what they have. SIGTERM ends it with exit 143;
-    a control document of a newer version ends it with 2.
+    one control store: one is in charge, and another one takes over when it ends or hangs. Partitions of a worker that
+    dies are taken over by others within 2 s. While no Assigner runs, workers keep what they have. SIGTERM ends it with
+    exit 143; a control document of a newer version ends it with 2.
 
     Examples:
 
@@ -176,9 +176,7 @@ def run(ctx: typer.Context, loop: LoopOptions, policy: PolicyOptions) -> None:
             lease=lease,
             clock=session.clock,
             life_of=life_of,
-            open_cluster=lambda profile: stack.enter_context(
-                open_session(cli, read_only=True, settings=cli.load_settings(profile))
-            ),
+            open_cluster=lambda profile: open_session(cli, read_only=True, settings=cli.load_settings(profile)),
             automatic=AutomaticFailovers(
                 session.control, session.clock, rules.mode, OperationFailover(ports), lease.require_held, say
             ),

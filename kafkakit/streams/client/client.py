@@ -11,7 +11,7 @@ from kafkakit.core.lease import Holder
 from kafkakit.ports.acting import Clock
 from kafkakit.ports.data import LogReader
 from kafkakit.ports.stores import ControlStore
-from kafkakit.ports.streams import AssignedConsumer, GroupConsumer, StreamCluster, StreamProducer
+from kafkakit.ports.streams import AssignedConsumer, GroupConsumer, MemberRule, StreamCluster, StreamProducer
 from kafkakit.streams.client.assigned_member import AssignedMember, GroupShare, WorkerMeter, WorkerOptions, WorkSession
 from kafkakit.streams.client.consumer import OpenMember, StreamConsumer
 from kafkakit.streams.client.control_store import ClientRegistrar, RouteFollower, RouteRules
@@ -47,8 +47,8 @@ class ClientParts:
 
     store: ControlStore
     open_cluster: Callable[[str], StreamCluster]
-    open_member: OpenMember
-    open_guarded: OpenMember
+    open_member: Callable[[str, str, MemberRule], GroupConsumer]
+    open_guarded: Callable[[str, str, MemberRule], GroupConsumer]
     open_log: Callable[[str], LogReader]
     clock: Clock
     random_bytes: Callable[[int], bytes]
@@ -143,7 +143,12 @@ class StreamClient:
         partition is full, a reference to the record goes to the reject ledger of its cluster.
         """
         follower, hooks, options = self.follower(stream), hooks or ConsumerHooks(), options or ConsumerOptions()
-        open_member = self._parts.open_guarded if options.strict_guard else self._parts.open_member
+        open_by_rule = self._parts.open_guarded if options.strict_guard else self._parts.open_member
+
+        def as_member(profile: str, name: str) -> GroupConsumer:
+            return open_by_rule(profile, name, options.member)
+
+        open_member: OpenMember = as_member
         share = None
         if self._session is not None:
             if options.strict_guard:
@@ -280,7 +285,7 @@ class StreamClient:
             made = self._parts.assigned
             ids = {name: cluster_id for cluster_id, name in follower.current().clusters.items()}
             if made is None or share.is_grouped or profile not in ids:
-                return self._parts.open_member(profile, group)
+                return self._parts.open_member(profile, group, options.member)
             consumer = made.open_assigned(profile, group)
             return AssignedMember(consumer, share, ids[profile], self._parts.clock, options.commit)
 

@@ -22,7 +22,7 @@ from pathlib import Path
 from kafkakit import __version__
 from kafkakit.config.read.environment import read_environment
 from kafkakit.config.read.settings import Given, Settings, load_settings
-from kafkakit.ports.streams import GroupConsumer, StreamCluster
+from kafkakit.ports.streams import GroupConsumer, MemberRule, StreamCluster
 from kafkakit.streams.client.assigned_member import WorkerOptions
 from kafkakit.streams.client.client import AssignedParts, ClientParts, StreamClient
 from kafkakit.streams.client.dead_letters import BATCH_LIMIT_BYTES, ConsumerHooks, ConsumerOptions, LedgerPorts
@@ -75,6 +75,7 @@ __all__ = [
     "DualPolicy",
     "DualWriteError",
     "LanePausedError",
+    "MemberRule",
     "Mode",
     "MoveRule",
     "NotAcknowledgedError",
@@ -122,9 +123,12 @@ def connect(
     def open_cluster(name: str) -> StreamCluster:
         return open_stream_cluster(_settings(given.for_profile(name), known))
 
-    def open_guarded(name: str, group: str) -> GroupConsumer:
+    def open_member(name: str, group: str, rule: MemberRule) -> GroupConsumer:
+        return open_group_member(_settings(given.for_profile(name), known), group, rule)
+
+    def open_guarded(name: str, group: str, rule: MemberRule) -> GroupConsumer:
         there = _settings(given.for_profile(name), known)
-        member, log = open_group_member(there, group, fetches=False), open_log(there, committed=True)
+        member, log = open_group_member(there, group, rule, fetches=False), open_log(there, committed=True)
         return GuardedMember(member, log, system_clock(), limit_bytes=BATCH_LIMIT_BYTES)
 
     def open_ledger(name: str) -> LedgerPorts:
@@ -134,7 +138,7 @@ def connect(
     parts = ClientParts(
         store=open_control(settings),
         open_cluster=open_cluster,
-        open_member=lambda name, group: open_group_member(_settings(given.for_profile(name), known), group),
+        open_member=open_member,
         open_guarded=open_guarded,
         open_log=lambda name: open_log(_settings(given.for_profile(name), known)),
         clock=system_clock(),

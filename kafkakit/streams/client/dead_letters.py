@@ -15,7 +15,7 @@ from kafkakit.core.records import Headers
 from kafkakit.ports.acting import Clock
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.data import DataPlane, LogReader
-from kafkakit.ports.streams import ReadRecord
+from kafkakit.ports.streams import MemberRule, ReadRecord
 from kafkakit.streams.client.decide.failures import Rejection
 from kafkakit.streams.client.decide.outgoing import NotAcknowledgedError, RecordRefusedError, RecordTooLargeError
 from kafkakit.streams.client.decide.partition_work import CommitRule
@@ -162,9 +162,9 @@ class ConsumerOptions:
 
     `lanes` None are all but `dlq`; `strict_live` serves `live` before all others. `revoke_s` and `close_s` bound what
     a partition that goes elsewhere, and a close, wait for handlers. `strict_guard` judges each batch before any decoder
-    gets it, as docs/bombs.md describes, for more CPU time; without it only zstd batches have a bound.
-    `adopt_newer` commits over metadata of a newer
-    version of this client, whose acknowledgements are then lost.
+    gets it, as docs/bombs.md describes, for more CPU time; without it only zstd batches have a bound. `adopt_newer`
+    commits over metadata of a newer version of this client, whose acknowledgements are then lost. `member` is how it is
+    a member of Kafka's groups.
     """
 
     concurrency: int = 16
@@ -178,6 +178,7 @@ class ConsumerOptions:
     close_s: float = 10.0
     adopt_newer: bool = False
     strict_guard: bool = False
+    member: MemberRule = field(default_factory=MemberRule)
 
     def __post_init__(self) -> None:
         if not 1 <= self.concurrency <= 1_000 or self.poll_records < 1:

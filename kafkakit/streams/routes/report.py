@@ -1,18 +1,23 @@
 """Reports on routes: all streams of a store, one stream with what is behind it, its lanes, history and topics.
 
 Topics are those that a command creates or deletes. Addresses and topics for clients that do not follow routes are
-printed as Java properties or data.
+printed as Java properties or data, and as the settings of a consumer: librdkafka's, Java's, Spring's. Passwords are
+never among them; what stands for one says where the profile has it from.
 """
 
+import json
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from enum import StrEnum
 
-from kafkakit.core.errors import ExitCode
+from kafkakit.config.security import Mechanism, Security
+from kafkakit.core.errors import ExitCode, UsageError
 from kafkakit.core.quantities import counted
 from kafkakit.core.text import plain_value, printable, text_table
 from kafkakit.report import Report, attributes, records, section, text_of
-from kafkakit.streams.model.route import Lane, Route, Segment
+from kafkakit.streams.model.route import DLQ, Lane, Route, Segment
 from kafkakit.streams.routes.decide import KeptChange, PlannedTopic, RouteFacts
 
 LIST_COLUMNS = ("stream", "epoch", "lanes", "segments", "clusters", "problem")
@@ -302,3 +307,227 @@ def _line(key: str, value: str) -> str:
     """A property; a backslash begins an escape in such files, and a key ends at `:`, `=` and a blank."""
     escaped = "".join(f"\\{char}" if char in "\\:= #!" else char for char in key)
     return f"{escaped}={printable(value.replace(chr(92), chr(92) * 2))}"
+
+
+class SecretWay(StrEnum):
+    """How a profile comes to a secret."""
+
+    FILE = "file"
+    ENV = "env"
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SecretReference:
+    """Where a profile has a secret from: a file's path, a variable's name, or words; never the secret."""
+
+    way: SecretWay
+    place: str
+
+    @property
+    def words(self) -> str:
+        """Where it is, for a comment."""
+        start = {SecretWay.FILE: "file ", SecretWay.ENV: "environment variable "}.get(self.way, "")
+        return f"{start}{printable(self.place)}"
+
+    def variable(self, otherwise: str) -> str:
+        """The environment variable that holds it, or is to hold it."""
+        return self.place if self.way is SecretWay.ENV else otherwise
+
+    def in_shell(self, otherwise: str) -> str:
+        """What a shell puts in its place; a variable that nothing sets yet if it is in no file and no variable."""
+        if self.way is SecretWay.FILE:
+            return f'"$(cat {shlex.quote(printable(self.place))})"'
+        return f'"${self.variable(otherwise)}"'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerAccess:
+    """How a profile reaches its cluster, without secrets: `security` has none, and the references stand for them."""
+
+    profile: str
+    bootstrap_servers: str
+    security: Security
+    password: SecretReference | None = None
+    key_password: SecretReference | None = None
+
+
+def read_topics(route: Route, lanes: Sequence[Lane], profile: str | None) -> tuple[str, tuple[str, ...]]:
+    """The profile of the one cluster that has all segments to read, or the one that is named; and its topics.
+
+    The lane `dlq` is read only if it is the only one, as by the client. `UsageError` for several clusters, or none.
+    """
+    read = [lane for lane in lanes if lane.name != DLQ] or list(lanes)
+    found: dict[str, list[str]] = {}
+    for lane in read:
+        for segment in lane.segments:
+            found.setdefault(segment.cluster, []).append(segment.topic)
+    if profile is None and len(found) == 1:
+        profile = next(iter(found))
+    if profile is None or profile not in found:
+        names = ", ".join(sorted(found))
+        raise UsageError(
+            f"stream {route.stream} is read on clusters {names}, and a consumer's settings are for one"
+            if profile is None
+            else f"stream {route.stream} has no segment on cluster {profile}",
+            hint=f"choose one with --cluster: {names}",
+        )
+    return profile, tuple(dict.fromkeys(found[profile]))
+
+
+def consumer_report(base: Report, route: Route, topics: Sequence[str], access: ConsumerAccess, client: str) -> Report:
+    """The settings of a consumer of these topics in place of the text of `base`, for one of the `CLIENTS`."""
+    lines = CLIENTS[client]
+    head = (
+        f"# stream {route.stream}, epoch {route.epoch}, cluster {printable(access.profile)}: read all of these topics",
+        f"# topics: {','.join(topics)}",
+    )
+    return replace(base, text=text_of((*head, *lines(route.epoch, topics, access))))
+
+
+_READ = {"auto.offset.reset": "earliest", "isolation.level": "read_committed"}
+_STANDS_FOR = {"sasl.password": "KAFKA_PASSWORD", "ssl.key.password": "KAFKA_KEY_PASSWORD"}
+
+
+def _librdkafka(epoch: int, topics: Sequence[str], access: ConsumerAccess) -> Iterator[str]:
+    del epoch
+    security, secrets = access.security, _secrets(access)
+    more = "".join(f" -X {key}={secret.in_shell(_STANDS_FOR[key])}" for key, secret in secrets.items())
+    yield f"# one topic:  kcat -F FILE{more} -C -t {topics[0]}"
+    yield f"# as a group: kcat -F FILE{more} -G GROUP {' '.join(topics)}"
+    for key, secret in secrets.items():
+        yield f"# {key} is not printed; the profile has it from {secret.words}"
+    yield f"bootstrap.servers={printable(access.bootstrap_servers)}"
+    yield f"security.protocol={security.protocol}"
+    values = {
+        "ssl.ca.location": security.ca_file,
+        "ssl.certificate.location": security.cert_file,
+        "ssl.key.location": security.key_file,
+        "ssl.endpoint.identification.algorithm": _host_check(security, "none"),
+        "sasl.mechanism": security.sasl_mechanism,
+        "sasl.username": security.username,
+        **_READ,
+    }
+    yield from (f"{key}={printable(value)}" for key, value in values.items() if value is not None)
+
+
+def _java(epoch: int, topics: Sequence[str], access: ConsumerAccess) -> Iterator[str]:
+    """Kafka's DirectoryConfigProvider leaves the line end of a password's file, so passwords come from variables."""
+    del epoch, topics
+    security, secrets = access.security, _secrets(access)
+    yield "#group.id=GROUP"
+    for key, secret in secrets.items():
+        name = secret.variable(_STANDS_FOR[key])
+        yield f"# {key} is not printed; the profile has it from {secret.words}"
+        if secret.way is SecretWay.FILE:
+            yield f"# start the client with {name}={secret.in_shell(name)}"
+        elif secret.way is SecretWay.OTHER:
+            yield f"# start the client with it in the environment variable {name}"
+    yield _line("bootstrap.servers", access.bootstrap_servers)
+    yield _line("security.protocol", security.protocol)
+    providers = {"directory": "DirectoryConfigProvider"} if security.cert_file else {}
+    providers |= {"env": "EnvVarConfigProvider"} if secrets else {}
+    if providers:
+        yield _line("config.providers", ",".join(providers))
+    for name, kind in providers.items():
+        yield _line(f"config.providers.{name}.class", f"org.apache.kafka.common.config.provider.{kind}")
+    given = {key: f"${{env:{secret.variable(_STANDS_FOR[key])}}}" for key, secret in secrets.items()}
+    values = {
+        "ssl.truststore.type": security.ca_file and "PEM",
+        "ssl.truststore.location": security.ca_file,
+        "ssl.keystore.type": security.cert_file and "PEM",
+        "ssl.keystore.certificate.chain": _from_folder(security.cert_file),
+        "ssl.keystore.key": _from_folder(security.key_file),
+        "ssl.key.password": given.get("ssl.key.password"),
+        "ssl.endpoint.identification.algorithm": _host_check(security, ""),
+        "sasl.mechanism": security.sasl_mechanism,
+        "sasl.jaas.config": _jaas(security, given.get("sasl.password")),
+        **_READ,
+    }
+    yield from (_line(key, value) for key, value in values.items() if value is not None)
+
+
+def _spring(epoch: int, topics: Sequence[str], access: ConsumerAccess) -> Iterator[str]:
+    security, secrets = access.security, _secrets(access)
+    for key, secret in secrets.items():
+        yield f"# {key} is not printed; the profile has it from {secret.words}"
+    folders = sorted({_split(s.place)[0] for s in secrets.values() if s.way is SecretWay.FILE})
+    yield "stream:"
+    yield "  # @KafkaListener(topics = \"#{'${stream.topics}'.split(',')}\")"
+    yield f"  topics: {_quoted(','.join(topics))}"
+    yield f"  epoch: {epoch}"
+    yield "spring:"
+    if folders:
+        yield "  config:"
+        yield "    import:"
+        yield from (f"      - {_quoted(f'configtree:{folder}/')}" for folder in folders)
+    if security.ca_file or security.cert_file:
+        yield from ("  ssl:", "    bundle:", "      pem:", "        kafka:")
+        if security.ca_file:
+            yield from ("          truststore:", f"            certificate: {_quoted('file:' + security.ca_file)}")
+        if security.cert_file and security.key_file:
+            yield from ("          keystore:", f"            certificate: {_quoted('file:' + security.cert_file)}")
+            yield f"            private-key: {_quoted('file:' + security.key_file)}"
+            if access.key_password is not None:
+                stands = _spring_secret("ssl.key.password", access.key_password)
+                yield f"            private-key-password: {_quoted(stands)}"
+    yield "  kafka:"
+    yield f"    bootstrap-servers: {_quoted(access.bootstrap_servers)}"
+    yield from ("    security:", f"      protocol: {security.protocol}")
+    if security.ca_file or security.cert_file:
+        yield from ("    ssl:", "      bundle: kafka")
+    yield "    consumer:"
+    yield "      #group-id: GROUP"
+    yield f"      auto-offset-reset: {_READ['auto.offset.reset']}"
+    yield "      isolation-level: read-committed"
+    password = None if access.password is None else _spring_secret("sasl.password", access.password)
+    values = {
+        "ssl.endpoint.identification.algorithm": _host_check(security, ""),
+        "sasl.mechanism": security.sasl_mechanism,
+        "sasl.jaas.config": _jaas(security, password),
+    }
+    if any(value is not None for value in values.values()):
+        yield "    properties:"
+        yield from (f'      "[{key}]": {_quoted(value)}' for key, value in values.items() if value is not None)
+
+
+CLIENTS = {"librdkafka": _librdkafka, "java": _java, "spring": _spring}
+"""The clients of which a consumer's settings can be printed."""
+
+
+def _secrets(access: ConsumerAccess) -> dict[str, SecretReference]:
+    found = {"sasl.password": access.password, "ssl.key.password": access.key_password}
+    return {key: secret for key, secret in found.items() if secret is not None}
+
+
+def _split(path: str) -> tuple[str, str]:
+    folder, _, name = path.rpartition("/")
+    return folder, name
+
+
+def _from_folder(path: str | None) -> str | None:
+    """A whole file, as Kafka's DirectoryConfigProvider reads it."""
+    return None if not path else "${{directory:{}:{}}}".format(*_split(path))
+
+
+def _spring_secret(key: str, secret: SecretReference) -> str:
+    name = _split(secret.place)[1] if secret.way is SecretWay.FILE else secret.variable(_STANDS_FOR[key])
+    return f"${{{name}}}"
+
+
+def _host_check(security: Security, off: str) -> str | None:
+    return off if security.protocol.uses_tls and not security.check_hostname else None
+
+
+def _jaas(security: Security, password: str | None) -> str | None:
+    if not security.protocol.uses_sasl or security.username is None or password is None:
+        return None
+    is_plain = security.sasl_mechanism is Mechanism.PLAIN
+    module = "plain.PlainLoginModule" if is_plain else "scram.ScramLoginModule"
+    user = security.username.replace("\\", "\\\\").replace('"', '\\"')
+    return f'org.apache.kafka.common.security.{module} required username="{user}" password="{password}";'
+
+
+def _quoted(text: str) -> str:
+    """A value of YAML in double quotes, which JSON's are."""
+    return json.dumps(text)

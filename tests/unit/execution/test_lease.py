@@ -16,10 +16,11 @@ from kafkakit.adapters.control_file import FileControl
 from kafkakit.adapters.files import write_file
 from kafkakit.adapters.host import SystemClock, life_of, this_holder
 from kafkakit.core.errors import ExitCode, InputError, LeaseLostError, TryLaterError
-from kafkakit.core.lease import LEASE_DOCUMENT, Holder, LeaseRecord, Life
+from kafkakit.core.lease import LEASE_DOCUMENT, Holder, LeaseRecord, Life, Versioned
 from kafkakit.execution.act.leases import Lease, lease_path, read_lease
 from tests.fakes.admin import FakeClock
 from tests.fakes.control import FakeControlStore
+from tests.rigs.waiting import becomes
 
 PATH = lease_path("c1")
 
@@ -120,6 +121,75 @@ def test_a_holder_that_ended_on_this_host_is_replaced_at_once(bench: Bench) -> N
     bench.dead.add("ann")
     assert bench.lease("bob").acquire() == 2
     assert (bench.clock.elapsed, bench.lines) == (0, [])
+
+
+def takes_over(bench: Bench, lease: Lease) -> int:
+    """After how many seconds a process that tries each second has the lease; at most a minute."""
+    for second in range(60):
+        if lease.attempt():
+            return second
+        bench.pass_time(1)
+    return 60
+
+
+def test_a_holder_that_hangs_on_this_host_is_replaced_after_its_time(bench: Bench) -> None:
+    first, second = bench.lease("ann"), bench.lease("bob")
+    first.acquire(15)
+    waited = takes_over(bench, second)
+    assert (waited, bench.record().token) == (15, 2)
+    with pytest.raises(LeaseLostError, match="taken over, it is held by process 7 of bob"):
+        first.require_held()
+    with pytest.raises(TryLaterError, match="held by process 7 of bob"):
+        bench.lease("cem").acquire()
+
+
+def test_a_lease_on_this_host_that_has_run_out_is_watched_before_it_is_taken(bench: Bench) -> None:
+    first = bench.lease("ann")
+    first.acquire(15)
+    bench.pass_time(20)
+    began_s = bench.clock.elapsed
+    assert bench.lease("bob").acquire() == 2
+    assert bench.clock.elapsed - began_s == pytest.approx(15, abs=1)
+    bench.clock.start -= timedelta(hours=1)  # the wall clock is set back: it keeps no lease
+    assert takes_over(bench, bench.lease("cem")) == pytest.approx(15, abs=1)
+
+
+@pytest.mark.parametrize("host", ["near", "far"])
+def test_a_pause_of_the_store_or_of_all_processes_takes_no_lease_from_its_holder(bench: Bench, host: str) -> None:
+    first, second = bench.lease("ann"), bench.lease("bob", host)
+    first.acquire(15)
+    bench.pass_time(4)
+    assert not second.attempt()
+    bench.store.away = True
+    bench.pass_time(60)
+    with pytest.raises(TryLaterError):
+        second.attempt()
+    bench.pass_time(60)
+    bench.store.away = False
+    assert not second.attempt()
+    first.require_held()
+    bench.pass_time(60)
+    assert not second.attempt()
+    first.require_held()
+    assert (bench.record().token, first.is_held()) == (1, True)
+
+
+def test_a_look_that_takes_long_is_not_a_silence(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = bench.lease("ann"), bench.lease("bob", "far")
+    first.acquire(15)
+    inner = bench.store.get
+
+    def slow(path: str) -> Versioned | None:
+        found = inner(path)
+        bench.pass_time(20)
+        return found
+
+    monkeypatch.setattr(bench.store, "get", slow)
+    assert not second.attempt()
+    assert not second.attempt()
+    monkeypatch.setattr(bench.store, "get", inner)
+    first.require_held()
+    assert not second.attempt()
 
 
 def test_a_release_while_somebody_waits_lets_them_in(bench: Bench) -> None:
@@ -346,6 +416,29 @@ time.sleep(600)
 """
 
 
+KEEP = HOLD.replace("lease.acquire(600)", "lease.acquire(2)").replace(
+    "time.sleep(600)", "while True:\n    time.sleep(0.1)\n    lease.require_held()"
+)
+
+
+def test_a_process_that_hangs_loses_its_lease_and_learns_of_it(tmp_path: Path) -> None:
+    child = subprocess.Popen([sys.executable, "-c", KEEP, str(tmp_path), PATH], stdout=-1, stderr=-1, text=True)
+    store = FileControl(tmp_path, write_file)
+    lease = Lease(store, SystemClock(), PATH, this_holder("next"), what="c", life_of=life_of, say=lambda _: None)
+    try:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "1\n"
+        os.kill(child.pid, signal.SIGSTOP)
+        becomes("the lease of the hung process is taken over", lambda: lease.attempt(60))
+        os.kill(child.pid, signal.SIGCONT)
+        _, told = child.communicate(timeout=60)
+        assert "LeaseLostError: cluster c1: the lease was taken over, it is held by process" in told
+        assert (lease.token, lease.is_held()) == (2, True)
+    finally:
+        child.kill()
+        child.communicate()
+
+
 def test_a_killed_process_leaves_nothing_to_wait_for(tmp_path: Path) -> None:
     child = subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path), PATH], stdout=subprocess.PIPE, text=True)
     lines: list[str] = []
@@ -367,6 +460,13 @@ def test_a_killed_process_leaves_nothing_to_wait_for(tmp_path: Path) -> None:
         child.kill()
         child.communicate()
     assert lines == []
+
+
+def test_the_proc_of_another_pid_namespace_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    me, readlink = this_holder("x"), os.readlink
+    monkeypatch.setattr(os, "readlink", lambda path: "1" if path == "/proc/self" else readlink(path))
+    assert this_holder("x").machine == ""
+    assert life_of(me) is life_of(this_holder("x")) is Life.UNKNOWN
 
 
 def test_life_is_certain_on_this_start_of_this_machine_only() -> None:

@@ -707,9 +707,10 @@ def test_a_watch_stays_while_a_process_holds_the_lease() -> None:
     assert not last.lease.is_held
 
 
-def test_a_watch_does_not_wait_for_a_lease_that_nobody_renews() -> None:
+@pytest.mark.parametrize("life", [Life.UNKNOWN, Life.ALIVE])
+def test_a_watch_does_not_wait_for_a_lease_that_nobody_renews(life: Life) -> None:
     cluster, clock = Counting({1: None, 2: None}), FakeClock()
-    watching = Observer(cluster, clock, Ledger(), lambda: lease(7), window_s=20.0, program="kafkakit")
+    watching = Observer(cluster, clock, Ledger(), lambda: lease(7, life), window_s=20.0, program="kafkakit")
     retrier = Retrier(clock, None, 90.0)  # type: ignore[arg-type]
     watch(watching, clock, retrier, interval_s=5.0, after_look=lambda _: None, show=lambda _: None)
     assert 15.0 <= clock.elapsed <= 60.0

@@ -9,7 +9,9 @@ epoch come first.
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from functools import partial
 
 from kafkakit.core.errors import (
     ConflictError,
@@ -80,7 +82,7 @@ class AssignerOptions:
     """
 
     tick_s: float = 0.2
-    lease_ttl_s: float = 3.0
+    lease_ttl_s: float = 1.8
     balance_after_s: float = 60.0
     health: HealthRules = field(default_factory=HealthRules)
 
@@ -102,13 +104,13 @@ class AssignerOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssignerParts:
-    """What the loop works with. `open_cluster` makes new clients of a profile's cluster with each call."""
+    """What the loop works with. `open_cluster` makes new clients of a profile's cluster, closed by who entered it."""
 
     store: ControlStore
     lease: Lease
     clock: Clock
     life_of: Callable[[Holder], Life]
-    open_cluster: Callable[[str], ClusterClients]
+    open_cluster: Callable[[str], AbstractContextManager[ClusterClients]]
     automatic: AutomaticFailovers
     policy: AutomaticPolicy
     say: Callable[[str], None]
@@ -121,7 +123,7 @@ class AssignerLoop:
         self._parts, self._options = parts, options
         self._looks = WorkerLooks(parts.store, parts.clock, parts.life_of)
         self._grants = GrantStore(parts.store, parts.lease.require_held)
-        self._catalog = RouteCatalog(RouteStore(parts.store), parts.clock)
+        self._catalog = RouteCatalog(RouteStore(parts.store), parts.clock, parts.lease.require_held)
         self._assignment: Assignment | None = None
         self._token = 0
         self._watches: dict[str, ClusterWatch] = {}
@@ -133,7 +135,7 @@ class AssignerLoop:
         self._workers: tuple[str, ...] = ()
         self._stable_since_s = parts.clock.monotonic()
         self._standing_s = float("-inf")
-        self._problem = ""
+        self._problem, self._is_waiting = "", False
 
     def run(self) -> None:
         """Work until an error that waiting does not end, or a signal: then it raises `ServiceStoppedError`."""
@@ -172,8 +174,11 @@ class AssignerLoop:
         if lease.is_held():
             lease.require_held()
         elif not lease.attempt(self._options.lease_ttl_s):
-            self._assignment = None
+            if not self._is_waiting:
+                self._parts.say("waiting: another Assigner has the lease")
+            self._assignment, self._is_waiting = None, True
             return False
+        self._is_waiting = False
         return True
 
     def _lead(self) -> AssignmentStep:
@@ -229,7 +234,7 @@ class AssignerLoop:
         for cluster_id, found in wanted.items():
             watch = self._watches.get(cluster_id)
             if watch is None:
-                opening = _opening(parts.open_cluster, profiles[cluster_id])
+                opening = partial(parts.open_cluster, profiles[cluster_id])
                 watch = self._watches[cluster_id] = ClusterWatch(cluster_id, opening, parts.clock)
                 watch.start()
             watch.wanted = found
@@ -327,10 +332,6 @@ def _wanted(
     return found, profiles
 
 
-def _opening(open_cluster: Callable[[str], ClusterClients], profile: str) -> Callable[[], ClusterClients]:
-    return lambda: open_cluster(profile)
-
-
 class WorkerLooks:
     """The workers from look to look; the time without a change is counted by our own clock."""
 
@@ -419,12 +420,15 @@ MOST_READS = 200
 
 
 class RouteCatalog:
-    """Keeps the newest route of each stream. A `refresh` costs at most `MOST_READS`, and a list of names at times."""
+    """Keeps the newest route of each stream. A `refresh` costs at most `MOST_READS`, and a list of names at times.
 
-    def __init__(self, store: RouteStore, clock: Clock) -> None:
+    `keep` is called before each read: a tick with many reads must not outlast the lease.
+    """
+
+    def __init__(self, store: RouteStore, clock: Clock, keep: Callable[[], None]) -> None:
         self.routes: dict[str, Route] = {}
         self.problems: dict[str, str] = {}
-        self._store, self._clock = store, clock
+        self._store, self._clock, self._keep = store, clock, keep
         self._names: tuple[str, ...] = ()
         self._next = 0
         self._names_s = float("-inf")
@@ -449,6 +453,7 @@ class RouteCatalog:
         return self.routes
 
     def _read(self, stream: str) -> None:
+        self._keep()
         try:
             found = self._store.read(stream)
         except InputError as error:

@@ -7,7 +7,7 @@ by the operations of `streams failover`.
 
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -57,9 +57,11 @@ class ClusterLook:
 
 
 class ClusterWatch:
-    """Watches one cluster from `start` to `stop`. `open_clients` makes clients of their own for each thread."""
+    """Watches one cluster from `start` to `stop`. Each thread has clients of its own, and closes them when it ends."""
 
-    def __init__(self, cluster_id: str, open_clients: Callable[[], ClusterClients], clock: Clock) -> None:
+    def __init__(
+        self, cluster_id: str, open_clients: Callable[[], AbstractContextManager[ClusterClients]], clock: Clock
+    ) -> None:
         self.cluster_id, self.began_s = cluster_id, clock.monotonic()
         self.probe: Probe | None = None
         self.look = ClusterLook()
@@ -145,10 +147,14 @@ class ClusterWatch:
         return rates, ends
 
     def _repeat(self, call: Callable[[ClusterClients], None], wait_s: float) -> None:
+        with suppress(Exception), ExitStack() as own:  # clients that cannot be closed change nothing
+            self._repeat_with(own, call, wait_s)
+
+    def _repeat_with(self, own: ExitStack, call: Callable[[ClusterClients], None], wait_s: float) -> None:
         clients: ClusterClients | None = None
         while not self._stop.is_set():
             try:
-                clients = clients or self._open()
+                clients = clients or own.enter_context(self._open())
                 call(clients)
                 self._problems.pop(call.__name__, None)
                 # What is to be looked at comes after the start, and the first look should not wait for long.

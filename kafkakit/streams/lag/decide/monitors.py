@@ -318,9 +318,12 @@ INSTANCE_DOCUMENT = DocumentKind("lag-instance", MonitorInstance)
 
 
 def instance_name(holder: Holder) -> str:
-    """A name for an instance's document that no other process ever has: host, pid and when the process began."""
+    """A name for an instance's document that no other process ever has: host, pid, when the process began, and where.
+
+    Containers may have one host name and one pid.
+    """
     host = "".join(char if char.isascii() and (char.isalnum() or char == "-") else "-" for char in holder.host)
-    return f"i-{host[:60]}-{holder.pid}-{holder.started_ticks}"
+    return f"i-{host[:60]}-{holder.pid}-{holder.started_ticks}-{crc32(holder.machine.encode()):08x}"
 
 
 def fair_share(clusters: int, instances: int) -> int:

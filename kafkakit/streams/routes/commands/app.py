@@ -17,12 +17,14 @@ from kafkakit.cli.completion import TOPIC_NAME
 from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.cli.run_options import Consent
 from kafkakit.cli.session import finish
+from kafkakit.core.errors import UsageError
 from kafkakit.core.text import shell_command
 from kafkakit.streams.routes.commands.options import (
     ClusterChoice,
     LaneName,
     LaneNames,
     PathwayOptions,
+    ResolveFormat,
     StreamName,
     TopicShape,
     create_lanes,
@@ -134,28 +136,59 @@ def resolve(
     lane: Annotated[
         str | None, typer.Option("--lane", metavar="LANE", help="Only this lane.", show_default=False)
     ] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            "--cluster",
+            metavar="PROFILE",
+            help="With -o librdkafka, java or spring: the cluster to read, if the stream is on several.",
+            show_default=False,
+        ),
+    ] = None,
+    output: Annotated[
+        ResolveFormat | None,
+        typer.Option(
+            "-o",
+            "--output",
+            envvar="KAFKAKIT_OUTPUT",
+            help="Format of the result; text when not given. librdkafka, java and spring: settings of a consumer.",
+        ),
+    ] = None,
 ) -> int:
     """Print the addresses and topics of a stream for clients that do not follow routes, as Java properties.
 
     Addresses come from the profiles that the route names; each is checked to reach the right cluster, if it answers.
-    Credentials are not printed. What such clients cannot do goes to stderr.
+    Passwords are not printed: what stands for one names the file or the variable that the profile has it from. What
+    such clients cannot do goes to stderr. With -o librdkafka, java or spring (application.yml) they are the settings of
+    a consumer of all lanes but dlq; restart it with new ones after each change of the route.
 
     Examples:
 
     \b
     kafkakit --profile prod streams resolve orders --lane live > orders.properties
-    kafkakit --profile prod streams resolve orders -o json
+    kafkakit --profile prod streams resolve orders -o librdkafka > kcat.conf
+    kafkakit --profile prod streams resolve orders -o spring --cluster east > application.yml
     """
+    from kafkakit.cli.output import OutputFormat
     from kafkakit.streams.model.route_edits import existing_lane
     from kafkakit.streams.routes.act.clusters import resolve_clusters
-    from kafkakit.streams.routes.report import resolve_report
+    from kafkakit.streams.routes.report import CLIENTS, consumer_report, read_topics, resolve_report
 
     cli = cli_context(ctx)
+    is_settings = output is not None and output.value in CLIENTS
+    if cluster is not None and not is_settings:
+        raise UsageError("--cluster requires -o librdkafka, java or spring")
+    if output is not None:
+        cli.take("output", OutputFormat.TEXT.value if is_settings else output.value, "flag -o")
     with open_streams(cli, read_only=True) as streams:
         route = streams.existing(stream)
         lanes = route.lanes if lane is None else (existing_lane(route, lane),)
+        profile, topics = read_topics(route, lanes, cluster) if is_settings else ("", ())
         clusters, warnings = resolve_clusters(lanes, streams.address)
-    return finish(cli, resolve_report(route, lanes, clusters, warnings))
+        report = resolve_report(route, lanes, clusters, warnings)
+        if is_settings and output is not None:
+            report = consumer_report(report, route, topics, streams.access(profile), output.value)
+    return finish(cli, report)
 
 
 @with_option_groups

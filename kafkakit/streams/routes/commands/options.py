@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from kafkakit.cli.context import CliContext
     from kafkakit.cli.run_options import Consent
     from kafkakit.cli.session import ClusterSession
+    from kafkakit.config.read.settings import Settings
     from kafkakit.core.model import ClusterSnapshot
     from kafkakit.execution.act.leases import ClusterAccess
     from kafkakit.streams.model.route import Route, Segment
@@ -31,8 +33,21 @@ if TYPE_CHECKING:
     from kafkakit.streams.routes.act.store import RouteStore
     from kafkakit.streams.routes.decide import LaneShape, PlacementScope, PlannedTopic, RouteFacts
     from kafkakit.streams.routes.pathways import SeenEdges
+    from kafkakit.streams.routes.report import ConsumerAccess, SecretReference
 
     Write = Callable[[Sequence[tuple[str, Segment]]], Route]
+
+
+class ResolveFormat(StrEnum):
+    """Formats of addresses and topics; the last three are settings of a consumer."""
+
+    TEXT = "text"
+    JSON = "json"
+    YAML = "yaml"
+    TSV = "tsv"
+    LIBRDKAFKA = "librdkafka"
+    JAVA = "java"
+    SPRING = "spring"
 
 
 StreamName = Annotated[str, typer.Argument(metavar="STREAM", help="The stream.", show_default=False)]
@@ -175,6 +190,21 @@ class StreamSession:
         settings = session.settings
         return ClusterAddress(
             settings.bootstrap_servers, settings.security.protocol.value, lambda: session.admin.cluster().cluster_id
+        )
+
+    def access(self, profile: str) -> ConsumerAccess:
+        """How a profile reaches its cluster, with references in place of its secrets."""
+        from kafkakit.config.keys import KEY_PASSWORD, SASL_PASSWORD
+        from kafkakit.streams.routes.report import ConsumerAccess
+
+        settings = self.cluster(profile).settings
+        security = settings.security
+        return ConsumerAccess(
+            profile=profile,
+            bootstrap_servers=settings.bootstrap_servers,
+            security=replace(security, password=None, key_password=None),
+            password=None if security.password is None else _reference(settings, SASL_PASSWORD),
+            key_password=None if security.key_password is None else _reference(settings, KEY_PASSWORD),
         )
 
     def snapshot(self, profile: str, needs_tags: bool) -> ClusterSnapshot:
@@ -399,3 +429,16 @@ def create_lanes(
         set_quotas(access, stream, rates)
     route = write(segments)
     return finish(cli, report(route))
+
+
+def _reference(settings: Settings, name: str) -> SecretReference:
+    """Where a secret comes from, by the one way that the settings have."""
+    from kafkakit.streams.routes.report import SecretReference, SecretWay
+
+    for way in (SecretWay.FILE, SecretWay.ENV):
+        entry = settings.entries.get(f"{name}_{way}")
+        if entry is not None:
+            return SecretReference(way=way, place=str(entry.value))
+    others = (name, f"{name}_credential", f"{name}_prompt")
+    entry = next(settings.entries[key] for key in others if key in settings.entries)
+    return SecretReference(way=SecretWay.OTHER, place=entry.origin)

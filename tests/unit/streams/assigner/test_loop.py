@@ -15,7 +15,7 @@ import pytest
 
 from kafkakit.adapters.host import SystemClock
 from kafkakit.core.errors import ConflictError, InputError, ServiceStoppedError, TerminationRequested, TryLaterError
-from kafkakit.core.lease import Holder, Life
+from kafkakit.core.lease import Holder, Life, Versioned
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.streams import GroupConsumer
 from kafkakit.streams.assigner.act.leader import AssignerLoop, AssignerOptions, AssignerReader
@@ -388,14 +388,17 @@ def test_a_worker_that_ended_in_order_is_replaced_at_once(stage: Stage) -> None:
     assert stage.papers.count("a") == 12
 
 
-def test_another_assigner_waits_and_takes_over(stage: Stage) -> None:
-    one, two = stage.loop("one"), stage.loop("two")
+@pytest.mark.parametrize("life", [Life.UNKNOWN, Life.ALIVE])
+def test_another_assigner_waits_and_takes_over(stage: Stage, life: Life) -> None:
+    """The first one hangs: its process may live, on this host or another one."""
+    one, two = stage.loop("one"), stage.loop("two", life_of=lambda _: life)
     stage.add("a", "b")
     stage.tick(one, two, times=5)
     before = stage.counts()
-    stage.tick(two, times=10)
+    stage.tick(two, times=7)
     assert AssignerReader(stage.store).lease().token == 1  # type: ignore[union-attr]
-    stage.tick(two, times=10)
+    assert stage.said.count("waiting: another Assigner has the lease") == 1
+    stage.tick(two, times=3)
     assert AssignerReader(stage.store).lease().token == 2  # type: ignore[union-attr]
     assert stage.counts() == before
     grants = AssignerReader(stage.store).grants()
@@ -403,6 +406,26 @@ def test_another_assigner_waits_and_takes_over(stage: Stage) -> None:
     # The first one comes back: it neither writes nor takes the lease from the second one.
     stage.tick(one, two, times=5)
     assert {each.token for each in AssignerReader(stage.store).grants().values()} == {2}
+
+
+def test_a_tick_with_many_slow_reads_keeps_the_lease(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(150):
+        stage.papers.put_route(replace(route(1), stream=f"s{number}"))
+    one, two = stage.loop("one"), stage.loop("two")
+    stage.tick(one, two, times=2)
+    get = stage.store.get
+
+    def slow(path: str) -> Versioned | None:
+        if path.startswith("streams/"):
+            stage.clock.advance(0.05)
+            two.tick()
+        return get(path)
+
+    monkeypatch.setattr(stage.store, "get", slow)
+    stage.clock.advance(0.2)
+    one.tick()
+    monkeypatch.undo()
+    assert AssignerReader(stage.store).lease().token == 1  # type: ignore[union-attr]
 
 
 def test_what_an_earlier_assigner_still_sends_is_refused(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,7 @@
 """Placement; watches of a cluster."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -199,7 +200,7 @@ class Stage:
         self.cluster, self.log, self.groups = FakeCluster({1: "r1", 2: "r2"}, cluster_id="a-id"), Log(), FakeGroups()
         self.clock = FakeClock()
         self.clients = FakeClients(admin=self.cluster, groups=self.groups, log=self.log)
-        self.watch = ClusterWatch("a-id", lambda: self.clients, self.clock)
+        self.watch = ClusterWatch("a-id", lambda: nullcontext(self.clients), self.clock)
         self.cluster.create_topic("t", {0: (1, 2), 1: (2, 1)}, {"min.insync.replicas": "2"})
         self.log.ends = {TopicPartition("t", 0): 100, TopicPartition("t", 1): 100}
         self.watch.wanted = WatchedCluster(partitions={"t": 2}, groups={"t": ("g",)})
@@ -217,10 +218,28 @@ def test_a_probe_is_of_the_cluster_that_is_meant(stage: Stage) -> None:
     stage.watch.probe_once(stage.clients)
     assert stage.watch.probe is not None
     assert stage.watch.probe.has_controller
-    other = ClusterWatch("b-id", lambda: stage.clients, stage.clock)
+    other = ClusterWatch("b-id", lambda: nullcontext(stage.clients), stage.clock)
     with pytest.raises(OperationFailedError, match="its address answers as cluster a-id"):
         other.probe_once(stage.clients)
     assert other.probe is None
+
+
+def test_a_watch_that_is_stopped_closes_its_clients(stage: Stage) -> None:
+    opened: list[str] = []
+    closed: list[str] = []
+
+    @contextmanager
+    def clients() -> Iterator[FakeClients]:
+        opened.append("")
+        yield stage.clients
+        closed.append("")
+
+    watch = ClusterWatch("a-id", clients, stage.clock)
+    watch.start()
+    becomes("both threads have clients", lambda: len(opened) == 2)
+    assert not closed
+    watch.stop()
+    becomes("both closed them", lambda: len(closed) == 2)
 
 
 def test_looks_that_fail_are_told_while_probes_are_answered(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ from kafkakit.adapters.host import SystemClock
 from kafkakit.core.cluster_facts import CommittedOffset
 from kafkakit.core.errors import RefusedError, TryLaterError, UsageError
 from kafkakit.core.model import TopicPartition
+from kafkakit.ports.streams import MemberRule
 from kafkakit.streams.client import cluster_reader
 from kafkakit.streams.client.client import StreamClient
 from kafkakit.streams.client.consumer import StreamConsumer
@@ -447,3 +448,12 @@ def test_a_value_that_is_too_large_is_left_out(lane: DeadLetterLaneLane, bad: He
     value, headers = lane.rejected(b"v" * 19_900, bad)
     assert value is None
     assert headers[LEFT_OUT_HEADER] == b"19901"
+
+
+@pytest.mark.parametrize(
+    "given", [{"session_s": 0.5}, {"session_s": 1801}, {"instance": "a b"}, {"instance": "x" * 250}]
+)
+def test_a_membership_that_no_broker_takes_is_refused(given: dict[str, Any]) -> None:
+    assert MemberRule(session_s=30, instance="billing-3.a_b").instance
+    with pytest.raises(UsageError, match=next(iter(given))):
+        MemberRule(**given)
