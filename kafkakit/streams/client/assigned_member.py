@@ -114,6 +114,11 @@ class GroupShare:
         """The worker's id."""
         return self._session.id
 
+    @property
+    def problem(self) -> str:
+        """Why the worker's document is not renewed now, without which its partitions go to others."""
+        return self._session.problem
+
     def leave(self) -> None:
         """The consumer has ended."""
         self._session.leave(self)
@@ -402,8 +407,8 @@ class WorkSession:
             self._shares.append(share)
             self._beat_due_s, self._began_s = 0.0, self.clock.monotonic()
             if not self._is_started:
-                self._is_started = True
                 self._thread.start()
+                self._is_started = True
 
     def leave(self, share: GroupShare) -> None:
         """A consumer has ended: its partitions go to others with the next beat."""
