@@ -117,7 +117,12 @@ class StreamClient:
             raise UsageError(f"a dual write needs two streams, and both are {stream}")
         self.follower(secondary)  # before anything is opened that would have to be closed
         first, second = self._made(stream, limits, hooks), self._made(secondary, limits, hooks)
-        found = DualProducer(first, second, policy, self._parts.clock)
+        try:
+            found = DualProducer(first, second, policy, self._parts.clock)
+        except BaseException:
+            first.close(0)
+            second.close(0)
+            raise
         self._producers.append(found)
         return found
 
@@ -277,7 +282,11 @@ class StreamClient:
             limits,
             hooks,
         )
-        self._registrars[stream].add(found)
+        try:
+            self._registrars[stream].add(found)
+        except BaseException:
+            found.close(0)
+            raise
         return found
 
     def _handled(self) -> int:
