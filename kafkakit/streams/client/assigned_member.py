@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from zlib import crc32
 
 from kafkakit.core.cluster_facts import CommittedOffset
-from kafkakit.core.errors import ConflictError, KafkakitError, TryLaterError, UsageError
+from kafkakit.core.errors import ConflictError, TryLaterError, UsageError
 from kafkakit.core.lease import MARGIN, Holder, Versioned
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.acting import Clock
@@ -443,7 +443,7 @@ class WorkSession:
                     _LOG.warning("the worker's document is not renewed: %s", error)
                 self.problem = str(error) or type(error).__name__
                 self._stop.wait(SLICE_S)
-        with suppress(KafkakitError):
+        with suppress(Exception):  # the document ends by itself, after `ttl_s`
             found = self._store.get(worker_path(self._slot))
             if found is not None and self._is_ours(found):
                 self._store.delete(worker_path(self._slot), found.version)

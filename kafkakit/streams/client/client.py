@@ -182,6 +182,7 @@ class StreamClient:
             options=options,
             hooks=hooks,
             share=share,
+            route_problem=lambda: follower.condition().problem,
         )
         self._consumers.append(found)
         self._registrars[stream].add(found)

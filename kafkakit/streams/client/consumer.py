@@ -41,7 +41,7 @@ class StreamConsumer:
     `handler` and `batch_handler` run in threads (`run`, or `start` and `close`), `async_handler` in the event loop of
     the caller (`run_async`). A handler that returns has done its record; `RejectError`, `RetryLaterError`,
     `DependencyDownError` and every other error say what becomes of it. `route` gives the newest route that is known.
-    With a `share` the Assigner says which partitions are read.
+    With a `share` the Assigner says which partitions are read. `route_problem` is why no newer route would be seen now.
 
     It is running, stopped or failed. It fails by `SystemExit` or `KeyboardInterrupt` of a handler or hook, by a handler
     that returns what means nothing, by rights that are missing or a commit of a newer version, and by whatever else
@@ -61,6 +61,7 @@ class StreamConsumer:
         options: ConsumerOptions | None = None,
         hooks: ConsumerHooks | None = None,
         share: GroupShare | None = None,
+        route_problem: Callable[[], str] = lambda: "",
     ) -> None:
         if sum(kind is not None for kind in (handler, batch_handler, async_handler)) != 1:
             raise UsageError("a consumer has one handler", hint="give handler, batch_handler or async_handler")
@@ -68,7 +69,7 @@ class StreamConsumer:
             raise UsageError("a consumer needs the name of its group")
         options, hooks = options or ConsumerOptions(), hooks or ConsumerHooks()
         self._group, self._route, self._open_member, self._clock = group, route, open_member, clock
-        self._options, self._hooks, self._share = options, hooks, share
+        self._options, self._hooks, self._share, self._route_problem = options, hooks, share, route_problem
         self._stream = route().stream
         self._life = ConsumerLifecycle(f"the consumer of stream {self._stream} in group {group}")
         self._plan: ReadingPlan = reading_plan(route(), options.lanes)
@@ -217,6 +218,8 @@ class StreamConsumer:
         letters, state, reason = self._dead_letters, self._life.state, self._life.reason
         problems = [f"the consumer failed: {reason}"] if state is ConsumerState.FAILED else []
         problems += [found for r in readers if r.is_alive or r not in self._leaving for found in r.problems]
+        if route_problem := self._route_problem():
+            problems.append(f"epoch {self._plan.epoch} of the route stays in use: {route_problem}")
         if self._share is not None and self._share.problem:
             problems.append(f"the document of this worker is not renewed: {self._share.problem}")
         if letters is not None and letters.last_error:

@@ -587,3 +587,13 @@ def test_an_exit_while_a_consumer_waits_closes_it(cluster: FakeGroups, monkeypat
 def test_messages_of_values_tell_numbers_and_no_contents() -> None:
     assert workers._of_type({"secret": 1}) == "a value of type dict"
     assert workers._of_type(7) == "int 7"
+
+
+def test_a_route_that_cannot_be_renewed_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    fakes = FakeClusters()
+    fakes.routes.create(fakes.segment("a"))
+    with fakes.client() as client:
+        made = client.consumer("orders", "billing", handler=print)
+        assert made.figures().problems == ()
+        monkeypatch.setattr(fakes.store, "await_change", raising(OSError("gone")))
+        until(lambda: made.figures().problems == ("epoch 1 of the route stays in use: OSError: gone",))
