@@ -158,7 +158,7 @@ class StreamConsumer:
         self._life.raise_error()
 
     def stop(self) -> None:
-        """End soon; returns at once."""
+        """End soon, as `close` does; returns at once."""
         self._life.stopping.set()
 
     def close(self) -> None:
@@ -279,7 +279,7 @@ class StreamConsumer:
         self._wind_down()
 
     def _wind_down(self) -> None:
-        """What stops a consumer, once: in the thread that closes it, or after a failure in that of the route."""
+        """What stops a consumer, once: in the thread of the route, or in that of the caller if there is none."""
         with self._ending, ExitStack() as steps:
             if self._is_over:
                 return
@@ -298,7 +298,7 @@ class StreamConsumer:
                 reader.join(max(0.0, deadline_s - self._clock.monotonic()))
 
     def _follow_route(self) -> None:
-        """A route of a higher epoch is taken up; a consumer that failed is stopped."""
+        """Take up routes of higher epochs until the consumer is to stop or has failed: then this thread ends it."""
         try:
             while not self._life.stopping.wait(_FOLLOW_S):
                 route = self._route()
@@ -306,8 +306,7 @@ class StreamConsumer:
                     self._take_up(reading_plan(route, self._lanes_of(route)))
         except BaseException as error:
             self._life.fail(error)
-        if self._life.error is not None:
-            self._wind_down()
+        self._wind_down()
 
     def _lanes_of(self, route: Route) -> Collection[str] | None:
         """The lanes that are read and still there."""

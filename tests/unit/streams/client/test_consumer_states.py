@@ -452,6 +452,17 @@ def test_a_block_raises_why_its_consumer_failed_unless_it_ended_by_another_error
         until(lambda: 1 / (made.state is not ConsumerState.FAILED) == 0)
 
 
+def test_a_consumer_that_is_told_to_stop_ends_without_a_close(cluster: FakeGroups) -> None:
+    made = consumer(cluster, handler=Seen())
+    made.start()
+    until(lambda: made.figures().total("handled") == 20)
+    made.stop()
+    until(lambda: made.state is ConsumerState.STOPPED and not alive())
+    assert committed(cluster).offset == 20
+    assert not any(cluster.members.values())
+    made.close()
+
+
 def test_a_consumer_is_started_once(cluster: FakeGroups) -> None:
     made = consumer(cluster, handler=Seen())
     with made, pytest.raises(UsageError, match="only once"):
