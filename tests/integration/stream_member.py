@@ -1,6 +1,7 @@
 """A member of a group in a process of its own, for tests that kill it; its argument is a JSON object.
 
-Records whose number is a multiple of `poison` always fail, those that are a multiple of `slow` take 50 ms. Once `most`
+Records whose number is a multiple of `poison` always fail, those that are a multiple of `slow` take 50 ms; that of the
+number `exit_at` ends the process. Once `most`
 are taken (0: all) it handles no more, and waits to be killed. Each record that was handled, each dead letter, and that
 SIGTERM ends the member from now on is a line in the trace, written with one system call.
 """
@@ -38,6 +39,8 @@ def main() -> None:
         number = int(record.value or b"0")
         if most and next(taken) > most:
             threading.Event().wait()
+        if number == given.get("exit_at"):
+            raise SystemExit(7)
         if poison and number % poison == 0:
             raise ValueError("poison")
         time.sleep(0.05 if number % slow == 0 else 0.001)

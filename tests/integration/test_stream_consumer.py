@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from kafkakit.streams.client.dead_letters import ConsumerHooks, RejectedRecord
+from kafkakit.streams.client.decide.figures import ConsumerState
 from kafkakit.streams.client.decide.work_rules import (
     DependencyDownError,
     Mode,
@@ -341,3 +342,79 @@ def test_a_close_returns_when_the_cluster_is_gone(broker: SandboxCluster) -> Non
         assert "kafkakit-client-call" in {thread.name for thread in set(threading.enumerate()) - before}
     finally:
         broker.revive()
+
+
+def test_an_exit_in_a_handler_ends_the_process_after_what_was_handled_is_committed(
+    broker: SandboxCluster, tmp_path: Path
+) -> None:
+    rig = StreamRig(broker, "exits", partitions=1)
+    (segment,) = rig.segments["live"]
+    rig.write(segment, range(300))
+    member = MemberProcess(
+        rig=rig, group="exits", trace=tmp_path / "trace", options={"mode": Mode.PARTITION, "exit_at": 150}
+    )
+    member.start()
+    process = member.process
+    assert process is not None
+    assert process.wait(WAIT_S) == 7
+    assert {int(number) for number, *_ in member.lines("done")} == set(range(150))
+    assert rig.committed("exits", segment)[0].base == 150
+
+
+def test_a_consumer_that_failed_says_so_and_leaves_its_partitions_to_others(broker: SandboxCluster) -> None:
+    """By a wrong return, an exit of a task, and a thread that cannot start; the last one of each handles everything."""
+    rig = StreamRig(broker, "failed")
+    (segment,) = rig.segments["live"]
+    rig.write(segment, range(200))
+
+    async def ends(record: StreamRecord) -> None:
+        raise SystemExit(3)
+
+    wrong = rig.member("failed", batch_handler=lambda records: [ValueError("no")])
+    wrong.start()
+    becomes("the consumer does not fail", lambda: wrong.state is ConsumerState.FAILED)
+    becomes("it keeps its partitions", lambda: not wrong.figures().partitions)
+    assert "a batch_handler returns None, or a mapping" in wrong.figures().problems[0]
+    with pytest.raises(TypeError, match="not a value of type list"):
+        wrong.close()
+    with pytest.raises(SystemExit) as left:
+        asyncio.run(rig.member("failed", async_handler=ends).run_async())
+    assert left.value.code == 3
+    with pytest.MonkeyPatch.context() as patched:
+        start = threading.Thread.start
+
+        def refuse(thread: threading.Thread) -> None:
+            if thread.name.startswith("kafkakit-reader"):
+                raise RuntimeError("can't start new thread")
+            start(thread)
+
+        patched.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(RuntimeError, match="new thread"):
+            rig.member("failed", handler=print).start()
+    seen, failed = Seen(), set[int]()
+
+    async def handle(record: StreamRecord) -> None:
+        number = int(record.value or b"-1")
+        if number % 50 == 7 and number not in failed:
+            failed.add(number)
+            inner = asyncio.ensure_future(asyncio.sleep(60))
+            inner.cancel()
+            await inner  # as if an answer were given up: the failure of one record
+        seen(record)
+
+    async def read() -> None:
+        member = rig.member("failed", async_handler=handle)
+        running = asyncio.ensure_future(member.run_async())
+        while len(seen.numbers) < 200 and not running.done():
+            await asyncio.sleep(0.02)
+        member.stop()
+        await running
+        assert member.state is ConsumerState.STOPPED
+        assert member.figures().total("handled") == 200
+        assert member.figures().problems == ()
+
+    asyncio.run(read())
+    assert set(seen.numbers.values()) == {1}
+    assert len(seen.numbers) == 200
+    assert failed == {7, 57, 107, 157}
+    assert {n: s.base for n, s in rig.committed("failed", segment).items()} == rig.ends(segment)

@@ -178,6 +178,8 @@ def consume(client: StreamClient, given: dict[str, Any], trace: Trace, ended: th
         condition = client.follower(given["stream"]).condition()
         for problem in (*figures.problems, *([f"route: {condition.problem}"] if condition.problem else ())):
             trace("problem", problem)
+        if figures.commit_errors:  # the error itself is gone with the next commit that succeeds
+            trace("problem", "commits failed")
 
     looking = _often(look, ended)
     consumer.start()

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from zlib import crc32
 
 from kafkakit.core.cluster_facts import CommittedOffset
-from kafkakit.core.errors import ConflictError, KafkakitError, TryLaterError, UsageError
+from kafkakit.core.errors import ConflictError, TryLaterError, UsageError
 from kafkakit.core.lease import MARGIN, Holder, Versioned
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.acting import Clock
@@ -113,6 +113,11 @@ class GroupShare:
     def worker(self) -> str:
         """The worker's id."""
         return self._session.id
+
+    @property
+    def problem(self) -> str:
+        """Why the worker's document is not renewed now, without which its partitions go to others."""
+        return self._session.problem
 
     def leave(self) -> None:
         """The consumer has ended."""
@@ -404,8 +409,8 @@ class WorkSession:
             self._shares.append(share)
             self._beat_due_s, self._began_s = 0.0, self.clock.monotonic()
             if not self._is_started:
-                self._is_started = True
                 self._thread.start()
+                self._is_started = True
 
     def leave(self, share: GroupShare) -> None:
         """A consumer has ended: its partitions go to others with the next beat."""
@@ -440,7 +445,7 @@ class WorkSession:
                     _LOG.warning("the worker's document is not renewed: %s", error)
                 self.problem = str(error) or type(error).__name__
                 self._stop.wait(SLICE_S)
-        with suppress(KafkakitError):
+        with suppress(Exception):  # the document ends by itself, after `ttl_s`
             found = self._store.get(worker_path(self._slot))
             if found is not None and self._is_ours(found):
                 self._store.delete(worker_path(self._slot), found.version)

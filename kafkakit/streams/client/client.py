@@ -1,8 +1,9 @@
 """What an application holds: its streams' routes, the clusters behind them, and the producers and consumers on top."""
 
 import threading
+from collections import defaultdict
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
@@ -78,6 +79,7 @@ class StreamClient:
         self._followers: dict[str, RouteFollower] = {}
         self._registrars: dict[str, ClientRegistrar] = {}
         self._clusters: dict[str, StreamCluster] = {}
+        self._opening_locks: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
         self._producers: list[Producer | DualProducer] = []
         self._consumers: list[StreamConsumer] = []
         self._logs: dict[str, LogReader] = {}
@@ -115,7 +117,12 @@ class StreamClient:
             raise UsageError(f"a dual write needs two streams, and both are {stream}")
         self.follower(secondary)  # before anything is opened that would have to be closed
         first, second = self._made(stream, limits, hooks), self._made(secondary, limits, hooks)
-        found = DualProducer(first, second, policy, self._parts.clock)
+        try:
+            found = DualProducer(first, second, policy, self._parts.clock)
+        except BaseException:
+            first.close(0)
+            second.close(0)
+            raise
         self._producers.append(found)
         return found
 
@@ -180,6 +187,7 @@ class StreamClient:
             options=options,
             hooks=hooks,
             share=share,
+            route_problem=lambda: follower.condition().problem,
         )
         self._consumers.append(found)
         self._registrars[stream].add(found)
@@ -221,12 +229,17 @@ class StreamClient:
     def close(self, timeout_s: float = 30.0) -> None:
         """Close consumers, then producers within one time limit; the control store is let go of in the background.
 
-        What ended a consumer for good is raised by its own `close`.
+        Raises at the end why a consumer failed, unless its own `run` or `close` raised that.
         """
+        with ExitStack() as after:
+            self._close(timeout_s, after)
+
+    def _close(self, timeout_s: float, after: ExitStack) -> None:
         self._is_closed = True  # without the lock, which a thread holds while a store that hangs is read
         for consumer in self._consumers:
+            after.callback(consumer.raise_once)
             with suppress(Exception):
-                consumer.close()
+                consumer.end()
         until_s = self._parts.clock.monotonic() + timeout_s
         for producer in self._producers:
             producer.close(max(0.0, until_s - self._parts.clock.monotonic()))
@@ -242,8 +255,11 @@ class StreamClient:
     def __enter__(self) -> "StreamClient":
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            self.close()
+        else:  # what ended the block is not replaced
+            self._close(30.0, ExitStack())
 
     def _let_go(self) -> None:
         for registrar in self._registrars.values():
@@ -272,7 +288,11 @@ class StreamClient:
             limits,
             hooks,
         )
-        self._registrars[stream].add(found)
+        try:
+            self._registrars[stream].add(found)
+        except BaseException:
+            found.close(0)
+            raise
         return found
 
     def _handled(self) -> int:
@@ -326,7 +346,8 @@ class StreamClient:
             check_place(segment, cluster.identify(segment.topic, IDENTIFY_S))
         except TryLaterError:
             with self._lock:
-                self._clusters.pop(segment.cluster, None)  # the profile may have another address by now
+                if self._clusters.get(segment.cluster) is cluster:
+                    del self._clusters[segment.cluster]  # the profile may have another address by now
             producer.close()
             raise
         except BaseException:
@@ -336,9 +357,12 @@ class StreamClient:
 
     def _cluster(self, profile: str) -> StreamCluster:
         with self._lock:
-            found = self._clusters.get(profile)
-        if found is None:
-            found = self._parts.open_cluster(profile)
+            opening = self._opening_locks[profile]
+        with opening:  # one thread opens it, and other profiles do not wait for it
             with self._lock:
-                self._clusters[profile] = found
+                found = self._clusters.get(profile)
+            if found is None:
+                found = self._parts.open_cluster(profile)
+                with self._lock:
+                    self._clusters[profile] = found
         return found

@@ -15,7 +15,8 @@ from kafkakit.core.records import headers_of
 from kafkakit.ports.acting import Clock
 from kafkakit.ports.streams import NO_LEASE, GroupConsumer, ReadBatch, ReadRecord
 from kafkakit.streams.client.dead_letters import ConsumerHooks, ConsumerOptions, DeadLetters
-from kafkakit.streams.client.decide.failures import Answers, Dependencies
+from kafkakit.streams.client.decide.failures import Answers, Dependencies, WorkCounts
+from kafkakit.streams.client.decide.figures import add_counts
 from kafkakit.streams.client.decide.partition_work import (
     MIN_LIMIT_CHARS,
     CommitRule,
@@ -24,7 +25,14 @@ from kafkakit.streams.client.decide.partition_work import (
     restore_commit,
 )
 from kafkakit.streams.client.decide.reading import Source
-from kafkakit.streams.client.workers import FIELDS, OwnedPartition, RecordOrigin, SharedWork
+from kafkakit.streams.client.workers import (
+    EXITS,
+    FIELDS,
+    ConsumerLifecycle,
+    OwnedPartition,
+    RecordOrigin,
+    SharedWork,
+)
 from kafkakit.streams.model.commit import CommitState
 
 _POLL_S = 0.05
@@ -58,13 +66,16 @@ class ClusterReader:
         options: ConsumerOptions,
         hooks: ConsumerHooks,
         clock: Clock,
+        lifecycle: ConsumerLifecycle,
         is_grouped: Callable[[], bool] = lambda: True,
     ) -> None:
         self.owned: dict[TopicPartition, OwnedPartition] = {}
+        self.left: dict[str, WorkCounts] = {}
+        """Counts by lane of partitions that were taken away, or begun anew; the lock of `SharedWork` guards them."""
         self.filtered = self.unreadable = self.reconnects = 0
         self.problem: str | None = None
+        self._not_joined: str | None = None
         self._stands_at: tuple[TopicPartition, int] | None = None
-        self.error: BaseException | None = None
         self.epoch_read = 0
         """The newest epoch of whose topics here each is read, by this member or by others of its group."""
         self._stream, self._group, self._cluster_id = stream, group, cluster_id
@@ -73,7 +84,7 @@ class ClusterReader:
         self._dependencies, self._answers = dependencies, answers
         self._dead_letters = dead_letters
         self._options, self._hooks, self._clock = options, hooks, clock
-        self._is_grouped = is_grouped
+        self._is_grouped, self._lifecycle = is_grouped, lifecycle
         self._sources: Mapping[str, Source] = {}
         self._subscribed: frozenset[str] = frozenset()
         self._epoch = 0
@@ -84,7 +95,7 @@ class ClusterReader:
         self._full_s = 0.0
         self._stopping = threading.Event()
         self._client: GroupConsumer | None = None
-        self._thread = threading.Thread(target=self._run, name=f"kafkakit-reader-{cluster_id}", daemon=True)
+        self._thread = lifecycle.thread(f"kafkakit-reader-{cluster_id}", self._run)
 
     def start(self) -> None:
         """Begin to read what `follow` named."""
@@ -104,13 +115,19 @@ class ClusterReader:
 
     def join(self, wait_s: float) -> bool:
         """Wait for the end; False after `wait_s`."""
-        self._thread.join(wait_s)
+        if self._thread.is_alive():
+            self._thread.join(wait_s)
         return not self._thread.is_alive()
 
     @property
     def is_alive(self) -> bool:
-        """True until it stopped or failed for good; `error` is why."""
+        """True until it stopped or failed for good."""
         return self._thread.is_alive()
+
+    @property
+    def problems(self) -> list[str]:
+        """What is wrong now: with the membership, with reading, with commits."""
+        return [found for found in (self._not_joined, self.problem, self.commits.problem) if found]
 
     def _run(self) -> None:
         attempt = 0
@@ -122,15 +139,17 @@ class ClusterReader:
                 while not self._stopping.is_set() and self._is_grouped() == is_grouped:
                     self._turn(self._client)
                     attempt = 0 if self.owned else attempt
+                    if self._not_joined and (self.owned or self._client.member_id()):
+                        self._not_joined = None
                 self._leave()
             except TryLaterError as error:
-                self.problem = str(error)
+                self._not_joined = str(error)
                 self.reconnects += 1
                 self._drop()
                 self._stopping.wait(_BACKOFF_S[min(attempt, len(_BACKOFF_S) - 1)])
                 attempt += 1
             except BaseException as error:
-                self.error = error
+                self._lifecycle.fail(error)
                 self._drop()
                 return
 
@@ -222,6 +241,7 @@ class ClusterReader:
         if work.buffered_records:
             raise TryLaterError(lost)  # with a new member, no worker has records of before
         self.problem = lost
+        self._keep_counts(owned)
         owned.work = self._work_from(CommitState(base=first))
         owned.written = CommitState(base=first)
 
@@ -234,8 +254,10 @@ class ClusterReader:
         self._note_standing(owned, work.position, batch.unreadable)
         try:
             left_out = guard(owned.origin, work.position, self._epoch, batch.verdict) if guard is not None else None
-        except Exception as error:  # the note is not durable: it is tried again with the next poll
-            self._note_standing(owned, work.position, str(error))
+        except EXITS:
+            raise
+        except BaseException as error:  # the note is not durable: it is tried again with the next poll
+            self._note_standing(owned, work.position, str(error) or type(error).__name__)
             return
         if left_out is None or left_out.next_offset <= work.position:
             return
@@ -342,10 +364,16 @@ class ClusterReader:
         self._forget(leaving)
 
     def _forget(self, leaving: Collection[OwnedPartition]) -> None:
-        for owned in leaving:
-            owned.is_gone = True
-            self.owned.pop(owned.partition, None)
-            self.commits.forget(owned.partition)
+        with self._shared.lock:
+            for owned in leaving:
+                owned.is_gone = True
+                self._keep_counts(owned)
+                self.owned.pop(owned.partition, None)
+                self.commits.forget(owned.partition)
+
+    def _keep_counts(self, owned: OwnedPartition) -> None:
+        if owned.work is not None:
+            add_counts(self.left.setdefault(owned.origin.source.lane, WorkCounts()), owned.work.counts)
 
     def _write_rejections(self, partitions: Collection[OwnedPartition]) -> None:
         if self._dead_letters is None:
@@ -364,7 +392,9 @@ def _is_wanted(record: ReadRecord, wanted: Callable[[ReadRecord], bool]) -> bool
     try:
         headers_of(record)  # after this, the filter's own call is safe
         return wanted(record)
-    except Exception:  # the handler has retries and a dead-letter lane for what it cannot read, a filter has not
+    except EXITS:
+        raise
+    except BaseException:  # the handler has retries and a dead-letter lane for what it cannot read, a filter has not
         return True
 
 
@@ -378,9 +408,15 @@ class GroupCommits:
         self, owned: Mapping[TopicPartition, OwnedPartition], shared: SharedWork, epoch: Callable[[], int]
     ) -> None:
         self.written = self.errors = 0
-        self.problem: str | None = None
+        self._failed: dict[TopicPartition, str] = {}
         self._owned, self._shared, self._epoch = owned, shared, epoch
         self._asked: dict[TopicPartition, NextCommit] = {}
+
+    @property
+    def problem(self) -> str | None:
+        """The error of the latest commit of a partition that failed; None once it succeeded, or the partition left."""
+        failed = list(self._failed.items())
+        return f"commit of {failed[-1][0]}: {failed[-1][1]}" if failed else None
 
     @property
     def is_asked(self) -> bool:
@@ -391,6 +427,8 @@ class GroupCommits:
         """Commit what changed; `answered` gets the answer."""
         for owned in self._owned.values():
             owned.end = client.end_offset(owned.partition)
+        for partition in self._failed.keys() - self._owned.keys():
+            del self._failed[partition]
         for partition in self._asked:  # no answer came in time: it is unknown what was written
             self._owned[partition].committed_as = ()
         self._asked = self._next(client, self._owned.values())
@@ -430,9 +468,11 @@ class GroupCommits:
             if not error:
                 self.written += 1
                 owned.written = commit.encoded.written
+                self._failed.pop(partition, None)
                 continue
             self.errors += 1
-            self.problem = f"commit of {partition}: {error}"
+            self._failed.pop(partition, None)
+            self._failed[partition] = error
             owned.committed_as = ()
             if error == TOO_LARGE:
                 fewer = max(MIN_LIMIT_CHARS, min(owned.rule.limit_chars, len(commit.encoded.text)) * 3 // 4)

@@ -26,6 +26,7 @@ from kafkakit.ports.streams import GroupConsumer, MemberRule, StreamCluster
 from kafkakit.streams.client.assigned_member import WorkerOptions
 from kafkakit.streams.client.client import AssignedParts, ClientParts, StreamClient
 from kafkakit.streams.client.dead_letters import BATCH_LIMIT_BYTES, ConsumerHooks, ConsumerOptions, LedgerPorts
+from kafkakit.streams.client.decide.figures import ConsumerState
 from kafkakit.streams.client.decide.outgoing import (
     BackPressureError,
     DualWriteError,
@@ -71,6 +72,7 @@ __all__ = [
     "CommitRule",
     "ConsumerHooks",
     "ConsumerOptions",
+    "ConsumerState",
     "DependencyDownError",
     "DualPolicy",
     "DualWriteError",

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Collection, Mapping
+from contextlib import ExitStack
 from types import TracebackType
 
 from kafkakit.core.errors import UsageError
@@ -13,12 +14,13 @@ from kafkakit.streams.client.assigned_member import GroupShare
 from kafkakit.streams.client.cluster_reader import ClusterReader
 from kafkakit.streams.client.dead_letters import ConsumerHooks, ConsumerOptions, DeadLetters
 from kafkakit.streams.client.decide.client_documents import ClientEntry, ClientKind
-from kafkakit.streams.client.decide.failures import Answers, Dependencies
-from kafkakit.streams.client.decide.figures import ConsumerFigures, PartitionFigures
+from kafkakit.streams.client.decide.failures import Answers, Dependencies, WorkCounts
+from kafkakit.streams.client.decide.figures import ConsumerFigures, ConsumerState, PartitionFigures, add_counts
 from kafkakit.streams.client.decide.reading import LaneShares, ReadingPlan, reading_plan
 from kafkakit.streams.client.workers import (
     AsyncHandler,
     BatchHandler,
+    ConsumerLifecycle,
     Handler,
     OwnedPartition,
     SharedWork,
@@ -39,7 +41,11 @@ class StreamConsumer:
     `handler` and `batch_handler` run in threads (`run`, or `start` and `close`), `async_handler` in the event loop of
     the caller (`run_async`). A handler that returns has done its record; `RejectError`, `RetryLaterError`,
     `DependencyDownError` and every other error say what becomes of it. `route` gives the newest route that is known.
-    With a `share` the Assigner says which partitions are read.
+    With a `share` the Assigner says which partitions are read. `route_problem` is why no newer route would be seen now.
+
+    It is running, stopped or failed. It fails by `SystemExit` or `KeyboardInterrupt` of a handler or hook, by a handler
+    that returns what means nothing, by rights that are missing or a commit of a newer version, and by whatever else
+    ends one of its threads. Then it stops by itself, and that error is raised by what waits for it or closes it.
     """
 
     def __init__(
@@ -55,6 +61,7 @@ class StreamConsumer:
         options: ConsumerOptions | None = None,
         hooks: ConsumerHooks | None = None,
         share: GroupShare | None = None,
+        route_problem: Callable[[], str] = lambda: "",
     ) -> None:
         if sum(kind is not None for kind in (handler, batch_handler, async_handler)) != 1:
             raise UsageError("a consumer has one handler", hint="give handler, batch_handler or async_handler")
@@ -62,8 +69,9 @@ class StreamConsumer:
             raise UsageError("a consumer needs the name of its group")
         options, hooks = options or ConsumerOptions(), hooks or ConsumerHooks()
         self._group, self._route, self._open_member, self._clock = group, route, open_member, clock
-        self._options, self._hooks, self._share = options, hooks, share
+        self._options, self._hooks, self._share, self._route_problem = options, hooks, share, route_problem
         self._stream = route().stream
+        self._life = ConsumerLifecycle(f"the consumer of stream {self._stream} in group {group}")
         self._plan: ReadingPlan = reading_plan(route(), options.lanes)
         self._dependencies = Dependencies(options.work.retry)
         self._answers = Answers(options.work)
@@ -72,14 +80,19 @@ class StreamConsumer:
         self._dead_letters: DeadLetters | None = None
         if hooks.reject is not None:
             self._dead_letters = DeadLetters(
-                hooks.reject, self._shared, clock, group, lambda: self._plan.epoch, hooks.spare
+                hooks.reject, self._shared, clock, group, lambda: self._plan.epoch, self._life, hooks.spare
             )
         self._threads: ThreadWorkers | None = None
         self._tasks: TaskWorkers | None = None
         count = options.concurrency
         if async_handler is not None:
             self._tasks = TaskWorkers(
-                self._shared, clock, handler=async_handler, checkpoint=hooks.checkpoint, count=count
+                self._shared,
+                clock,
+                handler=async_handler,
+                checkpoint=hooks.checkpoint,
+                count=count,
+                lifecycle=self._life,
             )
         else:
             self._threads = ThreadWorkers(
@@ -89,32 +102,39 @@ class StreamConsumer:
                 batch_handler=batch_handler,
                 checkpoint=hooks.checkpoint,
                 count=count,
+                lifecycle=self._life,
             )
         self._readers: dict[str, ClusterReader] = {}
         self._leaving: list[ClusterReader] = []
         self._epoch_read = 0
-        self._stopping = threading.Event()
-        self._error: BaseException | None = None
-        self._follower = threading.Thread(target=self._follow_route, name="kafkakit-route", daemon=True)
+        self._ending = threading.Lock()
+        self._is_over = False
+        self._follower = self._life.thread("kafkakit-route", self._follow_route)
+
+    @property
+    def state(self) -> ConsumerState:
+        """Whether it handles records; `figures().reason` is why it failed."""
+        return self._life.state
 
     def start(self) -> None:
-        """Begin to read and to handle, in threads; `close` ends it."""
+        """Begin to read and to handle, in threads; `close` ends it. Raises what keeps a thread from starting."""
         if self._threads is None:
             raise UsageError("an asynchronous handler runs in an event loop", hint="await run_async()")
-        self._begin()
-        self._threads.start()
+        self._begin(self._threads)
 
     def run(self) -> None:
         """Read and handle until `stop` is called from another thread or a signal handler, then close.
 
-        Raises what ended a reader for good: rights that are missing, a commit of a newer version.
+        Raises why the consumer failed.
         """
         self.start()
         try:
-            while not self._stopping.wait(0.2):
+            while not self._life.stopping.wait(0.2):
                 pass
-        finally:
-            self.close()
+        except BaseException:  # Ctrl-C
+            self._end()
+            raise
+        self.close()
 
     async def run_async(self) -> None:
         """Do what `run` does in the running event loop."""
@@ -125,26 +145,37 @@ class StreamConsumer:
         self._begin()
         handling = asyncio.ensure_future(self._tasks.run())
         try:
-            while not self._stopping.is_set() and not handling.done():
+            while not self._life.stopping.is_set() and not handling.done():
                 await asyncio.wait([handling], timeout=0.2)
+            if handling.done() and not handling.cancelled() and (error := handling.exception()) is not None:
+                self._life.fail(error)
         finally:
-            await asyncio.to_thread(self._end)
-            await asyncio.gather(handling, return_exceptions=True)
-        if self._error is not None:
-            raise self._error
+            try:
+                await asyncio.to_thread(self._end)
+            finally:
+                handling.cancel()  # handlers that did not end in time
+                await asyncio.gather(handling, return_exceptions=True)
+        self._life.raise_error()
 
     def stop(self) -> None:
-        """End soon; returns at once."""
-        self._stopping.set()
+        """End soon, as `close` does; returns at once."""
+        self._life.stopping.set()
 
     def close(self) -> None:
         """Finish what handlers have, commit and leave the groups; takes about twice `close_s` at most.
 
-        Raises what ended a reader for good.
+        Raises why the consumer failed.
         """
         self._end()
-        if self._error is not None:
-            raise self._error
+        self._life.raise_error()
+
+    def end(self) -> None:
+        """Do what `close` does, but leave it to `raise_once` to say why the consumer failed."""
+        self._end()
+
+    def raise_once(self) -> None:
+        """Raise why it failed, unless `start`, `run`, `run_async` or `close` did."""
+        self._life.raise_once()
 
     def __enter__(self) -> "StreamConsumer":
         self.start()
@@ -154,6 +185,8 @@ class StreamConsumer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._end()
+        if kind is None:
+            self._life.raise_error()
 
     def replay(self, partition: TopicPartition, start: int, end: int, *, request_id: int = 0) -> None:
         """Handle the offsets `start` to `end` (exclusive) of a partition of this member once more.
@@ -178,9 +211,17 @@ class StreamConsumer:
         with self._shared.lock:
             partitions = tuple(_figures(owned) for _, owned in self._owned())
             parked = sum(owned.work.parked for _, owned in self._owned() if owned.work is not None)
-        readers = [*self._readers.values(), *self._leaving]
-        letters = self._dead_letters
-        problems = [found for reader in readers for found in (reader.problem, reader.commits.problem) if found]
+            readers = [*self._readers.values(), *self._leaving]
+            left = dict[str, WorkCounts]()
+            for lane, counts in [found for reader in readers for found in reader.left.items()]:
+                add_counts(left.setdefault(lane, WorkCounts()), counts)
+        letters, state, reason = self._dead_letters, self._life.state, self._life.reason
+        problems = [f"the consumer failed: {reason}"] if state is ConsumerState.FAILED else []
+        problems += [found for r in readers if r.is_alive or r not in self._leaving for found in r.problems]
+        if route_problem := self._route_problem():
+            problems.append(f"epoch {self._plan.epoch} of the route stays in use: {route_problem}")
+        if self._share is not None and self._share.problem:
+            problems.append(f"the document of this worker is not renewed: {self._share.problem}")
         if letters is not None and letters.last_error:
             problems.append(f"dead letters: {letters.last_error}")
         if parked:
@@ -189,8 +230,11 @@ class StreamConsumer:
         return ConsumerFigures(
             stream=self._stream,
             group=self._group,
+            state=state,
+            reason=reason,
             epoch=self._plan.epoch,
             partitions=partitions,
+            left=left,
             filtered=sum(reader.filtered for reader in readers),
             unreadable=sum(reader.unreadable for reader in readers),
             commits=sum(reader.commits.written for reader in readers),
@@ -211,40 +255,58 @@ class StreamConsumer:
         self._epoch_read = max(self._epoch_read, min(read, default=plan.epoch))
         return ClientEntry(kind=ClientKind.CONSUMER, group=self._group, epoch=self._epoch_read)
 
-    def _begin(self) -> None:
-        if self._dead_letters is not None:
-            self._dead_letters.start()
-        if self._share is not None:
-            self._share.begin()
-        self._take_up(self._plan)
-        self._follower.start()
+    def _begin(self, workers: ThreadWorkers | None = None) -> None:
+        """Start all threads, or none that stays: what is read by fewer than all would stand still in silence."""
+        self._life.begin()
+        try:
+            if self._dead_letters is not None:
+                self._dead_letters.start()
+            if self._share is not None:
+                self._share.begin()
+            self._take_up(self._plan)
+            self._follower.start()
+            if workers is not None:
+                workers.start()
+        except BaseException as error:
+            self._life.fail(error)
+            self._end()
+            self._life.raise_error()
 
     def _end(self) -> None:
-        self._stopping.set()
-        self._shared.stop(self._options.close_s)
+        self._life.stopping.set()
         if self._follower.is_alive():
             self._follower.join()
-        readers = [*self._readers.values(), *self._leaving]
-        for reader in readers:
-            reader.stop()
-        deadline_s = self._clock.monotonic() + self._options.close_s + self._options.revoke_s
-        for reader in readers:
-            reader.join(max(0.0, deadline_s - self._clock.monotonic()))
-            self._error = self._error or reader.error
-        if self._dead_letters is not None:
-            self._dead_letters.close()
-        if self._share is not None:
-            self._share.leave()
+        self._wind_down()
+
+    def _wind_down(self) -> None:
+        """What stops a consumer, once: in the thread of the route, or in that of the caller if there is none."""
+        with self._ending, ExitStack() as steps:
+            if self._is_over:
+                return
+            self._is_over = True
+            steps.callback(self._life.ended)
+            if self._share is not None:
+                steps.callback(self._share.leave)
+            if self._dead_letters is not None:
+                steps.callback(self._dead_letters.close)
+            self._shared.stop(self._options.close_s)
+            readers = [*self._readers.values(), *self._leaving]
+            for reader in readers:
+                reader.stop()
+            deadline_s = self._clock.monotonic() + self._options.close_s + self._options.revoke_s
+            for reader in readers:
+                reader.join(max(0.0, deadline_s - self._clock.monotonic()))
 
     def _follow_route(self) -> None:
-        """A route of a higher epoch is taken up; a reader that failed for good ends the consumer."""
-        while not self._stopping.wait(_FOLLOW_S):
-            route = self._route()
-            if route.epoch > self._plan.epoch:
-                self._take_up(reading_plan(route, self._lanes_of(route)))
-            self._error = next((reader.error for reader in self._readers.values() if reader.error), None)
-            if self._error is not None:
-                self._stopping.set()
+        """Take up routes of higher epochs until the consumer is to stop or has failed: then this thread ends it."""
+        try:
+            while not self._life.stopping.wait(_FOLLOW_S):
+                route = self._route()
+                if route.epoch > self._plan.epoch:
+                    self._take_up(reading_plan(route, self._lanes_of(route)))
+        except BaseException as error:
+            self._life.fail(error)
+        self._wind_down()
 
     def _lanes_of(self, route: Route) -> Collection[str] | None:
         """The lanes that are read and still there."""
@@ -264,7 +326,7 @@ class StreamConsumer:
         for cluster_id in [known for known in self._readers if known not in plan.sources]:
             leaving = self._readers.pop(cluster_id)
             leaving.stop()
-            self._leaving = [*(reader for reader in self._leaving if reader.is_alive), leaving]
+            self._leaving.append(leaving)  # for as long as the consumer, since its counts are the consumer's
 
     def _reader(self, cluster_id: str, profile: str) -> ClusterReader:
         return ClusterReader(
@@ -279,12 +341,14 @@ class StreamConsumer:
             options=self._options,
             hooks=self._hooks,
             clock=self._clock,
+            lifecycle=self._life,
             is_grouped=lambda: self._share is None or self._share.is_grouped,
         )
 
     def _owned(self) -> list[tuple[ClusterReader, OwnedPartition]]:
         readers: Mapping[str, ClusterReader] = dict(self._readers)
-        return [(reader, owned) for _, reader in sorted(readers.items()) for owned in list(reader.owned.values())]
+        ordered = [*(reader for _, reader in sorted(readers.items())), *self._leaving]
+        return [(reader, owned) for reader in ordered for owned in list(reader.owned.values())]
 
     def _reopen(self, client: GroupConsumer, owned: OwnedPartition, window: ReplayWindow) -> None:
         with self._shared.lock:

@@ -31,19 +31,29 @@ from kafkakit.streams.model.route import LaneChooser, Route, decode_route, route
 WAIT_S = 10.0
 """Each wait begins with a read of the store, which finds out whether it can be reached."""
 AGAIN_S = 0.5
+CALLED_S = 1.0
+"""How long a thread waits for another one that calls a subscriber."""
 _LOG = logging.getLogger("kafkakit.streams.client")
+
+
+class _Subscriber:
+    """`epoch` is that of the newest route that its callback took; `caller` is the thread that calls it now."""
+
+    def __init__(self, callback: Callable[[Route], None]) -> None:
+        self.callback, self.epoch, self.caller = callback, 0, 0
 
 
 class RouteFollower:
     """Follows one stream's route. While the store is away, the last route stays in use, and `condition` says so.
 
-    A document with an epoch that is not higher, one that cannot be read, and a deletion change nothing.
+    A document with an epoch that is not higher, one that cannot be read, and a deletion change nothing. A subscriber
+    that raises is called again after a moment, and is such a problem until it has the route.
     """
 
     def __init__(self, store: ControlStore, stream: str, clock: Clock) -> None:
         self._store, self._path, self._stream, self._clock = store, route_path(stream), stream, clock
-        self._lock, self._reading = threading.RLock(), threading.Lock()
-        self._subscribers: list[Callable[[Route], None]] = []
+        self._lock, self._reading = threading.Condition(), threading.Lock()
+        self._subscribers: list[_Subscriber] = []
         self._route: Route | None = None
         self._version: int | None = None
         self._ignored = 0
@@ -77,15 +87,25 @@ class RouteFollower:
         return self._route
 
     def subscribe(self, callback: Callable[[Route], None]) -> None:
-        """Call with the present route now, and with each newer one from a thread of the client, in order of epochs."""
+        """Call with the present route now, and with each newer one from a thread of the client, in order of epochs.
+
+        It is called by one thread at a time, and without a lock. What it raises now is raised, and it is not called
+        again.
+        """
+        self.current()
+        subscriber = _Subscriber(callback)
         with self._lock:
-            self._subscribers.append(callback)
-            callback(self.current())
+            self._subscribers.append(subscriber)
+        try:
+            self._call(subscriber)
+        except BaseException:
+            self.unsubscribe(callback)
+            raise
 
     def unsubscribe(self, callback: Callable[[Route], None]) -> None:
-        """Stop calling it."""
+        """Stop calling it; a call that another thread began goes on."""
         with self._lock:
-            self._subscribers.remove(callback)
+            self._subscribers = [each for each in self._subscribers if each.callback != callback]
 
     def condition(self) -> RouteCondition:
         """The epoch in use, and why no newer one would be seen now."""
@@ -101,6 +121,8 @@ class RouteFollower:
         """Read the route now, in the caller's thread; `TryLaterError` while the store is away."""
         with self._reading:
             self._read()
+        with suppress(Exception):  # the follower's own thread tells again, and says what is wrong
+            self._tell()
 
     def stop(self) -> None:
         """Stop following; the thread ends some seconds later, as it may be waiting for the store."""
@@ -114,8 +136,10 @@ class RouteFollower:
     def _follow(self) -> None:
         while not self._stop.is_set():
             try:
-                if self._store.await_change(self._path, self._version, WAIT_S) and not self._stop.is_set():
+                wait_s = AGAIN_S if self._is_behind() else WAIT_S
+                if self._store.await_change(self._path, self._version, wait_s) and not self._stop.is_set():
                     self.refresh()
+                self._tell()
                 self._note(self._document_problem)
             except Exception as error:  # whatever a store's client raises must not end the thread
                 self._note(str(error) if isinstance(error, KafkakitError) else f"{type(error).__name__}: {error}")
@@ -146,10 +170,42 @@ class RouteFollower:
                 "stream %s: a route of epoch %d is ignored, %d is in use", self._stream, route.epoch, self._route.epoch
             )
             return
+        self._route = route
+
+    def _is_behind(self) -> bool:
         with self._lock:
-            self._route = route
-            for callback in tuple(self._subscribers):
-                callback(route)
+            return any(subscriber.epoch < self.epoch for subscriber in self._subscribers)
+
+    def _tell(self) -> None:
+        """Each subscriber has the route after this, or is called with it by a thread that hangs; raises after all."""
+        with self._lock:
+            subscribers = tuple(self._subscribers)
+        errors = list[Exception]()
+        for subscriber in subscribers:
+            try:
+                self._call(subscriber)
+            except Exception as error:
+                errors.append(error)
+        if errors:
+            raise errors[0]
+
+    def _call(self, subscriber: _Subscriber) -> None:
+        me = threading.get_ident()
+        while True:
+            with self._lock:
+                if subscriber.caller != me:  # what it calls may read the route
+                    self._lock.wait_for(lambda: not subscriber.caller, CALLED_S)
+                route = self._route
+                if subscriber.caller or route is None or subscriber.epoch >= route.epoch:
+                    return
+                subscriber.caller = me
+            try:
+                subscriber.callback(route)
+                subscriber.epoch = route.epoch
+            finally:
+                with self._lock:
+                    subscriber.caller = 0
+                    self._lock.notify_all()
 
     def _note(self, problem: str) -> None:
         if problem and not self._problem:
@@ -240,8 +296,9 @@ class ClientRegistrar:
             self._clients.append(client)
             self._waiting.append(announced)
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name=f"kafkakit-clients-{self._stream}", daemon=True)
-                self._thread.start()
+                thread = threading.Thread(target=self._run, name=f"kafkakit-clients-{self._stream}", daemon=True)
+                thread.start()
+                self._thread = thread
         self._wake.set()
         announced.wait(ANNOUNCE_S)
 

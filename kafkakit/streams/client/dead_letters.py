@@ -19,9 +19,17 @@ from kafkakit.ports.streams import MemberRule, ReadRecord
 from kafkakit.streams.client.decide.failures import Rejection
 from kafkakit.streams.client.decide.outgoing import NotAcknowledgedError, RecordRefusedError, RecordTooLargeError
 from kafkakit.streams.client.decide.partition_work import CommitRule
-from kafkakit.streams.client.decide.work_rules import WorkRules
+from kafkakit.streams.client.decide.work_rules import WorkRules, failure_of
 from kafkakit.streams.client.producer import Producer
-from kafkakit.streams.client.workers import Checkpoint, OwnedPartition, RecordOrigin, SharedWork, StreamRecord
+from kafkakit.streams.client.workers import (
+    EXITS,
+    Checkpoint,
+    ConsumerLifecycle,
+    OwnedPartition,
+    RecordOrigin,
+    SharedWork,
+    StreamRecord,
+)
 from kafkakit.streams.lanes.api_act import RejectLedger
 from kafkakit.streams.model.guarded_reads import BatchVerdict, GuardedRead, VerdictKind
 from kafkakit.streams.model.provenance import RecordFailure, Reject, provenance_headers
@@ -65,6 +73,7 @@ class DeadLetters:
         clock: Clock,
         group: str,
         epoch: Callable[[], int],
+        lifecycle: ConsumerLifecycle,
         spare: RejectSink | None = None,
     ) -> None:
         self.failures = 0
@@ -79,7 +88,7 @@ class DeadLetters:
         self._queue: deque[tuple[OwnedPartition, Rejection[ReadRecord]]] = deque()
         self._changed = threading.Condition()
         self._is_closed = False
-        self._thread = threading.Thread(target=self._run, name="kafkakit-dead-letters", daemon=True)
+        self._thread = lifecycle.thread("kafkakit-dead-letters", self._run)
 
     def start(self) -> None:
         """Begin to write."""
@@ -134,6 +143,7 @@ class DeadLetters:
         spare = self._spare if owned.is_paused else None
         if spare is None or self._clock.monotonic() >= self._sink_from_s:
             is_written = self._written(self._sink, rejected)
+            self.last_error = None if is_written else self.last_error
             self._sink_from_s = 0.0 if is_written else self._clock.monotonic() + _SINK_AGAIN_S
         else:
             is_written = False
@@ -148,9 +158,12 @@ class DeadLetters:
     def _written(self, sink: RejectSink, rejected: RejectedRecord) -> bool:
         try:
             sink(rejected)
-        except Exception as error:
+        except EXITS:
+            raise
+        except BaseException as error:
             self.failures += 1
-            self.last_error = f"{type(error).__name__}: {error}"
+            failure = failure_of(error)
+            self.last_error = f"{failure.error}: {failure.text}"
             return False
         self.written += 1
         return True

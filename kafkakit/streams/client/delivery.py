@@ -112,6 +112,10 @@ class Delivery:
             callback(self)
         except Exception:
             _LOG.exception("a callback of a delivery")
+        except BaseException:  # it must not end a thread of the producer, which others wait for
+            _LOG.exception("a callback of a delivery")
+            if threading.current_thread() is threading.main_thread():
+                raise
 
 
 def settle(outcomes: Iterable[tuple[Delivery, Result]]) -> None:

@@ -108,32 +108,36 @@ class SegmentWriter:
         producer = self._connected()
         if producer is not None:
             self.producer = producer
-            self._events.connected(self)
-            self._serve(producer)
-        self._events.ended(self)
+            try:
+                self._events.connected(self)
+                self._serve(producer)
+            except Exception as error:  # a fault of the library or of ours; a new producer continues
+                _LOG.exception("segment %d on %s", self.segment.id, self.segment.cluster)
+                self._events.broken(self, f"{type(error).__name__}: {error}")
+        try:
+            self._events.ended(self)
+        except Exception:
+            _LOG.exception("segment %d on %s", self.segment.id, self.segment.cluster)
         while self.guests:
             time.sleep(BUSY_S)
-        if producer is not None:
-            producer.close()
-            self._events.answered(self)
-        self.is_gone = True
+        try:
+            if producer is not None:
+                producer.close()
+                self._events.answered(self)
+        finally:
+            self.is_gone = True
 
     def _serve(self, producer: StreamProducer) -> None:
         seen = 0
         while not self._is_over():
-            try:
-                # librdkafka's binding lets go of the interpreter's lock after each answer, and a busy sender keeps it
-                # for 5 ms each time: while senders poll, this thread does not.
-                if self.guest_polls != seen:
-                    seen = self.guest_polls
-                    time.sleep(BUSY_S)
-                    continue
-                producer.poll(POLL_S)
-                self._events.answered(self)
-            except Exception as error:  # a fault of the library or of ours; a new producer continues
-                _LOG.exception("segment %d on %s", self.segment.id, self.segment.cluster)
-                self._events.broken(self, f"{type(error).__name__}: {error}")
-                return
+            # librdkafka's binding lets go of the interpreter's lock after each answer, and a busy sender keeps it for
+            # 5 ms each time: while senders poll, this thread does not.
+            if self.guest_polls != seen:
+                seen = self.guest_polls
+                time.sleep(BUSY_S)
+                continue
+            producer.poll(POLL_S)
+            self._events.answered(self)
 
     def _is_over(self) -> bool:
         if self._drain_until_s is None:
@@ -309,7 +313,12 @@ class LaneWriter:
 
     def ended(self, writer: SegmentWriter) -> None:
         """See `WriterEvents`; what has no answer is taken back and goes to the segment that takes writes now."""
-        self.answered(writer)
+        try:
+            self.answered(writer)
+        finally:
+            self._take_back(writer)
+
+    def _take_back(self, writer: SegmentWriter) -> None:
         with self._lock:
             taken = [entry for entry in self._kept if entry.writer is writer]
             for entry in taken:
@@ -369,6 +378,11 @@ class LaneWriter:
                 backlog.appendleft(entry)
                 self._segments.replace(writer, str(error))
                 break
+            except Exception as error:  # a fault of the library or of ours, for which no other record waits
+                _LOG.exception("a record of lane %s", self.lane)
+                refused = RecordRefusedError(f"the record cannot be sent: {type(error).__name__}: {error}")
+                settled.append(self._kept.settled(entry, refused))
+                continue
             entry.writer = writer
             writer.sent += 1
             entry.attempts += 1
@@ -458,13 +472,18 @@ class LaneSegments:
             self.current = None
         if segment is not None and self.current is None and now_s >= self._reopen_s:
             self.current = self._standby.pop(segment.id, None) or self._started(segment)
-            switches = self._last_segment not in (0, segment.id)
-            self._last_segment = segment.id
+            if self.current is None:
+                self.trouble = TryLaterError(f"segment {segment.id} is not connected: no thread can be started")
+                self._reopen_s = now_s + AGAIN_S
+            else:
+                switches = self._last_segment not in (0, segment.id)
+                self._last_segment = segment.id
         wanted = {following.id: following for following in self.target.next_segments}
         for key in self._standby.keys() - wanted.keys():
             self._retire(self._standby.pop(key), 0)
         for key in wanted.keys() - self._standby.keys():
-            self._standby[key] = self._started(wanted[key])
+            if (writer := self._started(wanted[key])) is not None:
+                self._standby[key] = writer
         return switches
 
     def replace(self, writer: SegmentWriter, reason: str) -> None:
@@ -506,9 +525,12 @@ class LaneSegments:
             return "the connection is not there yet"
         return producer.last_error or ""
 
-    def _started(self, segment: Segment) -> SegmentWriter:
+    def _started(self, segment: Segment) -> SegmentWriter | None:
         writer = SegmentWriter(segment, self._open, self._events, self._clock)
-        writer.start()
+        try:
+            writer.start()
+        except RuntimeError:  # the process has as many threads as it may have
+            return None
         return writer
 
     def _retire(self, writer: SegmentWriter, drain_s: float) -> None:

@@ -22,7 +22,6 @@ from enum import StrEnum
 from functools import partial
 from typing import NamedTuple, TypedDict, Unpack
 
-from kafkakit.core.errors import KafkakitError
 from kafkakit.core.quantities import epoch_ms
 from kafkakit.core.records import Headers, OutgoingRecord
 from kafkakit.ports.acting import Clock
@@ -116,7 +115,11 @@ class Producer:
         self._route = follower.current()
         self._ticker = threading.Thread(target=self._tick, name=f"kafkakit-producer-{self.stream}", daemon=True)
         follower.subscribe(self._follow)
-        self._ticker.start()
+        try:
+            self._ticker.start()
+        except BaseException:
+            follower.unsubscribe(self._follow)
+            raise
 
     @property
     def stream(self) -> str:
@@ -244,9 +247,16 @@ class Producer:
             lane.follow(route)
 
     def _tick(self) -> None:
+        is_failing = False
         while not self._stop.wait(TICK_S):
+            was_failing, is_failing = is_failing, False
             for lane in self._writers():
-                lane.tick()
+                try:
+                    lane.tick()
+                except Exception:  # a fault of ours must not end what gives records up in time
+                    is_failing = True
+                    if not was_failing:
+                        _LOG.exception("stream %s: lane %s", self.stream, lane.lane)
 
     def _size(self, record: OutgoingRecord) -> int:
         size = record_bytes(record)
@@ -431,7 +441,7 @@ class DualProducer:
     def _sent_to_secondary(self, record: OutgoingRecord, lane: str | None, wait_s: float) -> Delivery:
         try:
             delivery = self.secondary.send_record(record, lane=lane, wait_s=wait_s)
-        except KafkakitError as error:
+        except Exception as error:  # the record is on the primary: what fails here is counted, and tried again
             delivery = Delivery()
             settle([(delivery, error)])
         delivery.add_done_callback(self._count)

@@ -32,6 +32,7 @@ from kafkakit.streams.client.workers import (
     Checkpoint,
     Handler,
     StreamRecord,
+    checked_awaitable,
     readable_headers,
 )
 from kafkakit.streams.model.pathways import (
@@ -193,7 +194,11 @@ class Watch:
         pages = {"/metrics": lambda _: HttpPage(body=self.exposition().encode(), media=_MEDIA)}
         self.address = "" if parts.serve is None else parts.serve(answer_pages(pages))
         if self._pathways is not None or parts.send_datagrams is not None:
-            self._thread.start()
+            try:
+                self._thread.start()
+            except BaseException:
+                parts.close()
+                raise
 
     def exposition(self) -> str:
         """Everything as Prometheus reads it."""
@@ -287,9 +292,9 @@ class TracedHandlers:
     def single(self, handler: Handler | None) -> Handler | None:
         """A handler of records, in a span that continues the trace of each."""
 
-        def traced(record: StreamRecord) -> None:
+        def traced(record: StreamRecord) -> object:
             with self.spans.handling(self._handled([record])):
-                handler(record)  # type: ignore[misc]
+                return handler(record)  # type: ignore[misc]
 
         return handler and traced
 
@@ -307,7 +312,7 @@ class TracedHandlers:
 
         async def traced(record: StreamRecord) -> None:
             with self.spans.handling(self._handled([record])):
-                await handler(record)  # type: ignore[misc]
+                await checked_awaitable(handler(record))  # type: ignore[misc]
 
         return handler and traced
 

@@ -1,22 +1,30 @@
 """Records as handlers get them, and the workers that handle them.
 
 The work of all partitions of a consumer lies behind one lock: readers put records in, workers take chunks out. Workers
-are threads that run synchronous handlers, and tasks of an event loop that run asynchronous ones.
+are threads that run synchronous handlers, and tasks of an event loop that run asynchronous ones. However one of them
+ends, the consumer learns of it in one place.
 """
 
 import asyncio
+import inspect
+import logging
 import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import repeat
+from operator import index as integer
 from operator import methodcaller
+from types import CoroutineType
 from typing import overload
 
+from kafkakit.core.errors import KafkakitError, OperationFailedError, UsageError
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.records import headers_of
 from kafkakit.ports.acting import Clock
 from kafkakit.ports.streams import NO_LEASE, MemberLease, ReadRecord
+from kafkakit.streams.client.decide.figures import ConsumerState
 from kafkakit.streams.client.decide.partition_work import (
     CommitRule,
     NextCommit,
@@ -27,6 +35,85 @@ from kafkakit.streams.client.decide.partition_work import (
 from kafkakit.streams.client.decide.reading import Chunk, LaneShares, Source
 from kafkakit.streams.client.decide.work_rules import failure_of
 from kafkakit.streams.model.commit import CommitIdentity, CommitState, RouteMark, Writer
+
+_LOG = logging.getLogger("kafkakit.streams.client")
+EXITS = (SystemExit, KeyboardInterrupt)
+"""What a callback raises to end the process: it ends the consumer, and no record is tried again for it."""
+
+
+class WrongReturnError(TypeError):
+    """A handler returned what means nothing: a fault of the program, which no further try mends."""
+
+
+class ConsumerLifecycle:
+    """Where every thread and task of a consumer ends; thread-safe. The first error is the reason why it failed."""
+
+    def __init__(self, name: str) -> None:
+        self.stopping = threading.Event()
+        self.error: BaseException | None = None
+        self._name = name
+        self._lock = threading.Lock()
+        self._is_new, self._is_running, self._is_raised = True, False, False
+
+    @property
+    def state(self) -> ConsumerState:
+        """Failed from the first error on; running until the last thread was told to end."""
+        if self.error is not None:
+            return ConsumerState.FAILED
+        return ConsumerState.RUNNING if self._is_running else ConsumerState.STOPPED
+
+    @property
+    def reason(self) -> str:
+        """Why it failed; empty while it did not."""
+        error = self.error
+        if error is None:
+            return ""
+        failure = failure_of(error)
+        return failure.text if isinstance(error, KafkakitError) else f"{failure.error}: {failure.text}".rstrip(": ")
+
+    def begin(self) -> None:
+        """It starts; `UsageError` after the first time, and after its end."""
+        with self._lock:
+            if not self._is_new:
+                raise UsageError("a consumer can be started only once", hint="make another one of the client")
+            self._is_new, self._is_running = False, True
+
+    def fail(self, error: BaseException) -> None:
+        """A part of it ended by an error: it stops, and says why."""
+        with self._lock:
+            if self.error is not None:
+                return
+            self.error = error
+        is_told = isinstance(error, (*EXITS, KafkakitError))
+        _LOG.error("%s failed and stops: %s", self._name, self.reason, exc_info=None if is_told else error)
+        self.stopping.set()
+
+    def ended(self) -> None:
+        """Nothing of it is running any more, but for what hangs."""
+        with self._lock:
+            self._is_new = self._is_running = False
+
+    def thread(self, name: str, target: Callable[[], object]) -> threading.Thread:
+        """A thread of the consumer, not started; whatever ends it but its return fails the consumer."""
+
+        def run() -> None:
+            try:
+                target()
+            except BaseException as error:
+                self.fail(error)
+
+        return threading.Thread(target=run, name=name, daemon=True)
+
+    def raise_error(self) -> None:
+        """Raise why it failed, if it did."""
+        if self.error is not None:
+            self._is_raised = True
+            raise self.error
+
+    def raise_once(self) -> None:
+        """Raise why it failed, unless that was raised before."""
+        if not self._is_raised:
+            self.raise_error()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -345,7 +432,7 @@ def _is_ours(owned: OwnedPartition, now_ms: int) -> bool:
 Handler = Callable[[StreamRecord], object]
 AsyncHandler = Callable[[StreamRecord], Awaitable[object]]
 BatchHandler = Callable[[Sequence[StreamRecord]], Mapping[int, BaseException] | None]
-"""Handles records in order and returns those that failed, by position; an error that it raises fails them all.
+"""Handles records in order and returns errors by position, or None; an error that it raises fails them all.
 
 Where records have an order, the later ones of a failed one's key are handled again.
 """
@@ -368,15 +455,14 @@ class ThreadWorkers:
         batch_handler: BatchHandler | None,
         checkpoint: Checkpoint | None,
         count: int,
+        lifecycle: ConsumerLifecycle,
     ) -> None:
         self._shared = shared
         self._clock = clock
         self._handler = handler
         self._batch_handler = batch_handler
         self._checkpoint = checkpoint
-        self._threads = [
-            threading.Thread(target=self._work, name=f"kafkakit-worker-{n}", daemon=True) for n in range(count)
-        ]
+        self._threads = [lifecycle.thread(f"kafkakit-worker-{n}", self._work) for n in range(count)]
 
     def start(self) -> None:
         """Begin to handle."""
@@ -389,10 +475,14 @@ class ThreadWorkers:
             task = self._shared.next(task, _WAIT_S)
             if task is None:
                 continue
-            if self._batch_handler is not None:
-                self._handle_batch(task, self._batch_handler)
-            elif self._handler is not None:
-                self._handle_each(task, self._handler)
+            try:
+                if self._batch_handler is not None:
+                    self._handle_batch(task, self._batch_handler)
+                elif self._handler is not None:
+                    self._handle_each(task, self._handler)
+            except BaseException:
+                self._shared.hand_in(task)
+                raise
 
     def _handle_each(self, task: Task, handler: Handler) -> None:
         """One after another, for a bounded time: what is left goes back to the others."""
@@ -406,7 +496,11 @@ class ThreadWorkers:
                 try:
                     if checkpoint is not None:
                         checkpoint(record)
-                    handler(record)
+                    if (returned := handler(record)) is not None:
+                        check_returned(returned)
+                except (*EXITS, WrongReturnError):
+                    chunk.handled = index
+                    raise
                 except BaseException as error:
                     chunk.failed(index, failure_of(error))
             if index & often:
@@ -422,41 +516,97 @@ class ThreadWorkers:
         try:
             for record in records if self._checkpoint is not None else ():
                 self._checkpoint(record)  # type: ignore[misc]
-            failed = handler(records) or {}
+            returned = handler(records)
+        except EXITS:
+            raise
         except BaseException as error:
             failed = dict.fromkeys(range(len(records)), error)
+        else:
+            failed = failed_positions(returned, len(records))
         for index in sorted(failed):
-            if 0 <= index < len(records) and index not in chunk.skipped:
+            if index not in chunk.skipped:
                 chunk.failed(index, failure_of(failed[index]))
         chunk.handled = len(records)
+
+
+def check_returned(returned: object) -> None:
+    """`WrongReturnError` for a coroutine, of which nothing has run: its record would count as done."""
+    if isinstance(returned, CoroutineType):
+        returned.close()
+        raise WrongReturnError("the handler is asynchronous and was not awaited; give it as async_handler")
+
+
+def failed_positions(returned: object, count: int) -> dict[int, BaseException]:
+    """The errors of a batch of so many records by position, as its handler returned them; `WrongReturnError` else."""
+    if returned is None:
+        return {}
+    check_returned(returned)
+    wanted = "a batch_handler returns None, or a mapping of positions in its records to errors"
+    if not isinstance(returned, Mapping):
+        raise WrongReturnError(f"{wanted}, not {_of_type(returned)}")
+    failed = {}
+    for key, error in returned.items():
+        try:
+            position = -1 if isinstance(key, bool) else integer(key)
+        except TypeError:
+            position = -1
+        if not 0 <= position < count:
+            raise WrongReturnError(f"{wanted}; {_of_type(key)} is not a position among {count} (0 to {count - 1})")
+        if not isinstance(error, BaseException):
+            raise WrongReturnError(f"{wanted}; {_of_type(error)} at {position} is not an error")
+        failed[position] = error
+    return failed
+
+
+def _of_type(value: object) -> str:
+    """A value in a message: its type, and what it is if it is a number."""
+    name = type(value).__name__
+    return f"{name} {value}" if type(value) in (int, float, bool) else f"a value of type {name}"
 
 
 class TaskWorkers:
     """So many tasks of the running event loop with an asynchronous handler."""
 
     def __init__(
-        self, shared: SharedWork, clock: Clock, *, handler: AsyncHandler, checkpoint: Checkpoint | None, count: int
+        self,
+        shared: SharedWork,
+        clock: Clock,
+        *,
+        handler: AsyncHandler,
+        checkpoint: Checkpoint | None,
+        count: int,
+        lifecycle: ConsumerLifecycle,
     ) -> None:
-        self._shared = shared
+        self._shared, self._lifecycle = shared, lifecycle
         self._clock = clock
         self._handler = handler
         self._checkpoint = checkpoint
         self._count = count
 
     async def run(self) -> None:
-        """Handle until the work is stopped."""
+        """Handle until the work is stopped; raises nothing, since what ends a task of it fails the consumer."""
         loop = asyncio.get_running_loop()
         wake = asyncio.Event()
 
         def announce() -> None:
-            if not loop.is_closed():
+            with suppress(RuntimeError):  # the loop is closed
                 loop.call_soon_threadsafe(wake.set)
 
         self._shared.on_work = announce
         try:
-            await asyncio.gather(*(self._work(wake) for _ in range(self._count)))
+            await asyncio.gather(*(self._guarded(wake) for _ in range(self._count)))
         finally:
             self._shared.on_work = None
+
+    async def _guarded(self, wake: asyncio.Event) -> None:
+        """An exit must not leave the task: it would end the loop before the consumer is closed."""
+        try:
+            await self._work(wake)
+        except asyncio.CancelledError:
+            if not self._shared.is_stopping:
+                self._lifecycle.fail(OperationFailedError("a task of the consumer was cancelled by the application"))
+        except BaseException as error:
+            self._lifecycle.fail(error)
 
     async def _work(self, wake: asyncio.Event) -> None:
         task: Task | None = None
@@ -464,7 +614,11 @@ class TaskWorkers:
             wake.clear()
             task = self._shared.next(task, 0.0)
             if task is not None:
-                await self._handle(task)
+                try:
+                    await self._handle(task)
+                except BaseException:
+                    self._shared.hand_in(task)
+                    raise
                 continue
             try:
                 await asyncio.wait_for(wake.wait(), _WAIT_S)
@@ -473,18 +627,31 @@ class TaskWorkers:
 
     async def _handle(self, task: Task) -> None:
         chunk, origin = task.chunk, task.owned.origin
-        deadline_s = task.began_s + _LONGEST_S
+        deadline_s, cancelled = task.began_s + _LONGEST_S, _times_cancelled()
         for index, record in enumerate(StreamRecords(chunk.records, origin, chunk.tries)):
             if index not in chunk.skipped:
                 try:
                     if self._checkpoint is not None:
                         self._checkpoint(record)
-                    await self._handler(record)
-                except asyncio.CancelledError:
-                    self._shared.hand_in(task)
+                    await checked_awaitable(self._handler(record))
+                except (*EXITS, WrongReturnError):
                     raise
-                except Exception as error:
+                except BaseException as error:
+                    if isinstance(error, asyncio.CancelledError) and _times_cancelled() > cancelled:
+                        raise  # the task itself is cancelled, and not something that the handler awaited
                     chunk.failed(index, failure_of(error))
             chunk.handled = index + 1
             if self._clock.monotonic() > deadline_s:
                 return
+
+
+def checked_awaitable(returned: Awaitable[object]) -> Awaitable[object]:
+    """What an asynchronous handler returned; `WrongReturnError` for one that was not asynchronous."""
+    if not inspect.isawaitable(returned):
+        raise WrongReturnError(f"an async_handler returns what can be awaited, not {_of_type(returned)}")
+    return returned
+
+
+def _times_cancelled() -> int:
+    task = asyncio.current_task()
+    return 0 if task is None else task.cancelling()

@@ -5,13 +5,15 @@ Counts are gauges. Of pathways there are sums since the start, and quantiles of 
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from enum import StrEnum
 from itertools import chain
 from typing import TypeVar
 
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.records import ConnectionFigures
 from kafkakit.report import Labels, MetricFamily, gauge
+from kafkakit.streams.client.decide.failures import WorkCounts
 from kafkakit.streams.model.pathways import FOLDED_TAGS, Bucket, DDSketch, EdgeKey, EdgeSums, merged_edges
 
 PRODUCER_PREFIX = "kafkakit_producer_"
@@ -158,14 +160,28 @@ class PartitionFigures:
     is_paused: bool
 
 
+class ConsumerState(StrEnum):
+    """Whether a consumer handles records. STOPPED: not started yet, or ended by `stop` or `close`."""
+
+    RUNNING = "running"
+    STOPPED = "stopped"
+    FAILED = "failed"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerFigures:
-    """A consumer, now: its partitions, sums over them, and what went wrong last with each cluster."""
+    """A consumer, now: its partitions, sums over them, and what is wrong.
+
+    `reason` is why it failed. `left` are the counts, by lane, of partitions that it does not have any more.
+    """
 
     stream: str
     group: str
+    state: ConsumerState
+    reason: str
     epoch: int
     partitions: tuple[PartitionFigures, ...]
+    left: Mapping[str, WorkCounts]
     filtered: int
     unreadable: int
     commits: int
@@ -177,20 +193,33 @@ class ConsumerFigures:
     problems: tuple[str, ...]
 
     def total(self, name: str) -> int:
-        """The sum of one figure of the partitions; what is unknown counts as 0."""
-        return sum(getattr(partition, name) or 0 for partition in self.partitions)
+        """The sum of one figure of the partitions, counts since the start; what is unknown counts as 0."""
+        now = sum(getattr(partition, name) or 0 for partition in self.partitions)
+        return now + sum(getattr(counts, name, 0) for counts in self.left.values())
+
+
+def add_counts(total: WorkCounts, more: WorkCounts) -> None:
+    """Add all counts of `more` to those of `total`."""
+    for each in fields(WorkCounts):
+        setattr(total, each.name, getattr(total, each.name) + getattr(more, each.name))
 
 
 def consumer_families(consumers: Sequence[ConsumerFigures]) -> tuple[MetricFamily, ...]:
     """The gauges, in a fixed order; the label `consumer` numbers those of one client.
 
-    Those of lanes are sums over the partitions that the consumer has now, so they fall when partitions go elsewhere.
+    Those of lanes are sums over the partitions that the consumer has now; counts keep those of partitions it had.
     """
     wholes = [(_consumer(at, each), each) for at, each in enumerate(consumers)]
     lanes = [((*labels, ("lane", lane)), found) for labels, each in wholes for lane, found in _by_lane(each)]
     single = [((*labels, *_place(one)), one) for labels, each in wholes for one in each.partitions]
     down = [((*labels, ("dependency", name)), 1.0) for labels, each in wholes for name in each.dependencies_down]
+    states = [
+        ((*labels, ("state", state.value)), float(each.state is state))
+        for labels, each in wholes
+        for state in ConsumerState
+    ]
     return (
+        gauge("state", "1 for the state that the consumer is in, 0 for the others.", *states),
         *(gauge(name, text, *((labels, value(each)) for labels, each in wholes)) for name, text, value in _WHOLE),
         gauge("dependency_down", "1 for each dependency that handlers found down.", *down),
         *(gauge(name, text, *((labels, value(found)) for labels, found in lanes)) for name, text, value in _LANE),
@@ -226,15 +255,21 @@ def _place(one: PartitionFigures) -> Labels:
     )
 
 
-def _by_lane(found: ConsumerFigures) -> list[tuple[str, list[PartitionFigures]]]:
-    lanes: dict[str, list[PartitionFigures]] = {}
+@dataclass(frozen=True, slots=True)
+class _Lane:
+    partitions: Sequence[PartitionFigures]
+    left: WorkCounts
+
+
+def _by_lane(found: ConsumerFigures) -> list[tuple[str, _Lane]]:
+    lanes: dict[str, list[PartitionFigures]] = {name: [] for name in found.left}
     for one in found.partitions:
         lanes.setdefault(one.lane, []).append(one)
-    return sorted(lanes.items())
+    return [(name, _Lane(some, found.left.get(name, WorkCounts()))) for name, some in sorted(lanes.items())]
 
 
-def _sum(name: str) -> Callable[[list[PartitionFigures]], float]:
-    return lambda lane: float(sum(getattr(one, name) or 0 for one in lane))
+def _sum(name: str) -> Callable[[_Lane], float]:
+    return lambda lane: float(sum(getattr(one, name) or 0 for one in lane.partitions) + getattr(lane.left, name, 0))
 
 
 _WHOLE: tuple[tuple[str, str, Callable[[ConsumerFigures], float]], ...] = (
@@ -247,21 +282,21 @@ _WHOLE: tuple[tuple[str, str, Callable[[ConsumerFigures], float]], ...] = (
     ("dead_letters", "Rejected records that were written elsewhere.", lambda c: c.dead_letters_written),
     ("dead_letter_failures", "Failed attempts to write a rejected record elsewhere.", lambda c: c.dead_letters_failed),
     ("dependencies_down", "Dependencies that handlers found down.", lambda c: len(c.dependencies_down)),
-    ("problems", "Clusters and writers with a problem.", lambda c: len(c.problems)),
+    ("problems", "Problems that the consumer has now.", lambda c: len(c.problems)),
 )
-_LANE: tuple[tuple[str, str, Callable[[list[PartitionFigures]], float]], ...] = (
-    ("partitions", "Partitions of this consumer.", len),
+_LANE: tuple[tuple[str, str, Callable[[_Lane], float]], ...] = (
+    ("partitions", "Partitions of this consumer.", lambda lane: len(lane.partitions)),
     ("paused_partitions", "Partitions of this consumer that are not read now.", _sum("is_paused")),
     (
         "unknown_lag_partitions",
         "Partitions of this consumer whose end is not known.",
-        lambda lane: sum(p.lag is None for p in lane),
+        lambda lane: sum(p.lag is None for p in lane.partitions),
     ),
     ("lag_records", "Offsets from the committed ones to the ends.", _sum("lag")),
     (
         "commit_fill",
         "Highest share of a commit's metadata in use.",
-        lambda lane: max(p.commit_fill for p in lane),
+        lambda lane: max((p.commit_fill for p in lane.partitions), default=0.0),
     ),
     ("duplicates", "Most records that are handled again if the consumer stops now.", _sum("duplicates")),
     ("buffered_records", "Records read and not handed to handlers.", _sum("buffered")),

@@ -6,6 +6,7 @@ from enum import StrEnum
 from kafkakit.core.errors import UsageError
 
 MAX_TEXT = 500
+UNNAMED = "a dependency without a name"
 
 
 class RetryLaterError(Exception):
@@ -28,7 +29,7 @@ class DependencyDownError(Exception):
     """
 
     def __init__(self, dependency: str, reason: str = "") -> None:
-        super().__init__(reason or f"{dependency} is down")
+        super().__init__(reason or f"{dependency or UNNAMED} is down")
         self.dependency = dependency
 
 
@@ -61,11 +62,27 @@ def failure_of(error: BaseException) -> Failure:
     if isinstance(error, RejectError):
         return Failure(ending=Ending.REJECT, error=name, text=text)
     if isinstance(error, DependencyDownError):
-        return Failure(ending=Ending.DEFER, error=name, text=text, dependency=error.dependency)
+        return Failure(ending=Ending.DEFER, error=name, text=text, dependency=_dependency_of(error))
     after_ms = None
-    if isinstance(error, RetryLaterError) and error.after_s is not None:
-        after_ms = max(0, round(error.after_s * 1000))
+    if isinstance(error, RetryLaterError):
+        after_ms = _wait_ms(error)
     return Failure(ending=Ending.RETRY, error=name, text=text, after_ms=after_ms)
+
+
+def _dependency_of(error: DependencyDownError) -> str:
+    """What a handler gave may be anything, or missing in a class of its own."""
+    try:
+        return str(getattr(error, "dependency", "") or UNNAMED)[:MAX_TEXT]
+    except Exception:
+        return UNNAMED
+
+
+def _wait_ms(error: RetryLaterError) -> int | None:
+    """None, so that the rule's wait is used, for what is not a time."""
+    try:
+        return max(0, round(float(getattr(error, "after_s", None)) * 1000))  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        return None
 
 
 class Mode(StrEnum):

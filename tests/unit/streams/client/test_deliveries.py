@@ -49,6 +49,28 @@ def test_callbacks_run_in_order_and_one_that_fails_stops_no_other(caplog: pytest
     assert "a callback of a delivery" in caplog.text
 
 
+@pytest.mark.parametrize("error", [SystemExit(7), KeyboardInterrupt()], ids=repr)
+def test_an_exit_in_a_callback_ends_no_thread_of_the_producer(error: BaseException) -> None:
+    called = list[str]()
+
+    def fail(_: Delivery) -> None:
+        raise error
+
+    def settled() -> None:
+        first, second = Delivery(), Delivery()
+        first.add_done_callback(fail)
+        second.add_done_callback(lambda _: called.append("second"))
+        settle([(first, WRITTEN), (second, WRITTEN)])
+        called.append("on")
+
+    thread = threading.Thread(target=settled)
+    thread.start()
+    thread.join(LIMIT_S)
+    assert called == ["second", "on"]
+    with pytest.raises(type(error)):  # Ctrl-C in the application's own thread
+        settled()
+
+
 def test_awaiting_a_delivery() -> None:
     async def run() -> None:
         early, late, never = Delivery(), Delivery(), Delivery()

@@ -5,6 +5,7 @@ import itertools
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -26,9 +27,11 @@ from kafkakit.streams.client.decide.outgoing import (
     RecordTooLargeError,
 )
 from kafkakit.streams.client.delivery import Delivery
+from kafkakit.streams.client.lane_writer import LaneWriter
 from kafkakit.streams.client.producer import Producer, RecordHooks, RecordStamps
 from kafkakit.streams.model.record_identity import HEADER, decode_record_id
 from kafkakit.streams.model.route import Segment, SegmentState
+from tests.fakes.stream_cluster import FakeStreamProducer
 from tests.rigs.stream_routes import FakeClusters
 
 LIMIT_S = 120.0
@@ -547,3 +550,87 @@ def test_asyncio(fakes: FakeClusters, first: Segment, client: StreamClient) -> N
             assert not await producer.flush(LIMIT_S)
 
     asyncio.run(run())
+
+
+FAULTS: dict[str, tuple[type, str]] = {
+    "ticker": (LaneWriter, "tick"),
+    "connection": (LaneWriter, "connected"),
+    "answers": (LaneWriter, "answered"),
+    "route": (LaneWriter, "follow"),
+    "library": (FakeStreamProducer, "send"),
+}
+
+
+@pytest.mark.parametrize("place", FAULTS)
+def test_a_fault_in_a_thread_of_the_producer_does_not_end_it(
+    fakes: FakeClusters, producer: Producer, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    """Records are written and given up in time after it, on the newest route."""
+    owner, name = FAULTS[place]
+    real, left = getattr(owner, name), [2]
+
+    def fail(*given: object) -> object:
+        if left[0] > 0:
+            left[0] -= 1
+            raise RuntimeError("can't start new thread")
+        return real(*given)
+
+    producer.send(b"1").result(LIMIT_S)
+    monkeypatch.setattr(owner, name, fail)
+    second = fakes.segment("b")
+    fakes.routes.move(second)
+    eventually(lambda: producer.metrics().route.epoch == 2)
+    with suppress(RuntimeError, RecordRefusedError):  # what fails in this thread, or for one record
+        producer.send(b"2").result(LIMIT_S)
+    eventually(lambda: delivered(producer) == second.topic)
+    eventually(lambda: left == [0])
+    eventually(lambda: not producer.metrics().route.problem)
+
+
+def delivered(producer: Producer) -> str:
+    try:
+        return producer.send(b"3").result(LIMIT_S).topic
+    except (RuntimeError, RecordRefusedError):
+        return ""
+
+
+def test_a_segment_without_a_thread_is_a_problem_of_its_lane_and_tried_again(
+    fakes: FakeClusters, producer: Producer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    producer.send(b"1").result(LIMIT_S)
+    start, is_full = threading.Thread.start, threading.Event()
+
+    def refuse(thread: threading.Thread) -> None:
+        if thread.name.startswith("kafkakit-segment") and is_full.is_set():
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    is_full.set()
+    second = fakes.segment("b")
+    fakes.routes.move(second)
+    eventually(lambda: "no thread can be started" in live(producer).problem)
+    waiting = producer.send(b"2")
+    is_full.clear()
+    assert waiting.result(LIMIT_S).topic == second.topic
+    assert not live(producer).problem
+
+
+@pytest.mark.parametrize("name", ["kafkakit-producer-orders", "kafkakit-clients-orders"])
+def test_a_producer_without_its_threads_is_an_error_and_the_next_one_has_them(
+    fakes: FakeClusters, client: StreamClient, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    start, refused = threading.Thread.start, list[str]()
+
+    def refuse(thread: threading.Thread) -> None:
+        if thread.name == name and not refused:
+            refused.append(name)
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    with pytest.raises(RuntimeError, match="new thread"):
+        client.producer("orders")
+    client.producer("orders", limits=QUICK).send(b"1").result(LIMIT_S)
+    (document,) = fakes.store.values("streams/orders/clients").values()
+    assert b"producer" in document.value

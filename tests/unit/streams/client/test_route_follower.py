@@ -1,13 +1,16 @@
-"""The follower keeps the newest route, and never an older one."""
+"""The follower keeps the newest route, and never an older one; which profile and config file a client takes."""
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from kafkakit.adapters.host import SystemClock
-from kafkakit.core.errors import InputError, TryLaterError
+from kafkakit.core.errors import InputError, TryLaterError, UsageError
+from kafkakit.streams.client.connect import connect
 from kafkakit.streams.client.control_store import RouteFollower
 from kafkakit.streams.model.route import Route, encode_route, route_path
 from tests.rigs.stream_routes import FakeClusters
@@ -58,6 +61,54 @@ def test_subscribers_see_every_newer_route_in_order(fakes: FakeClusters, followe
     fakes.routes.change("live", paused=False)
     eventually(lambda: follower.epoch == 5)
     assert seen == [1, 2, 3, 4]
+
+
+def test_a_subscriber_that_raises_is_called_again_and_keeps_the_route_from_no_other(
+    fakes: FakeClusters, follower: RouteFollower
+) -> None:
+    seen, other, failures = list[int](), list[int](), [3]
+
+    def fail(route: Route) -> None:
+        if route.epoch == 2 and failures[0]:
+            failures[0] -= 1
+            raise RuntimeError("can't start new thread")
+        seen.append(route.epoch)
+
+    follower.subscribe(fail)
+    follower.subscribe(lambda route: other.append(route.epoch))
+    fakes.routes.change("live", paused=True)
+    eventually(lambda: other == [1, 2])
+    eventually(lambda: "RuntimeError: can't start new thread" in follower.condition().problem)
+    eventually(lambda: seen == [1, 2] and not follower.condition().problem)
+    assert (other, failures) == ([1, 2], [0])
+    with pytest.raises(ZeroDivisionError):
+        follower.subscribe(lambda _: 1 / 0)  # type: ignore[arg-type]
+    fakes.routes.change("live", paused=False)
+    eventually(lambda: other == [1, 2, 3] and seen == [1, 2, 3])
+    assert not follower.condition().problem
+
+
+def test_no_lock_is_held_while_a_subscriber_is_called(fakes: FakeClusters, follower: RouteFollower) -> None:
+    """What it waits for may need the follower: another thread subscribes, reads the route, and unsubscribes."""
+    done = threading.Event()
+
+    def use_the_follower() -> None:
+        seen = list[int]()
+        follower.subscribe(lambda route: seen.append(route.epoch))
+        follower.unsubscribe(print)
+        assert (seen, follower.current().epoch, follower.condition().epoch) == ([2], 2, 2)
+        done.set()
+
+    def wait(route: Route) -> None:
+        if route.epoch == 2:
+            follower.refresh()
+            threading.Thread(target=use_the_follower).start()
+            assert done.wait(LIMIT_S)
+
+    follower.subscribe(wait)
+    fakes.routes.change("live", paused=True)
+    assert done.wait(LIMIT_S)
+    eventually(lambda: not follower.condition().problem)
 
 
 def test_an_epoch_that_is_not_higher_is_ignored(fakes: FakeClusters, follower: RouteFollower) -> None:
@@ -112,3 +163,27 @@ def test_a_damaged_document_at_the_start(fakes: FakeClusters) -> None:
     with pytest.raises(InputError, match="the route of stream orders"):
         follower.start()
     follower.stop()
+
+
+@pytest.mark.parametrize(
+    ("profile", "variables", "named"),
+    [
+        (None, {"KAFKAKIT_PROFILE": "of-variable"}, "of-variable"),
+        ("of-argument", {"KAFKAKIT_PROFILE": "of-variable"}, "of-argument"),
+        ("of-argument", {}, "of-argument"),
+        (None, {"KAFKAKIT_CONFIG": "/missing/of-variable.yaml"}, "/missing/of-variable.yaml"),
+        (None, {"KAFKAKIT_PROFILE": "", "KAFKAKIT_CONFIG": ""}, "no Kafka address is configured"),
+    ],
+)
+def test_an_argument_is_stronger_than_its_variable(
+    profile: str | None, variables: dict[str, str], named: str, tmp_path: Path
+) -> None:
+    folders = {f"XDG_{kind}_HOME": str(tmp_path / kind) for kind in ("CONFIG", "STATE", "CACHE")}
+    with pytest.raises(UsageError, match=named):
+        connect(profile, environment={**folders, "HOME": str(tmp_path), "KAFKAKIT_CONTROL_STORE": "kafka", **variables})
+
+
+def test_an_argument_names_the_config_file(tmp_path: Path) -> None:
+    missing = tmp_path / "of-argument.yaml"
+    with pytest.raises(UsageError, match=r"of-argument\.yaml"):
+        connect(config=missing, environment={"HOME": str(tmp_path), "KAFKAKIT_CONFIG": "/missing/of-variable.yaml"})

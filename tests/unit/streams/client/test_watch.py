@@ -23,7 +23,14 @@ from kafkakit.streams.client.dead_letters import ConsumerHooks
 from kafkakit.streams.client.decide import figures
 from kafkakit.streams.client.decide import figures as consumer_figures
 from kafkakit.streams.client.decide import figures as pathway_figures
-from kafkakit.streams.client.decide.figures import MOST_EDGES, ConsumerFigures, PartitionFigures, PathwayTotals
+from kafkakit.streams.client.decide.failures import WorkCounts
+from kafkakit.streams.client.decide.figures import (
+    MOST_EDGES,
+    ConsumerFigures,
+    ConsumerState,
+    PartitionFigures,
+    PathwayTotals,
+)
 from kafkakit.streams.client.decide.outgoing import BackPressureError, ProducerLimits
 from kafkakit.streams.client.decide.reading import Source
 from kafkakit.streams.client.producer import DualPolicy, RecordHooks
@@ -182,8 +189,9 @@ def partition(base: int, lag: int | None) -> PartitionFigures:
 def consumers(*partitions: PartitionFigures) -> tuple[ConsumerFigures, ...]:
     return (
         ConsumerFigures(
-            stream="orders", group="billing", epoch=4, partitions=partitions, filtered=1, unreadable=2, commits=3,
-            commit_errors=4, reconnects=5, dead_letters_written=6, dead_letters_failed=7,
+            stream="orders", group="billing", state=ConsumerState.RUNNING, reason="", epoch=4, partitions=partitions,
+            left={"live": WorkCounts(handled=3)}, filtered=1, unreadable=2, commits=3, commit_errors=4, reconnects=5,
+            dead_letters_written=6, dead_letters_failed=7,
             dependencies_down=("bank",), problems=("one",),
         ),
     )  # fmt: skip
@@ -395,6 +403,11 @@ def test_consumers_are_on_the_page() -> None:
     lane = tuple(sorted((*whole, ("lane", "live"))))
     one = tuple(sorted((*lane, ("cluster_id", "c1"), ("partition", "3"), ("topic", "orders.live.1"))))
     assert found["kafkakit_consumer_route_epoch", whole] == 4
+    states = {
+        state: found["kafkakit_consumer_state", tuple(sorted((*whole, ("state", state))))] for state in ConsumerState
+    }
+    assert states == {"running": 1, "stopped": 0, "failed": 0}
+    assert found["kafkakit_consumer_handled_records", lane] == 3, "of a partition that went elsewhere"
     assert found["kafkakit_consumer_dependency_down", tuple(sorted((*whole, ("dependency", "bank"))))] == 1
     assert found["kafkakit_consumer_lag_records", lane] == 10
     assert found["kafkakit_consumer_unknown_lag_partitions", lane] == 1
