@@ -18,7 +18,7 @@ from kafkakit.core.errors import ConflictError, InputError, KafkakitError, Lease
 from kafkakit.core.model import TopicPartition
 from kafkakit.streams.failover.act.closing import abort, newest_certificate, reclaimable
 from kafkakit.streams.failover.act.observing import effective_ends
-from kafkakit.streams.failover.decide.drained import late_partitions, missing_items
+from kafkakit.streams.failover.decide.drained import late_partitions, late_spans, missing_items, uncopied
 from kafkakit.streams.failover.decide.evidence import (
     Basis,
     ClientFacts,
@@ -30,6 +30,7 @@ from kafkakit.streams.failover.decide.evidence import (
     TopicFacts,
     WriterFacts,
     basis_of,
+    references_in,
     watch_ends,
     window_s,
 )
@@ -42,6 +43,7 @@ from kafkakit.streams.failover.decide.operation import (
     FenceChoice,
     Finished,
     LaneMove,
+    OldCopies,
     Operation,
     OperationRecord,
     Refuse,
@@ -324,6 +326,30 @@ def test_any_altered_offset_shows_even_with_its_hash_made_again(partition: int, 
     with pytest.raises(InputError, match="does not prove"):
         decode_certificate(module._encoded(again), "it")
     assert decode_certificate(data, "it") == found
+
+
+# -- dead letters ---------------------------------------------------------------------------------------
+
+places = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 20)), max_size=30)
+
+
+@given(places, st.dictionaries(st.integers(0, 2), st.integers(0, 20), max_size=3))
+def test_a_reference_is_held_unless_its_record_is_gone(found: list[tuple[int, int]], starts: dict[int, int]) -> None:
+    spans = {number: LogSpan(start=start, stable=30, end=30) for number, start in starts.items()}
+    held, gone = references_in(found, spans)
+    assert held + gone == len(found)
+    assert gone == sum(offset < starts.get(number, 0) for number, offset in found)
+
+
+@given(st.integers(0, 10), st.dictionaries(st.integers(0, 1), st.integers(0, 12), max_size=2))
+def test_what_is_not_copied_ends_at_the_seal(start: int, offsets: dict[int, int]) -> None:
+    segment = replace(OLD_FAILOVER, seal=SEAL)
+    spans = {number: LogSpan(start=start, stable=15, end=15) for number in range(PARTITIONS)}
+    copies = OldCopies(segment=1, offsets=offsets)
+    for number, left in uncopied(segment, spans, copies).items():
+        assert left == range(max(start, offsets.get(number, 0)), max(start, offsets.get(number, 0), 10))
+    for number, late in late_spans(segment, TopicFacts(partitions=PARTITIONS, spans=spans), copies).items():
+        assert late == range(max(10, offsets.get(number, 0)), 15)
 
 
 # -- ends of logs ---------------------------------------------------------------------------------------
