@@ -160,7 +160,7 @@ class Life:
             journals=OperationJournals(store, clock, STREAM),
             observer=OperationObserver(self.open_cluster, clients, clock, no_references),
             effects=Effects(self.open_cluster, clock, self.require_held),
-            records=OldRecords(self.open_cluster, clock, self.require_held, lambda _: 1.0),
+            records=OldRecords(self.open_cluster, clock, self.require_held, a_second),
             clock=clock,
             reporter=Silent(),
             require_held=self.require_held,
@@ -255,6 +255,11 @@ class Life:
             self.checker.lives[self.name].writes_after_loss,
         )
         return hash((self.command, self.world.key(), repr(memory)))
+
+
+def a_second(_: str) -> float:
+    """How long requests to a cluster may take."""
+    return 1.0
 
 
 def no_references(_: Any) -> dict[int, list[tuple[int, int]]]:
