@@ -46,7 +46,7 @@ class FileLock:
             os.close(fd)
             raise TryLaterError(
                 f"{self._purpose}: another kafkakit process is running{who and f': {who}'}",
-                hint=f"wait for it to end; lock file {self._path}",
+                hint=f"run the same command again once that one has ended; lock file {self._path}",
             ) from None
         except OSError as error:
             os.close(fd)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kafkakit.cli.completion import GROUP_NAME
 from kafkakit.cli.option_groups import option
-from kafkakit.streams.failover.api import FenceChoice, ReadOrder
+from kafkakit.streams.failover.api import DeadLetters, FenceChoice, ReadOrder
 
 if TYPE_CHECKING:
     from contextlib import ExitStack
@@ -75,9 +75,21 @@ class MoveLimits:
         help="relaxed: consumers read new and old topics side by side; strict: the new ones once the old ones are "
         "retired, so that records of a key stay in order.",
     )
+    dead_letters: DeadLetters | None = option(
+        None,
+        "--dead-letters",
+        help="What becomes of dead letters in the old topic of lane dlq, and of rejected records that references lead "
+        "to: leave (their topic stays readable until they are deleted, and reclaim keeps it), or copy (to the new "
+        "topic of lane dlq). copy if not given for an evacuation, leave for anything else.",
+    )
 
-    def template(self, kind: OperationKind, *, is_emergency: bool = False) -> FailoverRequest:
-        """The options as a request that names no stream yet; `UsageError` for one that cannot be read."""
+    def template(
+        self, kind: OperationKind, *, is_emergency: bool = False, dead_letters: DeadLetters = DeadLetters.LEAVE
+    ) -> FailoverRequest:
+        """The options as a request that names no stream yet; `UsageError` for one that cannot be read.
+
+        `dead_letters` is for options that do not say.
+        """
         from kafkakit.core.errors import UsageError
         from kafkakit.core.quantities import parse_duration
         from kafkakit.streams.failover.api import FailoverRequest
@@ -104,6 +116,7 @@ class MoveLimits:
             allow_transactions=self.allow_transactions,
             kind=kind,
             order=self.order,
+            dead_letters=self.dead_letters or dead_letters,
         )
 
     def request(

@@ -1,7 +1,7 @@
 """Values in the millions: columns of one length, columns of few distinct values, and work without the cycle collector.
 
 A column of few distinct values holds the values once, and which of them each row has. Commands that make millions of
-values work without Python's cycle collector.
+values work without Python's cycle collector. The types of arrays are there for type checkers only: numpy is heavy.
 """
 
 import gc
@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING, Any, Self
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+    Ints = NDArray[np.int64]
+    Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from kafkakit.core.model import Broker, ClusterSnapshot, Partition, TopicPartiti
 from kafkakit.core.placement_statistics import BrokerStorage
 
 if TYPE_CHECKING:
-    from kafkakit.placement.arrays import Bools, Ints
+    from kafkakit.core.columns import Bools, Ints
 
 
 SHOWN_BROKERS = 3

@@ -1,7 +1,7 @@
 """Forced placement: counts as even as they can be, and among those placements the cheapest one; with its bound.
 
 kafka-kit's `--force-rebuild` forgets where replicas are and moves nearly all of them. Here evenness is fixed first
-(`evenness.py`), then one minimum-cost flow keeps as many replicas, or bytes, as possible in place:
+(`even_blocks`), then one minimum-cost flow keeps as many replicas, or bytes, as possible in place:
 
     partition -> (partition, rack) -> its present brokers there (free), or the rack's pool (one copy)
               -> rack pool -> broker -> block of brokers with a fixed total
@@ -23,17 +23,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kafkakit.core.plan import Proof, ProofKind
-from kafkakit.placement.evenness import deal_pool, even_blocks
 from kafkakit.placement.group_rooms import Room, TagSteps
 from kafkakit.placement.group_rule import NONE_CLOSED, kinds_of
 from kafkakit.placement.leaders import even_leaders
 from kafkakit.placement.network import Block, FlowInfeasibleError, FlowNetwork, block_proof
-from kafkakit.placement.openings import alike, fill_openings
+from kafkakit.placement.openings import alike, deal_pool, even_blocks, fill_openings
 from kafkakit.placement.price_bound import LegalSets, cheapest_sets, exact_sum, price_bound
 from kafkakit.placement.problem import Minimize, Placement, PlacementProblem
 
 if TYPE_CHECKING:
-    from kafkakit.placement.arrays import Bools, Ints
+    from kafkakit.core.columns import Bools, Ints
 
     Wired = tuple[tuple[Ints, Ints], int]
     """Partition and broker (or rack) of each arc of a block, and the block's number."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from kafkakit.placement.group_rule import GroupRule, Groups, breaks
 
 if TYPE_CHECKING:
-    from kafkakit.placement.arrays import Bools, Ints
+    from kafkakit.core.columns import Bools, Ints
 
 
 def group_numbers(brokers: Sequence[int], groups: Groups) -> "tuple[Ints, int]":

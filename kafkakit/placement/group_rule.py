@@ -25,7 +25,7 @@ from kafkakit.core.plan import TagConstraint
 from kafkakit.core.quantities import format_bytes
 
 if TYPE_CHECKING:
-    from kafkakit.placement.arrays import Bools, Ints
+    from kafkakit.core.columns import Bools, Ints
 
 
 Group = str | None

@@ -13,7 +13,7 @@ from kafkakit.core.plan import Proof
 from kafkakit.placement.network import Block, FlowNetwork, block_proof, blocks_of, reach_by, solve_levels
 
 if TYPE_CHECKING:
-    from kafkakit.placement.arrays import Bools, Ints
+    from kafkakit.core.columns import Bools, Ints
 
 
 Row = tuple[int, ...]

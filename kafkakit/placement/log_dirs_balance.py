@@ -33,7 +33,7 @@ from kafkakit.placement.problem import PlannedPartition
 from kafkakit.placement.watch import Watch
 
 if TYPE_CHECKING:
-    from kafkakit.placement.arrays import Ints
+    from kafkakit.core.columns import Ints
 
 
 Copy = tuple[int, int]

@@ -20,7 +20,7 @@ from kafkakit.core.plan import BrokerLimit, GroupLimit, Proof, ProofKind
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from kafkakit.placement.arrays import Bools, Ints
+    from kafkakit.core.columns import Bools, Ints
 
     ArcBlock: TypeAlias = Ints | int
     """One number for each arc, or one that is spread over the block."""

@@ -15,7 +15,7 @@ from kafkakit.core.plan import BrokerLimit, GroupLimit, Proof
 from kafkakit.placement.group_rule import GroupRule
 
 if TYPE_CHECKING:
-    from kafkakit.placement.arrays import Bools, Ints
+    from kafkakit.core.columns import Bools, Ints
 
 _NEVER = (1 << 63) - 1
 _SAFE = 1 << 61

@@ -25,7 +25,7 @@ from kafkakit.placement.rebuild_task import Arrays, Row, Task, arrays_of, withou
 from kafkakit.placement.watch import Watch
 
 if TYPE_CHECKING:
-    from kafkakit.placement.arrays import Bools
+    from kafkakit.core.columns import Bools
 
 
 _NEAR_BROKERS = 24  # brokers, and copies on each, that are asked to make way

@@ -22,7 +22,7 @@ from kafkakit.placement.by_size.slots import SlotTable
 from kafkakit.placement.problem import PlacementProblem, PlannedPartition
 
 if TYPE_CHECKING:
-    from kafkakit.placement.arrays import Bools
+    from kafkakit.core.columns import Bools
 
 
 def trim(

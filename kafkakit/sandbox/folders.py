@@ -44,7 +44,8 @@ class Store:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 raise TryLaterError(
-                    f"another command is working on sandbox {self.root.name}", hint="wait for it to end"
+                    f"another command is working on sandbox {self.root.name}",
+                    hint="run the same command again once that one has ended",
                 ) from None
             yield
         finally:

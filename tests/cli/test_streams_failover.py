@@ -38,6 +38,17 @@ def test_plan_writes_nothing_and_names_every_precondition(desk: FailoverDesk) ->
     assert "basis time: the ends of old logs must stay the same for 125 s" in text
 
 
+def test_plan_says_what_becomes_of_rejected_records(desk: FailoverDesk) -> None:
+    desk.scene.rejects = 2
+    (row,) = desk.failover("plan", "--to", "q").json["dead_letters"]
+    assert (row["topic"], row["cluster"], row["references"], row["then"]) == (OLD, "p", 2, "stay readable")
+    text = desk.run("failover", "plan", STREAM, "--to", "q", options=()).stdout
+    assert "Dead letters:" in text
+    assert "2 rejected records on p: stay readable" in text
+    refused = desk.failover("plan", "--to", "q", "--dead-letters", "copy")
+    assert (refused.code, refused.json["reason"]) == (2, "dead-letters")
+
+
 def test_a_refused_plan_and_run_exit_with_2(desk: FailoverDesk) -> None:
     assert desk.failover("plan", "--to", "p").code == 2
     ran = desk.failover("run", "--to", "p", "--yes")

@@ -1,11 +1,13 @@
 """Bad input and faults of `streams failover`, each with its exit code and its reason as data, on clusters in memory."""
 
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeAlias
 
 import pytest
 
+from kafkakit.cli.context import CliContext
 from kafkakit.core.cluster_facts import AclBinding, AclOperation, AclPermission, AclResourceKind
 from kafkakit.core.errors import LeaseLostError
 from kafkakit.core.lease import LEASE_DOCUMENT, Holder, LeaseRecord, Life
@@ -150,7 +152,6 @@ FAULTS: dict[str, tuple[Step, Change, int, str]] = {
         "offsets-in-a-transaction",
     ),
     "records are gone before they were read": (Step.SEALED, trimmed, 2, "lost-records"),
-    "rejected by reference alone": (Step.DRAINED, lambda s: setattr(s, "rejects", 2), 75, "rejected-references"),
     "an unknown group commits": (
         Step.DRAINED, lambda s: s.commit("audit", s.route.lanes[0].segments[0], 0, 3), 2, "unknown-groups",
     ),
@@ -172,11 +173,44 @@ def test_a_fault_ends_with_its_code_and_its_reason(desk: FailoverDesk, name: str
     assert len(desk.scene.route.lanes[0].segments) == 2, "the old topic is read on"
 
 
-def test_a_late_writer_after_the_retirement_keeps_the_topic(desk: FailoverDesk) -> None:
+def test_rejected_records_without_a_lane_wait_where_they_are_to_be_copied(desk: FailoverDesk) -> None:
+    bring(desk, Step.DRAINED)
+    desk.scene.rejects = 2
+    ran = desk.failover("run", *RUN, "--dead-letters", "copy")
+    assert (ran.code, ran.json["reason"]) == (75, "rejected-references")
+    assert "which the stream does not have; --dead-letters leave keeps their topic readable" in ran.json["lines"][0]
+    ran = desk.failover("run", *RUN)
+    assert (ran.code, ran.json["left"]) == (0, [1]), ran.stderr
+    assert "for references to rejected records" in desk.run("show", STREAM, options=()).stdout
+
+
+def test_a_late_writer_after_the_retirement_keeps_the_topic_until_its_record_is_copied(desk: FailoverDesk) -> None:
     assert desk.failover("run", *RUN).code == 0
     desk.scene.write(OLD)
     ran = desk.failover("reclaim", "--grace", "0", "--yes")
     assert (ran.code, ran.json["reason"], OLD in desk.scene.p.admin.topics) == (1, "late-writer", True)
+    ran = desk.run("failover", "reclaim", STREAM, "--grace", "0", "--yes", options=())
+    (printed,) = [line for line in ran.stdout.splitlines() if line.startswith("to copy them")]
+    words = shlex.split(printed.partition(": ")[2])
+    assert words[0] == "kafkakit"
+    done = desk.home.run("--profile", "q", *words[1:], "-o", "json")
+    assert (done.code, done.json["copied"], OLD in desk.scene.p.admin.topics) == (0, 1, False), done.stderr
+    shown = desk.failover("history").json["commands"]
+    assert [each["outcome"] for each in shown] == ["done", "late-writer", "late-writer", "done"]
+
+
+def test_what_is_not_confirmed_is_not_done_in_the_audit_log(desk: FailoverDesk) -> None:
+    assert desk.failover("run", *RUN).code == 0
+    assert desk.failover("reclaim", "--keep", "--recover", "--yes").code == 2
+    assert desk.failover("reclaim", "--grace", "0").code == 2, "not confirmed"
+    shown = desk.failover("history").json["commands"]
+    assert [each["outcome"] for each in shown] == ["done", "failed"]
+    words = ("--profile", "q", "streams", "failover", "reclaim", STREAM, "--grace", "0")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(CliContext, "input_allowed", True)
+        assert desk.home.run(*words, stdin="no\n").code == 0
+    shown = desk.failover("history").json["commands"]
+    assert [each["outcome"] for each in shown] == ["done", "failed", "not confirmed"]
 
 
 def test_another_operator_holds_the_lease(desk: FailoverDesk, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -191,6 +225,7 @@ def test_another_operator_holds_the_lease(desk: FailoverDesk, monkeypatch: pytes
         ran = desk.failover(verb, *words)
         assert (ran.code, ran.json["error"]["reason"]) == (75, "lease-held")
         assert "held by process 7 of eve on other" in ran.stderr
+        assert ran.json["error"]["hint"].startswith("run the same command again once that one has ended")
 
 
 @pytest.mark.parametrize("fenced", [False, True])

@@ -190,3 +190,12 @@ def test_bytes_need_sizes_and_capacities_rates(desk: Desk) -> None:
         assert (ran.code, says in ran.stderr, "measuring" in ran.stderr) == (2, True, False), ran.stderr
     ran = desk.run("balance", "--capacity", "p=x", "--capacity", "q=2", "--by", "records", "--dry-run")
     assert (ran.code, "'p=x' is not a number of records a second" in ran.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(("words", "choice"), [((), "copy"), (("--dead-letters", "leave"), "leave")])
+def test_dead_letters_leave_a_cluster_that_is_emptied(desk: Desk, words: tuple[str, ...], choice: str) -> None:
+    """The cluster may go: what stays there would go with it."""
+    planned = desk.run("evacuate", "p", "--to", "q", "--dry-run", *words).json
+    assert planned["template"]["dead_letters"] == choice
+    moved = desk.run("move", "orders", "--to", "q", "--dry-run").json
+    assert moved["operation"]["request"]["dead_letters"] == "leave"

@@ -12,13 +12,17 @@ from tests.clusters.streams_batches import Rec, batch
 from tests.fakes.log_reader import FakeLogReader
 
 
+def unnoticed(_: TopicPartition) -> None:
+    """Nothing happens where a record is written."""
+
+
 class FakeData:
     """`away`: nothing answers. `refuse`: so many records are refused next. `on_send` is called before each record is
     written, so that a test can stop the program there. Written records get the time `now_ms`."""
 
     def __init__(self, log: FakeLogReader) -> None:
         self.log, self.away, self.refuse, self.now_ms = log, False, 0, 1_758_335_260_726
-        self.on_send: Callable[[TopicPartition], object] = lambda _: None
+        self.on_send: Callable[[TopicPartition], object] = unnoticed
 
     def reach(self, timeout_s: float) -> tuple[int, ...]:
         del timeout_s

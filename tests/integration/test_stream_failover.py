@@ -22,7 +22,7 @@ from kafkakit.core.errors import KafkakitError
 from kafkakit.sandbox import lifecycle
 from kafkakit.sandbox.decide.processes import GUEST, client_security, password_file
 from kafkakit.streams.client.client import StreamClient
-from kafkakit.streams.client.connect import connect
+from kafkakit.streams.client.connect import RejectError, connect
 from kafkakit.streams.client.dead_letters import ConsumerOptions
 from kafkakit.streams.client.decide.outgoing import ProducerLimits
 from kafkakit.streams.client.workers import StreamRecord
@@ -395,3 +395,111 @@ def test_a_size_fence_refuses_plain_producers_where_there_is_no_authorizer(
     plain.write(2)
     assert (plain.refused, plain.read("billing")) == (2, 0)
     clusters.run("failover", "reclaim", "sized", "--grace", "0", "--yes")
+
+
+BURIED = 40
+HANDLED = 200
+
+
+def bury(client: StreamClient, stream: str, count: int = BURIED) -> None:
+    """Records of a stream, so many of which a group rejects: they are dead letters then. It handles all others."""
+    handled = Counter[bytes]()
+
+    def handle(record: StreamRecord) -> None:
+        if count and (record.value or b"").startswith(b"bad"):
+            raise RejectError("no order")
+        handled[record.value or b""] += 1
+
+    with client.consumer(stream, "billing", handler=handle, options=ConsumerOptions(commit_every_s=0.2)) as consumer:
+        with client.producer(stream) as producer:
+            for number in range(HANDLED):
+                producer.send(b"%s%d" % (b"bad" if number < count else b"ok", number), key=b"%d" % number)
+            producer.flush(LIMIT_S)
+        becomes("all are rejected", lambda: consumer.figures().dead_letters_written >= count)
+        becomes("all others are handled", lambda: len(handled) >= HANDLED - count)
+
+
+def make_with_letters(clusters: Clusters, client: StreamClient, stream: str) -> None:
+    words = ("--lanes", "live,dlq", "--partitions", "2,dlq=1")
+    clusters.run("create", stream, "--cluster", clusters.old.name, *words, "--yes")
+    bury(client, stream)
+
+
+def values_of(clusters: Clusters, stream: str, *words: str) -> list[str]:
+    found = clusters.run("dlq", "list", stream, *words)["records"]
+    assert all(each["provenance"]["reason"] for each in found)
+    return sorted(each["provenance"]["topic"] + str(each["provenance"]["offset"]) for each in found)
+
+
+def test_dead_letters_stay_readable_until_they_are_copied(
+    clusters: Clusters, client: StreamClient, figures: list[str]
+) -> None:
+    """A failover ends with dead letters in the lane `dlq`, which no group reads; they are listed and replayed after it,
+    and `reclaim` deletes their topic once they are copied."""
+    stream = "letters"
+    make_with_letters(clusters, client, stream)
+    before = values_of(clusters, stream)
+    assert len(before) == BURIED
+    assert clusters.run("dlq", "replay", stream, "--limit", "5", "--yes")["replayed"] == 5
+    plan = clusters.run("failover", "plan", stream, "--to", clusters.new.name)
+    (row,) = plan["dead_letters"]
+    assert (row["cluster"], row["letters"], row["then"]) == (clusters.old.name, BURIED, "stay readable")
+    assert row["groups"] == [f"kafkakit-dlq-replay.{stream} (what was replayed)"]
+    bury(client, stream, 0)  # the replayed ones are handled
+    ended = clusters.run("failover", "run", stream, "--to", clusters.new.name, "--yes")
+    assert (ended["step"], ended["dead_letters"], len(ended["left"])) == ("retired", "leave", 1)
+    figures.append(f"dead letters left: {took_s(ended, 'planned', 'retired'):.1f} s, {ended['reached_ms']}")
+    assert values_of(clusters, stream) == before
+    assert clusters.run("dlq", "replay", stream, "--limit", "5", "--yes")["replayed"] == 5
+    kept = clusters.run("failover", "reclaim", stream, "--grace", "0", "--yes", code=75)
+    assert (kept["reason"], [each["result"].split(":")[0] for each in kept["topics"]]) == (
+        "dead-letters", ["deleted", "kept"]
+    )  # fmt: skip
+    done = clusters.run("failover", "reclaim", stream, "--grace", "0", "--recover", "--yes")
+    assert (done["copied"], done["step"]) == (BURIED - 10, "reclaimed")
+    assert set(values_of(clusters, stream)) <= set(before)
+    outcomes = [each["outcome"] for each in clusters.run("failover", "history", stream)["commands"]]
+    assert outcomes == ["done", "waiting", "done"]
+    assert {each["cluster"] for each in clusters.run("show", stream)["segments"]} == {clusters.new.name}
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_dead_letters_are_copied_whatever_process_is_killed(
+    clusters: Clusters, client: StreamClient, when: str
+) -> None:
+    stream = f"copied-{when}"
+    make_with_letters(clusters, client, stream)
+    before = values_of(clusters, stream)
+    words = ("failover", "run", stream, "--to", clusters.new.name, "--dead-letters", "copy", "--yes")
+    for effect in ("letters", "certificate", "retire"):
+        clusters.die(when, effect, *words)
+    ended = clusters.run(*words)
+    assert (ended["step"], ended["left"]) == ("retired", [])
+    assert set(values_of(clusters, stream)) == set(before)
+    printed = subprocess.run(
+        [sys.executable, "-m", "kafkakit", "--profile", clusters.new.name, "streams", "failover", "certify", stream,
+         "--print"], env=clusters.old.env, capture_output=True, timeout=LIMIT_S, check=True,
+    ).stdout  # fmt: skip
+    certificate = json.loads(printed)
+    (letters,) = certificate["letters"]
+    assert (letters["letters"], letters["is_left"], letters["copied"] >= BURIED) == (BURIED, False, True)
+    gone = clusters.run("failover", "reclaim", stream, "--grace", "0", "--yes")
+    assert [each["result"] for each in gone["topics"]] == ["deleted", "deleted"]
+
+
+def test_records_that_came_late_are_copied_to_the_current_topic(clusters: Clusters, client: StreamClient) -> None:
+    stream = "late"
+    clusters.make(stream)
+    bury(client, stream, 0)
+    topic = clusters.run("show", stream)["segments"][0]["topic"]
+    clusters.run("failover", "run", stream, "--to", clusters.new.name, "--quiet-for", "2s", "--yes")
+    PlainClients(clusters.old, topic, clusters.old.security).write(3)
+    late = clusters.run("failover", "reclaim", stream, "--grace", "0", "--yes", code=1)
+    assert (late["reason"], late["topics"]) == ("late-writer", [])
+    shown = clusters.run("failover", "history", stream)["commands"]
+    assert [each["outcome"] for each in shown] == ["done", "late-writer"]
+    handled = Counter[bytes]()
+    with client.consumer(stream, "billing", handler=lambda record: handled.update([record.value or b""])):
+        done = clusters.run("failover", "reclaim", stream, "--grace", "0", "--recover", "--yes")
+        assert (done["copied"], done["step"]) == (3, "reclaimed")
+        becomes("the late records are handled", lambda: handled == Counter({b"0": 1, b"1": 1, b"2": 1}))

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from kafkakit.core.cluster_facts import CommittedOffset, GroupState, GroupType, ItemError, LogSpan
 from kafkakit.core.errors import ConflictError, InputError, KafkakitError, LeaseLostError
 from kafkakit.core.model import TopicPartition
+from kafkakit.streams.failover.act.closing import abort, newest_certificate, reclaimable
 from kafkakit.streams.failover.act.observing import effective_ends
-from kafkakit.streams.failover.act.operations import abort, newest_certificate, reclaimable
-from kafkakit.streams.failover.decide.drained import late_partitions, missing_items
+from kafkakit.streams.failover.decide.drained import late_partitions, late_spans, missing_items, uncopied
 from kafkakit.streams.failover.decide.evidence import (
     Basis,
     ClientFacts,
@@ -26,9 +26,11 @@ from kafkakit.streams.failover.decide.evidence import (
     GroupFacts,
     Quiet,
     QuietWatch,
+    References,
     TopicFacts,
     WriterFacts,
     basis_of,
+    references_in,
     watch_ends,
     window_s,
 )
@@ -41,6 +43,7 @@ from kafkakit.streams.failover.decide.operation import (
     FenceChoice,
     Finished,
     LaneMove,
+    OldCopies,
     Operation,
     OperationRecord,
     Refuse,
@@ -148,7 +151,7 @@ def looks(draw: st.DrawFn) -> tuple[OperationRecord, Evidence]:
         old={1: draw(topics(OLD_FAILOVER))} if draw(st.integers(0, 9)) else {},
         targets={"live": draw(topics(NEW))} if draw(st.integers(0, 9)) else {},
         writers={1: WriterFacts()}, clients=draw(clients),
-        rejects=draw(st.sampled_from([{}, {1: 0}, {1: 2}])),
+        rejects=draw(st.sampled_from([{}, {1: References()}, {1: References(held=2)}])),
         unknown_groups=draw(st.sampled_from([None, (), ("other",)])), quiet=draw(st.none() | quiet),
     )  # fmt: skip
     return record, evidence
@@ -195,7 +198,9 @@ def test_nothing_is_concluded_from_what_was_not_read(look: tuple[OperationRecord
     assert all(whole[seal.partition].end == seal.end for seal in SEAL)
     found = old.groups["g"].commits
     assert all(isinstance(c := found.get(n), CommittedOffset) and c.offset >= 10 for n in range(PARTITIONS))
-    assert evidence.rejects == {1: 0}
+    assert set(evidence.rejects) == {1}
+    is_left = isinstance(action, ChangeRoute) and action.left == (1,)
+    assert is_left == (isinstance(action, ChangeRoute) and evidence.rejects[1].held > 0)
     if isinstance(action, ChangeRoute):
         assert action.edit is RouteEdit.RETIRE
         assert (bool(record.certificate), record.certified_epoch) == (True, 4)
@@ -221,7 +226,9 @@ def drained() -> tuple[OperationRecord, Evidence]:
     record = OperationRecord(
         operation=OPERATION, at=datetime(2026, 1, 1, tzinfo=UTC), routed_epoch=4, basis="fence", window_s=2.0
     )
-    return record, Evidence(route=route_at(Step.SEALED), now_ms=77, old={1: facts}, rejects={1: 0}, unknown_groups=())
+    return record, Evidence(
+        route=route_at(Step.SEALED), now_ms=77, old={1: facts}, rejects={1: References()}, unknown_groups=()
+    )
 
 
 def test_drained_evidence_is_certified_then_retired() -> None:
@@ -267,10 +274,9 @@ def test_one_defect_keeps_a_segment(defect: str, certificate: str) -> None:
     assert isinstance(action, {"grown": ReportLate, "created again": Refuse}.get(defect, Wait))
 
 
-@pytest.mark.parametrize("rejects", [{}, {1: 1}])
-def test_rejected_references_keep_a_segment_counted_or_not(rejects: dict[int, int]) -> None:
+def test_rejected_references_that_are_not_counted_keep_a_segment() -> None:
     record, evidence = drained()
-    assert isinstance(next_step(record, replace(evidence, rejects=rejects)), Wait)
+    assert isinstance(next_step(record, replace(evidence, rejects={})), Wait)
 
 
 def test_a_registered_consumer_that_is_behind_keeps_a_segment() -> None:
@@ -302,7 +308,6 @@ def test_any_single_altered_byte_of_a_certificate_shows() -> None:
 
 @given(st.integers(0, 1), st.sampled_from(["end", "effective_end", "committed"]), st.integers(1, 1000))
 def test_any_altered_offset_shows_even_with_its_hash_made_again(partition: int, field: str, by: int) -> None:
-    from kafkakit.core.documents import encode_document
     from kafkakit.streams.failover.decide import history as module
 
     found, data = make_certificate(*drained(), "1")
@@ -316,11 +321,35 @@ def test_any_altered_offset_shows_even_with_its_hash_made_again(partition: int, 
         changed = replace(segment, partitions=tuple(seals))
     forged = replace(found, segments=(changed,))
     with pytest.raises(InputError, match="its hash does not match"):
-        decode_certificate(encode_document(module.CERTIFICATE_KIND, forged), "it")
+        decode_certificate(module._encoded(forged), "it")
     again = replace(forged, sha256=module._hash(replace(forged, sha256="")))
     with pytest.raises(InputError, match="does not prove"):
-        decode_certificate(encode_document(module.CERTIFICATE_KIND, again), "it")
+        decode_certificate(module._encoded(again), "it")
     assert decode_certificate(data, "it") == found
+
+
+# -- dead letters ---------------------------------------------------------------------------------------
+
+places = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 20)), max_size=30)
+
+
+@given(places, st.dictionaries(st.integers(0, 2), st.integers(0, 20), max_size=3))
+def test_a_reference_is_held_unless_its_record_is_gone(found: list[tuple[int, int]], starts: dict[int, int]) -> None:
+    spans = {number: LogSpan(start=start, stable=30, end=30) for number, start in starts.items()}
+    held, gone = references_in(found, spans)
+    assert held + gone == len(found)
+    assert gone == sum(offset < starts.get(number, 0) for number, offset in found)
+
+
+@given(st.integers(0, 10), st.dictionaries(st.integers(0, 1), st.integers(0, 12), max_size=2))
+def test_what_is_not_copied_ends_at_the_seal(start: int, offsets: dict[int, int]) -> None:
+    segment = replace(OLD_FAILOVER, seal=SEAL)
+    spans = {number: LogSpan(start=start, stable=15, end=15) for number in range(PARTITIONS)}
+    copies = OldCopies(segment=1, offsets=offsets)
+    for number, left in uncopied(segment, spans, copies).items():
+        assert left == range(max(start, offsets.get(number, 0)), max(start, offsets.get(number, 0), 10))
+    for number, late in late_spans(segment, TopicFacts(partitions=PARTITIONS, spans=spans), copies).items():
+        assert late == range(max(10, offsets.get(number, 0)), 15)
 
 
 # -- ends of logs ---------------------------------------------------------------------------------------

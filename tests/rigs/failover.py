@@ -1,27 +1,29 @@
 """A stream on cluster `p` with clusters `q` and `r` beside it in memory, and processes that fail it over."""
 
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import count
 from typing import Any
 
-from kafkakit.core.cluster_facts import CommittedOffset, ItemError, LogSpan
+from kafkakit.core.cluster_facts import CommittedOffset, ItemError, LogSpan, TopicPlaces
 from kafkakit.core.errors import LeaseLostError, TryLaterError
 from kafkakit.core.lease import Holder
 from kafkakit.core.model import TopicPartition
 from kafkakit.streams.client.api import ClientKind, ClientRegistration
+from kafkakit.streams.failover.act.letters import OldRecords, read_references
 from kafkakit.streams.failover.act.observing import ClientWatch, OperationObserver
 from kafkakit.streams.failover.act.operations import Planner
 from kafkakit.streams.failover.act.run import Effects, OperationJournals, OperationRun, RunParts
 from kafkakit.streams.failover.decide.history import RunEnd
 from kafkakit.streams.failover.decide.operation import FailoverRequest, Step
-from kafkakit.streams.model.commit import CommitIdentity, CommitState, RouteMark
+from kafkakit.streams.model.commit import CommitIdentity, CommitState, RouteMark, topic_id_bytes
 from kafkakit.streams.model.kkm1.encode import encode_commit
-from kafkakit.streams.model.route import Lane, Route, Segment, SegmentState
+from kafkakit.streams.model.route import DLQ, Lane, Route, Segment, SegmentState
 from kafkakit.streams.routes.api_act import RouteStore
 from tests.clusters.streams_batches import Rec, batch, marker
 from tests.fakes.admin import FakeClock, FakeCluster
+from tests.fakes.data import FakeData
 from tests.fakes.groups import FakeGroups
 from tests.fakes.log_reader import FakeLogReader
 from tests.rigs.routes import CutStore
@@ -61,6 +63,13 @@ class SceneLog(FakeLogReader):
         self.follow()
         return super().spans(partitions)
 
+    def places(self, topics: Collection[str] | None = None) -> Mapping[str, TopicPlaces]:
+        self.follow()
+        return {
+            name: replace(place, topic_id=topic_id_bytes(self._admin.topics[name].topic_id))
+            for name, place in super().places(topics).items()
+        }
+
     def follow(self) -> None:
         for name in set(self._known) - set(self._admin.topics):
             self.delete_topic(name)
@@ -86,6 +95,14 @@ class SceneGroups(FakeGroups):
         return super().commit(group, offsets)
 
 
+class SceneData(FakeData):
+    """Records of the cluster's topics."""
+
+    def offsets(self, partitions: Collection[TopicPartition], timeout_s: float) -> Mapping[TopicPartition, range]:
+        self.log.spans(partitions)  # follows what the cluster has
+        return super().offsets(partitions, timeout_s)
+
+
 class UuidCluster(FakeCluster):
     """Topic ids as Kafka has them."""
 
@@ -102,10 +119,12 @@ class SceneCluster:
     admin: FakeCluster
     log: SceneLog = field(init=False)
     groups: SceneGroups = field(init=False)
+    data: SceneData = field(init=False)
     is_away: bool = False
 
     def __post_init__(self) -> None:
         self.log, self.groups = SceneLog(self.admin), SceneGroups(self.admin)
+        self.data = SceneData(self.log)
 
 
 class SkewedClock(FakeClock):
@@ -171,7 +190,7 @@ class FailoverScene:
         }
         self.clients: list[FakeClient] = []
         self.readers: list[str] = []
-        self.rejects = 0
+        self.rejects: int | None = 0
         self.is_lease_lost = False
         self.skew_s = 0.0
         self.looks: list[str] = []
@@ -233,7 +252,7 @@ class FailoverScene:
 
     def read_all(self, group: str) -> None:
         """A group commits the ends of every segment that it may read and that can be reached."""
-        for segment in [each for lane in self.route.lanes for each in lane.readable]:
+        for segment in [each for lane in self.route.lanes for each in lane.readable if lane.name != DLQ]:
             cluster = self.clusters[segment.cluster]
             if cluster.is_away:
                 continue
@@ -274,14 +293,21 @@ class FailoverScene:
         return RunParts(
             routes=RouteStore(self.store),
             journals=OperationJournals(self.store, clock, STREAM),
-            observer=OperationObserver(self.open_cluster, clients, clock, lambda _: self.rejects),
+            observer=OperationObserver(self.open_cluster, clients, clock, self.references),
             effects=Effects(self.open_cluster, clock, self.require_held),
+            records=OldRecords(self.open_cluster, clock, self.require_held, lambda _: 1.0),
             clock=clock,
             reporter=self.reporter,
             require_held=self.require_held,
             operator="tester",
             version="1",
         )
+
+    def references(self, segments: Sequence[Segment]) -> dict[int, list[tuple[int, int]]]:
+        """So many references lead to the first records of each topic; without a number those of the ledgers do."""
+        if self.rejects is None:
+            return read_references(self.open_cluster, self.clock, lambda _: 1.0, segments)
+        return {each.id: [(0, number) for number in range(self.rejects)] for each in segments}
 
     def require_held(self) -> None:
         if self.is_lease_lost:

@@ -27,12 +27,12 @@ class FailoverDesk:
         def port(name: str) -> Callable[..., Any]:
             return lambda settings, **_: getattr(scene.open_cluster(settings.bootstrap_servers[0]), name)
 
-        for name in ("admin", "log", "groups"):
+        for name in ("admin", "log", "groups", "data"):
             patch.setattr(wiring, f"open_{name}", port(name))
         patch.setattr(wiring, "open_control", lambda *_: scene.store)
         patch.setattr(api_act, "read_clients", lambda *_: [client.registration() for client in scene.clients])
         patch.setattr(wiring, "system_clock", lambda: scene.clock)
-        patch.setattr(operations, "count_rejects", lambda *_: scene.rejects)
+        patch.setattr(operations, "read_references", lambda *words: scene.references(words[-1]))
         scene.write(OLD, 10)
         scene.write(OLD, 5, partition=1)
         scene.readers.append("billing")

@@ -31,8 +31,6 @@ class MovesScene(FailoverScene):
 
     def __init__(self, streams: int = 3) -> None:
         super().__init__()
-        for cluster in self.clusters.values():
-            cluster.data = None  # type: ignore[attr-defined]
         self.written: dict[str, int] = {}
         self.clock.on_sleep.append(self._write_on)
         self.names = ["orders", *(f"s{number}" for number in range(streams - 1))]

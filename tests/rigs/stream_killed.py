@@ -1,7 +1,7 @@
 """`kafkakit` in a process that gets a signal at a named effect of a failover, before it or right after it.
 
 Run: python -m tests.rigs.stream_killed SIGKILL|SIGINT before|after EFFECT WORD... with the words of a command line.
-Effects: create, seed, certificate, delete, and the changes of the route: open, route, seal, retire.
+Effects: create, seed, certificate, letters, delete, and the changes of the route: open, route, seal, retire.
 """
 
 import os
@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kafkakit.__main__ import main
+from kafkakit.streams.failover.act.letters import OldRecords
 from kafkakit.streams.failover.act.run import Effects, OperationJournals, OperationRun
 
 METHODS: dict[str, tuple[type, str]] = {
@@ -18,6 +19,7 @@ METHODS: dict[str, tuple[type, str]] = {
     "seed": (Effects, "seed"),
     "certificate": (OperationJournals, "write_certificate"),
     "delete": (Effects, "delete"),
+    "letters": (OldRecords, "letters"),
 }
 
 

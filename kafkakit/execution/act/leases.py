@@ -98,7 +98,8 @@ class Lease:
                         return token
                 case Refuse(holder):
                     raise LeaseHeldError(
-                        held_words(self._what, holder), hint="wait for it to end, or stop it there with Ctrl-C"
+                        held_words(self._what, holder),
+                        hint="run the same command again once that one has ended, or stop that one with Ctrl-C",
                     )
                 case Wait() as wait:
                     if not announced:

@@ -20,7 +20,7 @@ from kafkakit.placement.by_size.slots import NEAR, CountLimits, Entry, Pools, Se
 from kafkakit.placement.leaders import NO_LEADER, LeaderLimits, leaders_within
 
 if TYPE_CHECKING:
-    from kafkakit.placement.arrays import Ints
+    from kafkakit.core.columns import Ints
 
 
 def construct(

@@ -10,7 +10,7 @@ from kafkakit.placement.group_numbers import add_group_rule
 from kafkakit.placement.watch import UNWATCHED, Watch
 
 if TYPE_CHECKING:
-    from kafkakit.placement.arrays import Ints
+    from kafkakit.core.columns import Ints
 
 WORK = 4.0
 """CP-SAT's deterministic time for one goal; about as many seconds, and the same on every machine."""

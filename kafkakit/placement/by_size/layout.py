@@ -17,7 +17,7 @@ from kafkakit.placement.group_rule import GroupRule
 from kafkakit.placement.problem import PlannedPartition
 
 if TYPE_CHECKING:
-    from kafkakit.placement.arrays import Ints
+    from kafkakit.core.columns import Ints
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from kafkakit.placement.by_size.slots import NEAR, Entry, Pools, SearchState, around, spread
 
 if TYPE_CHECKING:
-    from kafkakit.placement.arrays import Ints
+    from kafkakit.core.columns import Ints
 
 
 Step = tuple[tuple[int, int], ...]

@@ -22,7 +22,7 @@ from kafkakit.placement.by_size.slots import SlotTable, summed
 from kafkakit.placement.network import FlowNetwork
 
 if TYPE_CHECKING:
-    from kafkakit.placement.arrays import Bools, Ints
+    from kafkakit.core.columns import Bools, Ints
 
 
 MAX_GROUPS = 4000

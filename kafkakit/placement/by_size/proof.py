@@ -21,7 +21,7 @@ from kafkakit.placement.network import FlowNetwork
 from kafkakit.placement.price_bound import LegalSets, price_bound
 
 if TYPE_CHECKING:
-    from kafkakit.placement.arrays import Bools, Ints
+    from kafkakit.core.columns import Bools, Ints
 
 
 def moves_bound(table: SlotTable, window: Window) -> int:

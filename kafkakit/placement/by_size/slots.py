@@ -19,7 +19,7 @@ from kafkakit.placement.group_rule import GroupRule, SlotTags, TagRules
 from kafkakit.placement.leaders import LeaderLimits
 
 if TYPE_CHECKING:
-    from kafkakit.placement.arrays import Bools, Ints
+    from kafkakit.core.columns import Bools, Ints
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ from kafkakit.placement.by_size.slots import SlotTable, summed
 from kafkakit.placement.watch import UNWATCHED, Watch
 
 if TYPE_CHECKING:
-    from kafkakit.placement.arrays import Bools, Ints
+    from kafkakit.core.columns import Bools, Ints
 
 
 _LOOKS = 24  # windows priced while searching the least deviation of the LP relaxation

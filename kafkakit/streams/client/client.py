@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from kafkakit.core.errors import RefusedError, TryLaterError, UsageError
 from kafkakit.core.lease import Holder
@@ -30,8 +31,10 @@ from kafkakit.streams.client.decide.outgoing import ProducerLimits, check_place
 from kafkakit.streams.client.producer import AsyncProducer, DualPolicy, DualProducer, Producer, RecordHooks
 from kafkakit.streams.client.watch import TracedHandlers, Watch, WatchParts
 from kafkakit.streams.client.workers import AsyncHandler, BatchHandler, Handler
-from kafkakit.streams.lanes.api_act import RejectLedger
 from kafkakit.streams.model.route import DLQ, Segment, lane_client_id
+
+if TYPE_CHECKING:
+    from kafkakit.streams.lanes.api_act import RejectLedger
 
 IDENTIFY_S = 5.0
 LEDGER_S = 30.0
@@ -324,7 +327,9 @@ class StreamClient:
                 self._logs[cluster_id] = self._parts.open_log(follower.current().clusters[cluster_id])
             return self._logs[cluster_id]
 
-    def _ledger(self, follower: RouteFollower, cluster_id: str) -> RejectLedger:
+    def _ledger(self, follower: RouteFollower, cluster_id: str) -> "RejectLedger":
+        from kafkakit.streams.lanes.api_act import RejectLedger  # what it comes with is needed only here
+
         if self._parts.open_ledger is None:
             raise UsageError("this client has no reject ledger")
         ports = self._parts.open_ledger(follower.current().clusters[cluster_id])

@@ -9,6 +9,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from kafkakit.core.errors import UsageError
 from kafkakit.core.records import Headers
@@ -30,11 +31,13 @@ from kafkakit.streams.client.workers import (
     SharedWork,
     StreamRecord,
 )
-from kafkakit.streams.lanes.api_act import RejectLedger
 from kafkakit.streams.model.guarded_reads import BatchVerdict, GuardedRead, VerdictKind
 from kafkakit.streams.model.provenance import RecordFailure, Reject, provenance_headers
 from kafkakit.streams.model.provenance import RecordOrigin as Place
 from kafkakit.streams.model.route import DLQ
+
+if TYPE_CHECKING:
+    from kafkakit.streams.lanes.api_act import RejectLedger
 
 _FIRST_S, _MOST_S = 0.1, 5.0
 _SINK_AGAIN_S = 30.0
@@ -360,8 +363,9 @@ class RejectReferences:
     `kafkakit streams dlq copy` must run before retention deletes the topic's records. For one thread.
     """
 
-    def __init__(self, open_ledger: Callable[[str], RejectLedger]) -> None:
-        self._open, self._ledgers = open_ledger, dict[str, RejectLedger]()
+    def __init__(self, open_ledger: "Callable[[str], RejectLedger]") -> None:
+        self._open = open_ledger
+        self._ledgers: dict[str, RejectLedger] = {}
 
     def __call__(self, rejected: RejectedRecord) -> None:
         """Write an entry and wait until all in-sync replicas have it; raises as `RejectLedger.add`."""

@@ -13,7 +13,7 @@ from kafkakit.core.errors import ExitCode
 from kafkakit.core.quantities import counted, format_percent, format_rough_time
 from kafkakit.core.text import plain_value, shell_command, text_table
 from kafkakit.report import Report, exposition, gauge, optional_section, records, section, single, text_of
-from kafkakit.streams.failover.decide.drained import NO_PROCESS, GroupDrain, LiveView
+from kafkakit.streams.failover.decide.drained import NO_PROCESS, GroupDrain, Item, LiveView
 from kafkakit.streams.failover.decide.evidence import DuplicateBudget
 from kafkakit.streams.failover.decide.history import (
     AuditedCommand,
@@ -100,27 +100,40 @@ def status_report(
     )
 
 
-def closing_report(command: str, closing: Closing) -> Report:
-    """What became of an operation's topics; it exits with 1 where a late writer keeps them."""
+def closing_report(command: str, closing: Closing, program: str = "kafkakit", grace: str = "") -> Report:
+    """What became of an operation's topics; it exits with 1 where a late writer keeps them, 75 for dead letters.
+
+    `grace` is what the printed command takes over, empty for the usual one.
+    """
     record, check = closing.record, closing.check
     late = () if check is None else (*check.late, *check.short)
     lines = [f"stream {record.operation.stream}, operation {record.operation.id}: {record.end or 'open'}"]
     lines += optional_section("Late:", list(late))
     lines += section("Topics:", text_table(TOPIC_COLUMNS, closing.results).splitlines())
+    lines += optional_section("Kept until retention has deleted them, or they are copied:", list(closing.kept))
+    if closing.copied:
+        lines += ["", f"copied to the current topics: {counted(closing.copied, 'record')}"]
+    if closing.kept or (check is not None and check.late):
+        stream = record.operation.stream
+        verb, name = "streams failover reclaim", record.operation.id
+        again = shell_command(verb, stream, program=program, operation=name, grace=grace, recover=True, yes=True)
+        lines += ["", f"to copy them to the current topics, then delete the old ones: {again}"]
     return Report(
         command=command,
         data={
             "stream": record.operation.stream,
             "operation": record.operation.id,
             "step": record.end,
-            "reason": "late-writer" if late else "",
+            "reason": "late-writer" if late else Item.LETTERS if closing.kept else "",
             "late": list(late),
+            "kept": list(closing.kept),
+            "copied": closing.copied,
             "topics": records(TOPIC_COLUMNS, closing.results),
         },
         text=text_of(lines),
         columns=TOPIC_COLUMNS,
         rows=closing.results,
-        code=ExitCode.FAILED if late else ExitCode.DONE,
+        code=ExitCode.FAILED if late else ExitCode.TRY_LATER if closing.kept else ExitCode.DONE,
     )
 
 
@@ -184,6 +197,9 @@ def record_data(record: OperationRecord) -> dict[str, object]:
         "late": record.late,
         "lost": plain_value(record.lost),
         "certificate": record.certificate,
+        "dead_letters": record.request.dead_letters,
+        "copies": plain_value(tuple(record.copies.values())),
+        "left": list(record.left),
     }
 
 
@@ -207,6 +223,11 @@ def _facts(record: OperationRecord) -> list[str]:
         lines.append(f"deleted before they were read: {sum(each.count for each in record.lost):,} records")
     if record.late:
         lines.append(f"seals that were void because of a late writer: {record.late}")
+    for each in record.copies.values():
+        words = f"{counted(each.records + each.references, 'record')} copied, {each.passed:,} replayed before"
+        lines.append(f"segment {each.segment}: {words}" + (f", {each.gone:,} gone" if each.gone else ""))
+    if record.left:
+        lines.append(f"segments that stay readable for their dead letters: {', '.join(map(str, record.left))}")
     if record.certificate:
         lines.append(f"certificate {record.certificate}")
     return optional_section("Facts:", lines)
@@ -219,6 +240,7 @@ def time_text(at_ms: int) -> str:
 
 VERDICT_COLUMNS = ("check", "level", "where", "text")
 MOVE_COLUMNS = ("lane", "topic", "partitions", "replication", "sources")
+LETTER_COLUMNS = ("topic", "cluster", "letters", "references", "gone", "groups", "then")
 BACKLOG_COLUMNS = ("group", "topic", "offsets", "size_bytes", "time_lag_s", "eta_s")
 
 
@@ -238,6 +260,11 @@ def plan_report(plan: FailoverPlan, command: str = "streams failover plan", done
     lines += section("Preconditions:", text_table(VERDICT_COLUMNS, rows).splitlines())
     total = sum(row.offsets or 0 for row in plan.backlog)
     lines += optional_section("To be read from the old topics:", _table(backlog, total))
+    letters = [
+        (row.topic, row.cluster, row.letters, row.references, row.gone, ", ".join(row.groups) or "no group", row.then)
+        for row in plan.letters
+    ]
+    lines += optional_section("Dead letters:", text_table(LETTER_COLUMNS, letters).splitlines() if letters else [])
     lines += section("Quiet:", _quiet_lines(plan))
     lines += section("Records that may come a second time:", [budget_words(plan.budget)])
     if done:
@@ -251,6 +278,7 @@ def plan_report(plan: FailoverPlan, command: str = "streams failover plan", done
             "verdicts": records(VERDICT_COLUMNS, rows),
             "moves": records(MOVE_COLUMNS, moves),
             "backlog": records(BACKLOG_COLUMNS, backlog),
+            "dead_letters": plain_value(plan.letters),
             "fences": plain_value(plan.fences),
             "windows_s": plain_value(plan.windows_s),
             "duplicates": plain_value(plan.budget),

@@ -277,11 +277,6 @@ LIMIT_CHARS = 4095
 """Kafka's default limit for metadata, less one for the NUL that librdkafka's clients add."""
 
 
-def replay_group(stream: str) -> str:
-    """The group that keeps what was replayed of a stream."""
-    return f"kafkakit-dlq-replay.{stream}"
-
-
 @dataclass(slots=True)
 class ReplayState:
     """One partition of the DLQ lane. `in_flight` are offsets that an interrupted replay may have written."""

@@ -182,6 +182,15 @@ def _number(text: str, most: int = MAX_NUMBER) -> int:
     return int(text)
 
 
+REPLAY_GROUPS = "kafkakit-dlq-replay."
+"""What the names of the groups begin with in whose commits replays keep what they have written again."""
+
+
+def replay_group(stream: str) -> str:
+    """The group that keeps what was replayed of a stream."""
+    return REPLAY_GROUPS + stream
+
+
 REJECTS_TOPIC = "__kafkakit_rejects"
 REJECT_KIND = "stream-reject"
 MAX_ENTRY_BYTES = 16 << 10

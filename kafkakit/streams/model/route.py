@@ -78,6 +78,7 @@ class Lane:
 
     `weight` is the lane's share of a consumer's work beside the others'. Producers of a paused lane wait, its consumers
     read nothing. `quota_bytes_per_s` is what each broker takes from all producers of the lane together, None: all.
+    `left` are sealed segments that no client reads any more: references to rejected records lead into them.
     """
 
     name: str
@@ -85,6 +86,7 @@ class Lane:
     weight: int = 1
     is_paused: bool = False
     quota_bytes_per_s: int | None = None
+    left: tuple[Segment, ...] = ()
 
     @property
     def active(self) -> Segment | None:
@@ -144,13 +146,17 @@ class Route:
         return next((lane for lane in self.lanes if lane.name == name), None)
 
     def segments(self) -> Iterator[tuple[Lane, Segment]]:
-        """Every segment with its lane, in the route's order."""
+        """Every segment with its lane, in the route's order; those that are left are not among them."""
         return ((lane, segment) for lane in self.lanes for segment in lane.segments)
+
+    def left(self) -> Iterator[tuple[Lane, Segment]]:
+        """Every segment that is only kept for references, with its lane."""
+        return ((lane, segment) for lane in self.lanes for segment in lane.left)
 
     @property
     def clusters(self) -> dict[str, str]:
         """The profile of each cluster of the route, by cluster id."""
-        return {segment.cluster_id: segment.cluster for _, segment in self.segments()}
+        return {segment.cluster_id: segment.cluster for _, segment in (*self.left(), *self.segments())}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -264,7 +270,7 @@ def decode_route(data: bytes, source: str) -> Route:
 def problem_of(route: Route) -> str | None:
     """What is wrong with a route, in words; None for a valid one."""
     names = [lane.name for lane in route.lanes]
-    segments = [segment for _, segment in route.segments()]
+    segments = [segment for _, segment in (*route.segments(), *route.left())]
     ids = [segment.id for segment in segments]
     places = [(segment.cluster_id, segment.topic_id) for segment in segments]
     if not _NAME.fullmatch(route.stream) or not all(_LANE.fullmatch(name) for name in names):

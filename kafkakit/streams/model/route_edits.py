@@ -228,13 +228,45 @@ def unsealed(route: Route, segments: Collection[int]) -> Route:
     return _with_segments(route, {each.id: replace(each, seal=(), sealed_at_ms=0) for each in found})
 
 
-def retired(route: Route, segments: Collection[int]) -> Route:
-    """The route without these segments, which are sealed; consumers stop reading them. Those that are gone are gone."""
+def retired(route: Route, segments: Collection[int], left: Collection[int] = ()) -> Route:
+    """The route without these segments, which are sealed; consumers stop reading them. Those that are gone are gone.
+
+    Those of them in `left` stay with their lanes for what references lead to, and no client reads them.
+    """
     there = {each.id for _, each in route.segments()} & set(segments)
     for segment in _draining(route, there):
         if not segment.seal:
             raise RefusedError(f"stream {route.stream}: segment {segment.id} is not sealed")
-    lanes = (replace(lane, segments=tuple(s for s in lane.segments if s.id not in there)) for lane in route.lanes)
+    lanes = (
+        replace(
+            lane,
+            segments=tuple(s for s in lane.segments if s.id not in there),
+            left=(*lane.left, *(s for s in lane.segments if s.id in there and s.id in left)),
+        )
+        for lane in route.lanes
+    )
+    return replace(route, lanes=tuple(lanes))
+
+
+def unheld(route: Route, segments: Collection[int]) -> Route:
+    """The route in which nothing is held up by these segments, which stay, sealed and read to their ends or not."""
+    lanes = (
+        replace(lane, segments=tuple(replace(s, is_held=False) for s in lane.segments))
+        if any(s.id in segments for s in lane.segments)
+        else lane
+        for lane in route.lanes
+    )
+    return replace(route, lanes=tuple(lanes))
+
+
+def given_up(route: Route, segments: Collection[int]) -> Route:
+    """The route without sealed segments that a finished operation left in it; refused while an operation is open."""
+    there = {each.id for _, each in (*route.segments(), *route.left())} & set(segments)
+    if there:
+        refuse_open_operation(route)
+        kept = {each.id for _, each in route.left()}
+        route = retired(route, there - kept)
+    lanes = (replace(lane, left=tuple(s for s in lane.left if s.id not in there)) for lane in route.lanes)
     return replace(route, lanes=tuple(lanes))
 
 

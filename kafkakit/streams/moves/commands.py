@@ -146,11 +146,12 @@ def evacuate(
     kafkakit --profile prod streams evacuate west --to east --dry-run
     kafkakit --profile prod streams evacuate west --to east --at-once 8 --per-hour 100 --yes
     """
-    from kafkakit.streams.failover.api import OperationKind
+    from kafkakit.streams.failover.api import DeadLetters, OperationKind
     from kafkakit.streams.moves.act import SeriesIntent
     from kafkakit.streams.moves.decide import SeriesKind, series_key
 
-    request, rule = limits.template(OperationKind.MOVE, is_emergency=emergency), measuring.rule()
+    kind, rule = OperationKind.MOVE, measuring.rule()
+    request = limits.template(kind, is_emergency=emergency, dead_letters=DeadLetters.COPY)
     with open_moves(cli_context(ctx), "streams evacuate", events, read_only=consent.dry_run) as session:
         planner = session.planner(request, rule)
         key = series_key(SeriesKind.EVACUATE, planner.evacuated(cluster))

@@ -606,7 +606,8 @@ def left_over(record: SeriesRecord, routes: Sequence[Route]) -> Iterator[LeftOve
     series = record.series
     planned = {move.stream for move in series.moves}
     for route in sorted(routes, key=lambda each: each.stream):
-        topics = tuple(s.topic for _, s in route.segments() if series.cluster_id and s.cluster_id == series.cluster_id)
+        found = (s for _, s in (*route.segments(), *route.left()))
+        topics = tuple(s.topic for s in found if series.cluster_id and s.cluster_id == series.cluster_id)
         is_open = route.stream in planned and not record.is_done(route.stream)
         if not topics and not is_open:
             continue

@@ -16,7 +16,7 @@ from kafkakit.config.security import Mechanism, Security
 from kafkakit.core.errors import ExitCode, UsageError
 from kafkakit.core.quantities import counted
 from kafkakit.core.text import plain_value, printable, text_table
-from kafkakit.report import Report, attributes, records, section, text_of
+from kafkakit.report import Report, attributes, optional_section, records, section, text_of
 from kafkakit.streams.model.route import DLQ, Lane, Route, Segment
 from kafkakit.streams.routes.decide import KeptChange, PlannedTopic, RouteFacts
 
@@ -64,6 +64,8 @@ def show_report(route: Route, facts: RouteFacts) -> Report:
     if route.operation is not None:
         lines.insert(1, f"{route.operation.kind} {route.operation.id} is open, step {route.operation.step}")
     lines += section("Lanes:", text_table(LANE_COLUMNS, map(_lane_row, route.lanes)).splitlines())
+    left = [f"{lane.name}: {each.topic} on {each.cluster}" for lane, each in route.left()]
+    lines += optional_section("Kept for references to rejected records, read by no client:", left)
     if route.rules:
         lines += section("Rules:", (f"to {rule.lane}: where {rule.where}" for rule in route.rules))
     if route.groups:

@@ -28,7 +28,7 @@ from kafkakit.topicmappr.decide.check_rules import RULES, CheckRequest, Hints, R
 from kafkakit.topicmappr.decide.storage import storage_facts
 
 if TYPE_CHECKING:
-    from kafkakit.placement.arrays import Bools, Ints
+    from kafkakit.core.columns import Bools, Ints
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

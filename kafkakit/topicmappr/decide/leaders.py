@@ -27,7 +27,7 @@ from kafkakit.topicmappr.decide.requests import (
 from kafkakit.topicmappr.decide.scope import TopicScope, pinned_indices, scope_of
 
 if TYPE_CHECKING:
-    from kafkakit.placement.arrays import Ints
+    from kafkakit.core.columns import Ints
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -66,7 +66,7 @@ from kafkakit.topicmappr.decide.scope import Scope, TopicScope, pinned_indices, 
 from kafkakit.topicmappr.decide.storage import Sizes, storage_of
 
 if TYPE_CHECKING:
-    from kafkakit.placement.arrays import Ints
+    from kafkakit.core.columns import Ints
 
 
 _AGAIN = 6  # tries, each farther off, to name a goal that a second run reaches

@@ -23,7 +23,7 @@ from kafkakit.placement.leaders import leaders_within
 from kafkakit.placement.problem import PlannedPartition
 
 if TYPE_CHECKING:
-    from kafkakit.placement.arrays import Ints
+    from kafkakit.core.columns import Ints
 
 
 Row = tuple[int, ...]

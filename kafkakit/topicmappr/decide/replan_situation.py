@@ -41,7 +41,7 @@ from kafkakit.topicmappr.decide.requests import Goal, RebalanceRequest
 from kafkakit.topicmappr.decide.scope import Scope
 
 if TYPE_CHECKING:
-    from kafkakit.placement.arrays import Bools, Ints
+    from kafkakit.core.columns import Bools, Ints
 
 
 class MoveState(StrEnum):

@@ -6,8 +6,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kafkakit.core.errors import KafkakitError, LeaseLostError, TryLaterError
+from kafkakit.streams.failover.act.closing import abort, newest_certificate, reclaim
+from kafkakit.streams.failover.act.letters import OldRecords
 from kafkakit.streams.failover.act.observing import ClientWatch, OperationObserver
-from kafkakit.streams.failover.act.operations import Planner, abort, newest_certificate, reclaim
+from kafkakit.streams.failover.act.operations import Planner
 from kafkakit.streams.failover.act.run import Effects, OperationJournals, OperationRun, RunParts
 from kafkakit.streams.failover.decide.operation import FailoverRequest, Step
 from kafkakit.streams.routes.api_act import RouteStore
@@ -156,8 +158,9 @@ class Life:
         return RunParts(
             routes=RouteStore(store),
             journals=OperationJournals(store, clock, STREAM),
-            observer=OperationObserver(self.open_cluster, clients, clock, no_rejects),
+            observer=OperationObserver(self.open_cluster, clients, clock, no_references),
             effects=Effects(self.open_cluster, clock, self.require_held),
+            records=OldRecords(self.open_cluster, clock, self.require_held, a_second),
             clock=clock,
             reporter=Silent(),
             require_held=self.require_held,
@@ -254,9 +257,14 @@ class Life:
         return hash((self.command, self.world.key(), repr(memory)))
 
 
-def no_rejects(_: Any) -> int:
+def a_second(_: str) -> float:
+    """How long requests to a cluster may take."""
+    return 1.0
+
+
+def no_references(_: Any) -> dict[int, list[tuple[int, int]]]:
     """Nothing is rejected by reference in this model."""
-    return 0
+    return {}
 
 
 class Tapped:

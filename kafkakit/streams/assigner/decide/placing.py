@@ -20,7 +20,7 @@ from kafkakit.streams.client.api import PartitionKey, WorkerDocument
 from kafkakit.streams.model.route import DLQ, LIVE, SLOW, Route
 
 if TYPE_CHECKING:
-    from kafkakit.placement.arrays import Bools, Ints
+    from kafkakit.core.columns import Bools, Ints
 
 
 NONE = -1

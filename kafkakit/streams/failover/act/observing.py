@@ -12,6 +12,7 @@ A drain certificate is checked against the clusters that it is about.
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from types import MappingProxyType
 
 from kafkakit.core.cluster_facts import (
     AclResourceKind,
@@ -38,12 +39,15 @@ from kafkakit.streams.failover.decide.evidence import (
     Evidence,
     GroupFacts,
     QuietWatch,
+    References,
     TopicFacts,
     WriterFacts,
     basis_of,
+    emptied,
     ends_of,
     group_facts,
     quiet_of,
+    references_in,
     unreachable,
     watch_ends,
 )
@@ -53,6 +57,7 @@ from kafkakit.streams.failover.decide.operation import (
     FenceChoice,
     FenceKind,
     LaneMove,
+    OldCopies,
     Operation,
     OperationRecord,
     Step,
@@ -60,11 +65,12 @@ from kafkakit.streams.failover.decide.operation import (
 )
 from kafkakit.streams.failover.decide.plan import is_in_place
 from kafkakit.streams.model.log_batches import RecordTime, record_at
-from kafkakit.streams.model.route import Route, Segment, SegmentState, partitions_of, segment_problem
+from kafkakit.streams.model.provenance import REPLAY_GROUPS
+from kafkakit.streams.model.route import DLQ, GONE, Route, Segment, SegmentState, partitions_of, segment_problem
 from kafkakit.streams.routes.api_act import OpenCluster, find_topics, own_settings
 
-CountRejects = Callable[[Segment], int]
-"""How many records of a segment are rejected by reference and not copied yet."""
+ReadReferences = Callable[[Sequence[Segment]], Mapping[int, Sequence[tuple[int, int]]]]
+"""Partition and offset of the records that are rejected by reference and not copied yet, by segment id."""
 
 RELOOKED = (FenceChoice.CONFIG, FenceChoice.QUOTA)
 """Fences whose look at a cluster is whole each time; for an ACL the bindings are enough."""
@@ -103,9 +109,9 @@ class OperationObserver:
     """The looks of one process at one operation; what is quiet and what is fenced is in its memory alone."""
 
     def __init__(
-        self, open_cluster: OpenCluster, clients: ClientWatch, clock: Clock, count_rejects: CountRejects
+        self, open_cluster: OpenCluster, clients: ClientWatch, clock: Clock, read_references: ReadReferences
     ) -> None:
-        self._open, self._clients, self._clock, self._count_rejects = open_cluster, clients, clock, count_rejects
+        self._open, self._clients, self._clock, self._read_references = open_cluster, clients, clock, read_references
         self._quiet: QuietWatch | None = None
         self._writers: dict[int, WriterFacts] = {}
         self._routed_s: float | None = None
@@ -117,11 +123,10 @@ class OperationObserver:
         if operation.request.is_emergency:
             groups = {client.group for client in evidence.clients if client.group} | set(operation.groups)
             return replace(evidence, targets=self._targets(operation, groups))
-        old = self._old(segments, operation.groups, every_group=True, effective=False)
+        old = self._old_of(operation, route, every_group=True, effective=False)
         groups = {name for facts in old.values() for name in facts.groups} | set(operation.groups)
         return replace(
-            evidence,
-            old=old,
+            self._with_references(replace(evidence, old=old), segments),
             targets=self._targets(operation, groups),
             writers={each.id: self.writers_of(each, operation.request) for each in segments},
         )
@@ -131,9 +136,10 @@ class OperationObserver:
         operation, step = record.operation, standing(record.operation, route)
         evidence = self._base(operation, route)
         if step in (Step.PLANNED, Step.OPENED):
-            evidence = replace(evidence, targets=self._targets(operation, operation.groups))
+            names = (*operation.groups, *operation.letter_groups)
+            evidence = replace(evidence, targets=self._targets(operation, names))
             if step is Step.OPENED and not operation.request.is_emergency:
-                old = self._old(_old_of(operation, route), operation.groups, every_group=False, effective=False)
+                old = self._old_of(operation, route, every_group=False, effective=False)
                 evidence = replace(evidence, old=old)
             return evidence
         if step is None:
@@ -147,17 +153,14 @@ class OperationObserver:
         self._routed_s = now_s if self._routed_s is None else self._routed_s
         is_sealed = step is Step.SEALED
         every_group = is_sealed and retiring and bool(record.certificate)
-        old = self._old(segments, operation.groups, every_group=every_group, effective=not is_sealed)
+        old = self._old_of(operation, route, every_group=every_group, effective=not is_sealed)
         evidence = replace(evidence, old=old, routed_for_s=now_s - self._routed_s)
         if is_sealed:
-            return replace(
-                evidence,
-                rejects=self._rejects(segments) if _is_read(record, segments, old) else {},
-                unknown_groups=_unknown(operation, old) if every_group else None,
-            )
+            evidence = replace(evidence, unknown_groups=_unknown(operation, old) if every_group else None)
+            return self._with_references(evidence, segments) if _is_read(record, segments, old) else evidence
         evidence = replace(evidence, writers=self._look_at_writers(record, segments, old))
         in_place = {each.id: _kinds_in_place(record, each, evidence) for each in segments}
-        fenced = frozenset(number for number, kinds in in_place.items() if kinds - {FenceKind.QUOTA})
+        fenced = frozenset(n for n, kinds in in_place.items() if kinds - {FenceKind.QUOTA} or old[n].is_gone)
         delayed = frozenset(number for number, kinds in in_place.items() if FenceKind.QUOTA in kinds)
         evidence = replace(evidence, fenced=fenced, delayed=delayed)
         basis = basis_of(evidence, [each.id for each in segments], record.routed_epoch or route.epoch)
@@ -169,6 +172,12 @@ class OperationObserver:
     def writers_of(self, segment: Segment, request: FailoverRequest) -> WriterFacts:
         """Who wrote to a topic, read now."""
         return read_writers(self._open(segment.cluster), segment, request.is_open_by_default)
+
+    def references(self, segments: Sequence[Segment], old: Mapping[int, TopicFacts]) -> dict[int, References]:
+        """What references lead to in each of these segments; raises where a ledger cannot be read."""
+        found = self._read_references(segments)
+        spans = {each.id: old[each.id].whole_spans or {} if each.id in old else {} for each in segments}
+        return {each.id: references_in(found.get(each.id, ()), spans[each.id]) for each in segments}
 
     def forget_quiet(self) -> None:
         """Begin the window again, as after a late writer."""
@@ -207,6 +216,19 @@ class OperationObserver:
         with ThreadPoolExecutor(len(profiles)) as pool:
             return {number: facts for found in pool.map(read, profiles) for number, facts in found.items()}
 
+    def _old_of(
+        self, operation: Operation, route: Route, *, every_group: bool, effective: bool
+    ) -> dict[int, TopicFacts]:
+        """The old topics; one of lane `dlq` that was deleted holds nothing, and keeps nothing from being done."""
+        segments = _old_of(operation, route)
+        names = (*operation.groups, *operation.letter_groups)
+        found = self._old(segments, names, every_group=every_group, effective=effective)
+        return found | {
+            each.id: emptied(each, found[each.id])
+            for each in segments
+            if operation.lane_of(each.id) == DLQ and found[each.id].problem == GONE
+        }
+
     def _look_at_writers(
         self, record: OperationRecord, segments: list[Segment], old: Mapping[int, TopicFacts]
     ) -> dict[int, WriterFacts]:
@@ -225,14 +247,12 @@ class OperationObserver:
         self._writers |= found
         return found
 
-    def _rejects(self, segments: list[Segment]) -> dict[int, int]:
-        found: dict[int, int] = {}
-        for each in segments:
-            try:
-                found[each.id] = self._count_rejects(each)
-            except KafkakitError:
-                continue
-        return found
+    def _with_references(self, evidence: Evidence, segments: list[Segment]) -> Evidence:
+        """The evidence with what is rejected by reference; one ledger that cannot be read leaves all uncounted."""
+        try:
+            return replace(evidence, rejects=self.references(segments, evidence.old))
+        except KafkakitError as error:
+            return replace(evidence, rejects_problem=error.message)
 
 
 def _old_of(operation: Operation, route: Route) -> list[Segment]:
@@ -245,7 +265,7 @@ def _is_read(record: OperationRecord, segments: list[Segment], old: Mapping[int,
         left_in(old[each.id].groups[name].commits.get(seal.partition), seal.effective_end, spans[seal.partition].start)
         for each in segments
         if (spans := old[each.id].whole_spans)
-        for name in record.operation.groups
+        for name in record.operation.readers_of(each.id)
         if name in old[each.id].groups
         for seal in each.seal
     )
@@ -263,7 +283,9 @@ def _unknown(operation: Operation, old: Mapping[int, TopicFacts]) -> tuple[str, 
     if any(facts.problem for facts in old.values()):
         return None
     known = set(operation.groups) | set(operation.request.ignored)
-    return tuple(sorted({n for facts in old.values() for n, g in facts.groups.items() if g.commits} - known))
+    read = [facts for number, facts in old.items() if operation.lane_of(number) != DLQ]  # what is there is not lost
+    found = {name for facts in read for name, group in facts.groups.items() if group.commits}
+    return tuple(sorted(name for name in found - known if not name.startswith(REPLAY_GROUPS)))
 
 
 OPEN_TO_EVERYONE = "allow.everyone.if.no.acl.found"
@@ -486,7 +508,7 @@ def measure_pace(
 
     Nothing is read and no time passes where every group has read everything.
     """
-    places = {number: unread_places(operation, facts, segment.topic) for number, (segment, facts) in old.items()}
+    places = {n: unread_places(operation.readers_of(n), facts, segment.topic) for n, (segment, facts) in old.items()}
     if not any(places.values()):
         return Pace()
     began_s = clock.monotonic()
@@ -524,21 +546,27 @@ def _first_times(
 
 
 def check_certificate(
-    certificate: DrainCertificate, open_cluster: OpenCluster, journal_hash: str | None
+    certificate: DrainCertificate,
+    open_cluster: OpenCluster,
+    journal_hash: str | None,
+    copies: Mapping[int, OldCopies] = MappingProxyType({}),
 ) -> CertificateCheck:
-    """Read ends and commits again where the topics are still there; a cluster that is away is a fact, and no error."""
+    """Read ends and commits again where the topics are still there; a cluster that is away is a fact, and no error.
+
+    What came after a seal and is among the `copies` is not late any more.
+    """
     late: list[str] = []
     short: list[str] = []
     unread: list[str] = []
     gone: list[str] = []
     for each in certificate.segments:
         segment = each.as_segment()
-        facts = _read(segment, [group.group for group in each.groups], open_cluster)
+        facts = read_old(segment, [group.group for group in each.groups], open_cluster)
         if facts.problem or facts.whole_spans is None:
             is_gone = facts.cluster_id == each.cluster_id and facts.topic_id != each.topic_id
             (gone if is_gone else unread).append(f"{each.topic}: {facts.problem or 'a leader does not answer'}")
             continue
-        late += [late_words(segment, n, more) for n, more in late_partitions(segment, facts)]
+        late += [late_words(segment, n, more) for n, more in late_partitions(segment, facts, copies.get(segment.id))]
         short += _short(each, facts)
     return CertificateCheck(
         certificate=certificate,
@@ -562,7 +590,8 @@ def _short(each: SegmentEvidence, facts: TopicFacts) -> list[str]:
     return found
 
 
-def _read(segment: Segment, groups: list[str], open_cluster: OpenCluster) -> TopicFacts:
+def read_old(segment: Segment, groups: Sequence[str], open_cluster: OpenCluster) -> TopicFacts:
+    """The topic of an old segment and these groups; a profile that is not known any more is a fact, and no error."""
     try:
         cluster = open_cluster(segment.cluster)
     except KafkakitError as error:

@@ -37,8 +37,9 @@ from kafkakit.streams.client.api_act import (
     StreamClient,
     StreamRecord,
 )
+from kafkakit.streams.failover.act.closing import newest_certificate
 from kafkakit.streams.failover.act.observing import check_certificate
-from kafkakit.streams.failover.act.operations import Planner, newest_certificate
+from kafkakit.streams.failover.act.operations import Planner
 from kafkakit.streams.failover.act.run import RunParts
 from kafkakit.streams.failover.decide.history import (
     MOST_KEPT,

@@ -36,11 +36,13 @@ from kafkakit.ports.acting import Clock, Reporter
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.data import ClusterClients
 from kafkakit.ports.stores import ControlStore
+from kafkakit.streams.failover.act.letters import OldRecords
 from kafkakit.streams.failover.act.observing import OperationObserver, read_writers
-from kafkakit.streams.failover.decide.drained import late_words, losses
-from kafkakit.streams.failover.decide.evidence import Evidence
+from kafkakit.streams.failover.decide.drained import Item, late_words, losses, uncopied, with_references
+from kafkakit.streams.failover.decide.evidence import Evidence, References
 from kafkakit.streams.failover.decide.history import (
     AuditedCommand,
+    Closing,
     DrainCertificate,
     EndKind,
     RunEnd,
@@ -56,6 +58,7 @@ from kafkakit.streams.failover.decide.operation import (
     Action,
     Certify,
     ChangeRoute,
+    CopyLetters,
     CreateTopics,
     FailoverRequest,
     FenceChoice,
@@ -65,6 +68,7 @@ from kafkakit.streams.failover.decide.operation import (
     LaneMove,
     Line,
     LowerFence,
+    OldCopies,
     Operation,
     OperationRecord,
     RaiseFence,
@@ -326,6 +330,7 @@ class RunParts:
     journals: OperationJournals
     observer: OperationObserver
     effects: Effects
+    records: OldRecords
     clock: Clock
     reporter: Reporter
     require_held: Callable[[], None]
@@ -414,7 +419,9 @@ class OperationRun:
         self._journal.check(Word.AMEND, line_data(request))
 
     def _act(
-        self, action: CreateTopics | SeedGroups | ChangeRoute | RaiseFence | LowerFence | Certify, evidence: Evidence
+        self,
+        action: CreateTopics | SeedGroups | ChangeRoute | RaiseFence | LowerFence | CopyLetters | Certify,
+        evidence: Evidence,
     ) -> None:
         operation, journal, effects = self.record.operation, self._journal, self._parts.effects
         match action:
@@ -424,12 +431,7 @@ class OperationRun:
                 made = {move.lane: effects.create(operation, move, quotas.get(move.lane)) for move in action.moves}
                 journal.check(Word.CREATE, {"topic_ids": made})
             case SeedGroups():
-                places = {g: {str(k): v for k, v in offsets.items()} for g, offsets in action.offsets.items()}
-                journal.intent(Word.SEED, {"offsets": places})
-                problems = effects.seed(operation.request.to, action.offsets)
-                for problem in problems if problems != self._problems else ():
-                    self._parts.reporter.warn(problem)
-                self._problems = problems
+                self._seed(action)
             case RaiseFence():
                 known = [f for f in self.record.fences if (f.segment, f.kind) == (action.segment.id, action.kind)]
                 lane = next(lane for lane, each in evidence.route.segments() if each.id == action.segment.id)
@@ -448,6 +450,8 @@ class OperationRun:
                     names = ", ".join(action.transactions)
                     self._parts.reporter.warn(f"{action.segment.topic}: the fence is down again, it held up {names}")
                     self._amend_without_fence()
+            case CopyLetters():
+                self._copy_letters(action, evidence)
             case ChangeRoute(edit=RouteEdit.RETIRE) if not self._has_certificate():
                 self._certify(evidence)
             case ChangeRoute():
@@ -455,9 +459,41 @@ class OperationRun:
             case Certify():
                 self._certify(evidence)
 
+    def _seed(self, action: SeedGroups) -> None:
+        places = {g: {str(k): v for k, v in offsets.items()} for g, offsets in action.offsets.items()}
+        self._journal.intent(Word.SEED, {"offsets": places})
+        problems = self._parts.effects.seed(self.record.request.to, action.offsets)
+        for problem in problems if problems != self._problems else ():
+            self._parts.reporter.warn(problem)
+        self._problems = problems
+
     def _has_certificate(self) -> bool:
         """Whether the store still has the certificate that the journal names: it may have lost it."""
         return self._parts.journals.has_certificate(self.record.operation.id, self.record.certificate)
+
+    def _copy_letters(self, action: CopyLetters, evidence: Evidence) -> None:
+        """Dead letters first, each segment from where an interruption left it; then what references lead to."""
+        for segment in action.segments:
+            self._journal.intent(Word.LETTERS, {"segment": segment.id})
+            before = self.record.copies_of(segment.id)
+            spans = uncopied(segment, evidence.old[segment.id].whole_spans or {}, before)
+            self._parts.records.letters(evidence.route, segment, spans, before, self._note_copies)
+            done = self.record.copies_of(segment.id)
+            self._parts.reporter.say(f"{segment.topic}: {done.records:,} dead letters copied, {done.passed:,} replayed")
+        if not action.references:
+            return
+        self._journal.intent(Word.LETTERS, {"references": True})
+        outcome = self._parts.records.references(evidence.route)
+        self._problems = tuple(f"{place}: {why}" for place, why in sorted(outcome.failed.items())[:20])
+        for _, segment in self.record.operation.old_segments(evidence.route):
+            known, before = evidence.rejects.get(segment.id, References()), self.record.copies_of(segment.id)
+            after = with_references(before, segment.topic, known, outcome.lost, outcome.failed)
+            if after != before:
+                self._note_copies(after)
+        self._parts.reporter.say(f"{outcome.copied:,} rejected records copied, {len(outcome.lost):,} are gone")
+
+    def _note_copies(self, copies: OldCopies) -> None:
+        self._journal.check(Word.LETTERS, line_data(copies))
 
     def _certify(self, evidence: Evidence) -> None:
         certificate, data = make_certificate(self.record, evidence, self._parts.version)
@@ -472,7 +508,8 @@ class OperationRun:
         if action.edit is RouteEdit.SEAL and evidence.quiet is not None:
             data = {"basis": evidence.quiet.basis, "window_s": round(evidence.quiet.seconds, 3)}
             self._journal.check(Word.QUIET, data)
-        self._journal.intent(Word.ROUTE, {"edit": action.edit, "epoch": evidence.route.epoch})
+        left = {"left": list(action.left)} if action.left else {}
+        self._journal.intent(Word.ROUTE, {"edit": action.edit, "epoch": evidence.route.epoch, **left})
         parts.require_held()
         changed = parts.routes.change(
             record.operation.stream,
@@ -481,6 +518,9 @@ class OperationRun:
             what=f"operation {record.operation.id}: {action.edit}",
             at_ms=epoch_ms(parts.clock.now()),
         )
+        for _, segment in record.operation.old_segments(evidence.route) if action.left else ():
+            if segment.id in action.left:
+                parts.reporter.say(f"{segment.topic} stays readable on {segment.cluster} for its dead letters")
         step = standing(record.operation, changed)
         if action.edit is RouteEdit.ROUTE and step is not None:
             self._note_routed(changed.epoch, action.unready)
@@ -634,6 +674,14 @@ class CommandAudit:
         """Take the end of a run."""
         self._about(end.record)
         self._more |= {"step": end.step, "result": end.kind, "reason": end.reason}
+
+    def note_closing(self, closing: Closing) -> None:
+        """Take what became of the topics of an operation."""
+        self._about(closing.record)
+        if closing.is_late:
+            self._more |= {"result": EndKind.LATE, "reason": EndKind.LATE}
+        elif closing.kept:
+            self._more |= {"result": EndKind.WAITING, "reason": Item.LETTERS}
 
     def note_not_begun(self, refused_by: str) -> None:
         """Take that nothing was begun: by a precondition that was refused, or by the operator's answer."""

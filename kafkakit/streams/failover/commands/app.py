@@ -100,8 +100,8 @@ def abort(ctx: typer.Context, stream: StreamName, consent: Consent) -> int:
     \b
     kafkakit --profile prod streams failover abort orders --yes
     """
-    from kafkakit.streams.failover.act.operations import abort as take_back
-    from kafkakit.streams.failover.act.operations import abortable
+    from kafkakit.streams.failover.act.closing import abort as take_back
+    from kafkakit.streams.failover.act.closing import abortable
     from kafkakit.streams.failover.report import closing_report
 
     cli = cli_context(ctx)
@@ -110,6 +110,8 @@ def abort(ctx: typer.Context, stream: StreamName, consent: Consent) -> int:
         found = abortable(parts, stream, session.cluster)
         if not consent.dry_run and consent.confirm(cli, f"Abort the operation of stream {stream}?"):
             found = take_back(parts, session.cluster, stream)
+        else:
+            session.audit.note_not_begun("")
     return finish(cli, closing_report("streams failover abort", found))
 
 
@@ -162,7 +164,7 @@ def certify(
     kafkakit --profile prod streams failover certify orders --yes
     kafkakit --profile prod streams failover certify orders --print > orders.cert
     """
-    from kafkakit.streams.failover.act.operations import newest_certificate
+    from kafkakit.streams.failover.act.closing import newest_certificate
     from kafkakit.streams.failover.report import certificate_report
 
     cli = cli_context(ctx)
@@ -185,6 +187,9 @@ def retire(ctx: typer.Context, stream: StreamName, consent: Consent, wait: Wait 
     return carry_on(ctx, stream, wait, "retired", "retire", consent)
 
 
+USUAL_GRACE = "24h"
+
+
 @with_option_groups
 def reclaim(
     ctx: typer.Context,
@@ -192,32 +197,50 @@ def reclaim(
     consent: Consent,
     grace: Annotated[
         str, typer.Option("--grace", metavar="DURATION", help="How long after they were retired topics stay.")
-    ] = "24h",
+    ] = USUAL_GRACE,
     keep: Annotated[bool, typer.Option("--keep", help="Delete nothing: close the operation.")] = False,
+    recover: Annotated[
+        bool,
+        typer.Option(
+            "--recover",
+            help="First copy records that came after the seal, and dead letters that were left, to the current topics "
+            "of their lanes.",
+        ),
+    ] = False,
     operation: Id = "",
 ) -> int:
     """Delete the old topics of a retired operation by their ids, unless a record came after the seal.
 
-    Exits with 1 and deletes nothing if one did; with 75 within the grace period.
+    Exits with 1 and deletes nothing if one did; with 75 within the grace period, and as long as a topic is kept for
+    its dead letters, while the others are deleted.
 
     Examples:
 
     \b
     kafkakit --profile prod streams failover reclaim orders --yes
+    kafkakit --profile prod streams failover reclaim orders --recover --yes
     """
+    from kafkakit.core.errors import UsageError
     from kafkakit.core.quantities import parse_duration_or_zero
-    from kafkakit.streams.failover.act.operations import reclaim as delete_old
-    from kafkakit.streams.failover.act.operations import reclaimable
+    from kafkakit.streams.failover.act.closing import reclaim as delete_old
+    from kafkakit.streams.failover.act.closing import reclaimable
     from kafkakit.streams.failover.report import closing_report
 
     cli, grace_s = cli_context(ctx), parse_duration_or_zero(grace, "--grace")
+    if keep and recover:
+        raise UsageError("--keep leaves the old topics as they are, and --recover copies from them: give one of them")
     with open_failover(cli, stream, "" if consent.dry_run else "streams failover reclaim") as session:
         session.require_known()
         parts = session.parts()
         found = reclaimable(parts, session.cluster, operation)
         if not consent.dry_run and consent.confirm(cli, f"Delete the old topics of stream {stream}?"):
-            found = delete_old(parts, session.cluster, found.record.operation.id, grace_s=grace_s, keep=keep)
-    return finish(cli, closing_report("streams failover reclaim", found))
+            name = found.record.operation.id
+            found = delete_old(parts, session.cluster, name, grace_s=grace_s, keep=keep, recover=recover)
+            session.audit.note_closing(found)
+        else:
+            session.audit.note_not_begun("")
+    report = closing_report("streams failover reclaim", found, cli.program, "" if grace == USUAL_GRACE else grace)
+    return finish(cli, report)
 
 
 @with_option_groups
@@ -515,8 +538,8 @@ def verify_drain(
     \b
     kafkakit --profile prod streams verify-drain orders.cert
     """
+    from kafkakit.streams.failover.act.closing import hash_in_journal
     from kafkakit.streams.failover.act.observing import check_certificate
-    from kafkakit.streams.failover.act.operations import hash_in_journal
     from kafkakit.streams.failover.decide.history import LIMIT_BYTES, CertificateCheck, decode_certificate
     from kafkakit.streams.failover.report import check_report
     from kafkakit.wiring import read_input

@@ -7,17 +7,19 @@ the oldest look of the window and the newest one.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from kafkakit.core.cluster_facts import CommittedOffset, ItemError, LogSpan
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.quantities import counted
-from kafkakit.streams.failover.decide.evidence import Evidence, GroupFacts, TopicFacts
+from kafkakit.streams.failover.decide.evidence import Evidence, GroupFacts, References, TopicFacts, letters_in
 from kafkakit.streams.failover.decide.operation import (
     Action,
+    DeadLetters,
     Finished,
     LostRange,
+    OldCopies,
     Operation,
     OperationRecord,
     Refuse,
@@ -25,7 +27,7 @@ from kafkakit.streams.failover.decide.operation import (
     Step,
     Wait,
 )
-from kafkakit.streams.model.route import Route, Segment
+from kafkakit.streams.model.route import DLQ, Route, Segment
 
 
 class Item(StrEnum):
@@ -37,6 +39,7 @@ class Item(StrEnum):
     UNSTABLE = "offsets-in-a-transaction"
     LOST = "lost-records"
     REJECTS = "rejected-references"
+    LETTERS = "dead-letters"
     BEHIND = "members-behind"
     UNKNOWN_GROUPS = "unknown-groups"
 
@@ -61,14 +64,25 @@ class Missing:
     records: int = 0
 
 
-def late_partitions(segment: Segment, facts: TopicFacts) -> tuple[tuple[int, int], ...]:
-    """Partitions that grew after the seal, with how many offsets; what was not read is no detection."""
-    spans = facts.whole_spans or {}
-    return tuple(
-        (seal.partition, spans[seal.partition].end - seal.end)
+def late_partitions(
+    segment: Segment, facts: TopicFacts, copies: OldCopies | None = None
+) -> tuple[tuple[int, int], ...]:
+    """Partitions that grew after the seal, with how many offsets; what was not read is no detection.
+
+    What was copied since is not late any more.
+    """
+    return tuple((number, len(found)) for number, found in late_spans(segment, facts, copies).items())
+
+
+def late_spans(segment: Segment, facts: TopicFacts, copies: OldCopies | None = None) -> dict[int, range]:
+    """What came after the seal and was not copied, by partition; without what is empty."""
+    spans, offsets = facts.whole_spans or {}, {} if copies is None else copies.offsets
+    found = {
+        seal.partition: range(max(seal.end, offsets.get(seal.partition, 0)), spans[seal.partition].end)
         for seal in segment.seal
-        if seal.partition in spans and spans[seal.partition].end > seal.end
-    )
+        if seal.partition in spans
+    }
+    return {number: late for number, late in found.items() if late}
 
 
 def late_words(segment: Segment, partition: int, more: int) -> str:
@@ -86,6 +100,9 @@ def missing_items(record: OperationRecord, evidence: Evidence) -> tuple[Missing,
             found.append(Missing(item=Item.UNKNOWN, segment=segment.id, text=f"{segment.topic}: {why}"))
             continue
         found += _of_segment(record, evidence, segment, facts)
+    if not any(each.item in (Item.BACKLOG, Item.UNKNOWN) for each in found):  # references are counted in the end
+        for _, segment in record.operation.old_segments(evidence.route):
+            found += _of_letters(record, evidence, segment)
     lost = sum(each.count for each in record.lost)
     if lost > record.request.accept_loss:
         text = f"deleted before they were read: {counted(lost, 'offset')}; --accept-loss {lost} continues without them"
@@ -102,7 +119,7 @@ def losses(record: OperationRecord, evidence: Evidence) -> tuple[LostRange, ...]
         if facts is None or spans is None:
             continue
         starts = record.operation.starts.get(segment.id, ())
-        for name in record.operation.groups:
+        for name in record.operation.readers_of(segment.id):
             commits = facts.groups[name].commits if name in facts.groups else {}
             for number, span in spans.items():
                 commit = commits.get(number)
@@ -151,24 +168,69 @@ def _of_segment(record: OperationRecord, evidence: Evidence, segment: Segment, f
             # A new leader may say so for a moment; a log that was truncated, or made again, says so from then on.
             text = f"{segment.topic}-{seal.partition} ends at {end}, before its seal at {seal.end}"
             yield Missing(item=Item.UNKNOWN, segment=segment.id, text=text)
-    has_backlog = False
-    for name in record.operation.groups:
+    for name in record.operation.readers_of(segment.id):
         group = facts.groups.get(name)
-        for each in _of_group(segment, name, group, facts.whole_spans or {}):
-            has_backlog |= each.item is Item.BACKLOG
-            yield each
+        yield from _of_group(segment, name, group, facts.whole_spans or {})
         _, behind = ack_of(name, group, evidence, record.routed_epoch or evidence.route.epoch)
         if behind:
             yield Missing(item=Item.BEHIND, segment=segment.id, group=name, text=behind)
-    rejects = evidence.rejects.get(segment.id)
-    if rejects is None and not has_backlog:
-        yield Missing(
-            item=Item.UNKNOWN, segment=segment.id, text=f"{segment.topic}: its rejected records cannot be counted yet"
-        )
-    elif rejects:
-        count = counted(rejects, "rejected record")
-        text = f"{segment.topic}: {count} without a copy elsewhere; copy them with: kafkakit streams dlq copy STREAM"
-        yield Missing(item=Item.REJECTS, segment=segment.id, text=text, records=rejects)
+
+
+def _of_letters(record: OperationRecord, evidence: Evidence, segment: Segment) -> Iterator[Missing]:
+    """What of dead letters is not where it is to be: nothing where they stay, if it is known how many there are."""
+    if segment.id not in evidence.rejects:
+        why = evidence.rejects_problem or "they were not read"
+        text = f"{segment.topic}: its rejected records cannot be counted yet: {why}"
+        yield Missing(item=Item.UNKNOWN, segment=segment.id, text=text)
+    if record.request.dead_letters is not DeadLetters.COPY:
+        return
+    copies = record.copies_of(segment.id)
+    references = evidence.rejects.get(segment.id, References()).held - copies.gone
+    if references > 0:
+        text = f"{segment.topic}: {counted(references, 'rejected record')} to copy to lane {DLQ}"
+        if evidence.route.lane(DLQ) is None:
+            text += ", which the stream does not have; --dead-letters leave keeps their topic readable"
+        yield Missing(item=Item.REJECTS, segment=segment.id, text=text, records=references)
+    if record.operation.lane_of(segment.id) == DLQ:
+        spans = (evidence.old[segment.id].whole_spans if segment.id in evidence.old else None) or {}
+        left = sum(len(span) for span in uncopied(segment, spans, copies).values())
+        if left:
+            text = f"{segment.topic}: {counted(left, 'dead letter')} to copy"
+            yield Missing(item=Item.LETTERS, segment=segment.id, text=text, records=left)
+
+
+def uncopied(segment: Segment, spans: Mapping[int, LogSpan], copies: OldCopies) -> dict[int, range]:
+    """What of a sealed segment was not copied yet, by partition."""
+    found = {}
+    for seal in segment.seal:
+        if seal.partition in spans:
+            start = max(spans[seal.partition].start, copies.offsets.get(seal.partition, 0))
+            found[seal.partition] = range(start, max(start, seal.effective_end))
+    return found
+
+
+def with_references(
+    before: OldCopies, topic: str, known: References, lost: Iterable[str], failed: Iterable[str]
+) -> OldCopies:
+    """What is copied of a segment after its references were followed.
+
+    `lost` and `failed` are places (`TOPIC/PARTITION@OFFSET ...`) of records that are gone, or could not be read.
+    """
+    mine = [sum(place.startswith(f"{topic}/") for place in places) for places in (lost, failed)]
+    gone = max(0, mine[0] - known.gone)
+    return replace(before, references=before.references + max(0, known.held - gone - mine[1]), gone=gone)
+
+
+def letters_left(record: OperationRecord, evidence: Evidence) -> tuple[int, ...]:
+    """The old segments that the retirement leaves in the route: they hold dead letters, or references lead to them."""
+    if record.request.dead_letters is DeadLetters.COPY:
+        return ()
+    return tuple(
+        segment.id
+        for lane, segment in record.operation.old_segments(evidence.route)
+        if evidence.rejects.get(segment.id, References()).held
+        or (lane.name == DLQ and letters_in(segment, evidence.old.get(segment.id)))
+    )
 
 
 def _of_group(segment: Segment, name: str, group: GroupFacts | None, spans: Mapping[int, LogSpan]) -> Iterator[Missing]:
@@ -230,12 +292,10 @@ class Pace:
     first_ms: Mapping[tuple[int, int, int], int] = field(default_factory=dict)
 
 
-def unread_places(operation: Operation, facts: TopicFacts, topic: str) -> frozenset[tuple[TopicPartition, int]]:
+def unread_places(groups: Iterable[str], facts: TopicFacts, topic: str) -> frozenset[tuple[TopicPartition, int]]:
     """Where required groups stand that have not read everything."""
     return frozenset(
-        (TopicPartition(topic, number), offset)
-        for name in operation.groups
-        for number, offset in _positions(name, facts).items()
+        (TopicPartition(topic, number), offset) for name in groups for number, offset in _positions(name, facts).items()
     )
 
 
@@ -248,7 +308,7 @@ def backlog_rows(
 ) -> Iterator[BacklogRow]:
     """A row for each required group and old segment; `sizes` are the bytes of one copy by segment id."""
     for segment, facts in old:
-        for name in operation.groups:
+        for name in operation.readers_of(segment.id):
             offsets = _unread_offsets(name, facts)
             held, size = facts.records, sizes.get(segment.id)
             share = None if offsets is None or size is None else size * offsets // held if held else 0
@@ -316,6 +376,7 @@ ACTION_WORDS = {
     "ChangeRoute": "changing the route",
     "RaiseFence": "putting up a fence",
     "LowerFence": "taking a fence down",
+    "CopyLetters": "copying dead letters",
     "Certify": "writing the certificate",
 }
 
@@ -478,7 +539,7 @@ def _backlog(look: LiveLook) -> dict[tuple[int, str], tuple[int | None, int | No
     found: dict[tuple[int, str], tuple[int | None, int | None]] = {}
     for _, segment in look.record.operation.old_segments(look.route):
         facts = look.evidence.old.get(segment.id)
-        for name in look.record.operation.groups:
+        for name in look.record.operation.readers_of(segment.id):
             found[segment.id, name] = (None, None) if facts is None else _left_of_segment(segment, facts, name)
     return found
 

@@ -14,7 +14,7 @@ Commits for old topics say how far members have moved, and what comes a second t
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from kafkakit.core.cluster_facts import (
     AclBinding,
@@ -74,6 +74,7 @@ class TopicFacts:
     `problem` says why it is not the one that is meant, or why nothing is known of it; `is_reachable` is false in the
     latter case. `spans` hold an error where a leader did not answer. `effective` are the offsets after the last record
     that a reader gets, by partition, where the stable end was the end. `topic_id` is None where there is no topic.
+    A topic of lane `dlq` that `is_gone` counts as an empty one, at its seal if it has one.
     """
 
     cluster_id: str = ""
@@ -85,6 +86,7 @@ class TopicFacts:
     spans: Mapping[int, LogSpan | ItemError] = field(default_factory=dict)
     effective: Mapping[int, int] = field(default_factory=dict)
     groups: Mapping[str, GroupFacts] = field(default_factory=dict)
+    is_gone: bool = False
 
     @property
     def whole_spans(self) -> Mapping[int, LogSpan] | None:
@@ -148,6 +150,13 @@ class ClientFacts:
     is_silent: bool = False
 
 
+class References(NamedTuple):
+    """Records that were rejected by reference: `held` are in the log, `gone` were deleted before they were copied."""
+
+    held: int = 0
+    gone: int = 0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quiet:
     """How long the ends of all old logs have been the same, by this process's looks alone, and on what basis."""
@@ -161,7 +170,8 @@ class Quiet:
 class Evidence:
     """One look. `old` are topics by segment id, `targets` by lane, `writers` by segment id.
 
-    `rejects` counts records that are rejected by reference, by segment id: absent where not read. `unknown_groups` are
+    `rejects` are the records that were rejected by reference, by segment id: absent where not read, and then
+    `rejects_problem` may say why. `unknown_groups` are
     those with commits for an old topic that the operation neither requires nor ignores, None where not listed.
     `fenced` are the old segments whose fence was seen in place by this look, `delayed` those whose quota was.
     """
@@ -172,7 +182,8 @@ class Evidence:
     targets: Mapping[str, TopicFacts] = field(default_factory=dict)
     writers: Mapping[int, WriterFacts] = field(default_factory=dict)
     clients: tuple[ClientFacts, ...] = ()
-    rejects: Mapping[int, int] = field(default_factory=dict)
+    rejects: Mapping[int, References] = field(default_factory=dict)
+    rejects_problem: str = ""
     unknown_groups: tuple[str, ...] | None = None
     fenced: frozenset[int] = frozenset()
     delayed: frozenset[int] = frozenset()
@@ -187,6 +198,43 @@ class Evidence:
         """The consumers of a group that registered themselves and are not silent."""
         found = (client for client in self.clients if not client.is_producer and client.group == group)
         return tuple(client for client in found if not client.is_silent)
+
+
+def references_in(places: Iterable[tuple[int, int]], spans: Mapping[int, LogSpan]) -> References:
+    """What references (partition and offset) lead to; without a span a record counts as there."""
+    found = [partition in spans and offset < spans[partition].start for partition, offset in places]
+    return References(held=found.count(False), gone=found.count(True))
+
+
+def letters_in(segment: Segment, facts: TopicFacts | None) -> int | None:
+    """How many dead letters a topic holds, at most: markers are among them before it is sealed. None: not known."""
+    spans = None if facts is None else facts.whole_spans
+    if spans is None:
+        return None
+    ends = {seal.partition: seal.effective_end for seal in segment.seal}
+    return sum(max(0, ends.get(number, span.end) - span.start) for number, span in spans.items())
+
+
+def has_read(group: GroupFacts) -> bool:
+    """Whether a group reads a topic: a member holds a partition, or it committed more than a beginning.
+
+    Earlier failovers committed the beginning of lane `dlq` for every group.
+    """
+    commits = (each for each in group.commits.values() if isinstance(each, CommittedOffset))
+    return any(group.held) or any(each.offset > 0 or each.metadata.rstrip("\0") for each in commits)
+
+
+def emptied(segment: Segment, facts: TopicFacts) -> TopicFacts:
+    """The facts of a topic that was deleted, as those of an empty log that ends where it was sealed."""
+    ends = {seal.partition: seal.end for seal in segment.seal} or dict.fromkeys(range(segment.partitions), 0)
+    return replace(
+        facts,
+        partitions=segment.partitions,
+        problem="",
+        spans={number: LogSpan(start=end, stable=end, end=end) for number, end in ends.items()},
+        effective=ends,
+        is_gone=True,
+    )
 
 
 def unreachable(segments: tuple[Segment, ...], why: str) -> dict[int, TopicFacts]:

@@ -21,10 +21,10 @@ from kafkakit.core.documents import DocumentKind, decode_document, decoded_json,
 from kafkakit.core.errors import InputError, UsageError
 from kafkakit.core.journal_lines import RecordKind
 from kafkakit.core.rpc import Event
-from kafkakit.streams.failover.decide.drained import AckKind, ack_of
-from kafkakit.streams.failover.decide.evidence import Evidence
+from kafkakit.streams.failover.decide.drained import AckKind, ack_of, letters_left
+from kafkakit.streams.failover.decide.evidence import Evidence, References, letters_in
 from kafkakit.streams.failover.decide.operation import Line, LostRange, Operation, OperationRecord, Step, Word
-from kafkakit.streams.model.route import SHADOW, Lane, PartitionSeal, Route, Segment, SegmentState, check_stream
+from kafkakit.streams.model.route import DLQ, SHADOW, Lane, PartitionSeal, Route, Segment, SegmentState, check_stream
 
 CERTIFICATE_KIND = "stream-drain-certificate"
 LIMIT_BYTES = 64 << 20
@@ -75,6 +75,23 @@ class SegmentEvidence:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LetterEvidence:
+    """Dead letters of one old segment: how many it holds, and how many records references lead to, or are `gone`.
+
+    `copied` were written to the new topic of the lane `dlq`, `passed` were not, as a replay had written them before.
+    With `is_left` the topic stays readable.
+    """
+
+    segment: int
+    letters: int
+    references: int
+    gone: int
+    copied: int
+    passed: int
+    is_left: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DrainCertificate:
     """What was proven about an operation, when, by which version, and on what basis the topics counted as quiet.
 
@@ -95,6 +112,7 @@ class DrainCertificate:
     lost: tuple[LostRange, ...] = ()
     late: int = 0
     sha256: str = ""
+    letters: tuple[LetterEvidence, ...] = ()
 
 
 def make_certificate(record: OperationRecord, evidence: Evidence, version: str) -> tuple[DrainCertificate, bytes]:
@@ -113,7 +131,7 @@ def make_certificate(record: OperationRecord, evidence: Evidence, version: str) 
                 ),
                 acknowledged=ack_of(name, facts.groups.get(name), evidence, epoch)[0],
             )
-            for name in record.operation.groups
+            for name in record.operation.readers_of(segment.id)
         )
         segments.append(
             SegmentEvidence(
@@ -142,9 +160,28 @@ def make_certificate(record: OperationRecord, evidence: Evidence, version: str) 
         unready=record.unready,
         lost=record.lost,
         late=record.late,
+        letters=tuple(_letters(record, evidence)),
     )
     whole = replace(body, sha256=_hash(body))
-    return whole, encode_document(CERTIFICATE_KIND, whole)
+    return whole, _encoded(whole)
+
+
+def _letters(record: OperationRecord, evidence: Evidence) -> Iterator[LetterEvidence]:
+    """What is known of the dead letters of each old segment that has any, or had."""
+    left = letters_left(record, evidence)
+    for lane, segment in record.operation.old_segments(evidence.route):
+        letters = (letters_in(segment, evidence.old.get(segment.id)) or 0) if lane.name == DLQ else 0
+        references, copies = evidence.rejects.get(segment.id, References()), record.copies.get(segment.id)
+        if letters or any(references) or copies is not None:
+            yield LetterEvidence(
+                segment=segment.id,
+                letters=letters,
+                references=references.held,
+                gone=references.gone + (0 if copies is None else copies.gone),
+                copied=0 if copies is None else copies.records + copies.references,
+                passed=0 if copies is None else copies.passed,
+                is_left=segment.id in left,
+            )
 
 
 def decode_certificate(data: bytes, source: str) -> DrainCertificate:
@@ -152,7 +189,7 @@ def decode_certificate(data: bytes, source: str) -> DrainCertificate:
     if len(data) > LIMIT_BYTES:
         raise InputError(source, f"has {len(data):,} bytes, a certificate has at most {LIMIT_BYTES:,}")
     found = decode_document(data, CERTIFICATE_KIND, DrainCertificate, source)
-    if found.sha256 != _hash(replace(found, sha256="")) or encode_document(CERTIFICATE_KIND, found) != data:
+    if found.sha256 != _hash(replace(found, sha256="")) or _encoded(found) != data:
         raise InputError(source, "was changed after it was written: its hash does not match its content")
     faults = tuple(claims_too_much(found))
     if faults:
@@ -180,7 +217,13 @@ def _offset(commit: object) -> int:
 
 
 def _hash(certificate: DrainCertificate) -> str:
-    return sha256(encode_document(CERTIFICATE_KIND, certificate)).hexdigest()
+    return sha256(_encoded(certificate)).hexdigest()
+
+
+def _encoded(certificate: DrainCertificate) -> bytes:
+    """The one form of a certificate; without dead letters it is the one that it had before they were counted."""
+    leave_out = () if certificate.letters else ("letters",)
+    return encode_document(CERTIFICATE_KIND, certificate, leave_out=leave_out)
 
 
 class EndKind(StrEnum):
@@ -222,11 +265,21 @@ class CertificateCheck:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Closing:
-    """What became of the topics of an operation, by name and in words."""
+    """What became of the topics of an operation, by name and in words; `kept` says why some are not deleted yet.
+
+    `copied` records came after the seal, or were dead letters that had been left, and are in the current topics now.
+    """
 
     record: OperationRecord
     results: tuple[tuple[str, str], ...]
     check: CertificateCheck | None = None
+    kept: tuple[str, ...] = ()
+    copied: int = 0
+
+    @property
+    def is_late(self) -> bool:
+        """Whether records came after the seal, or offsets went back."""
+        return self.check is not None and bool(self.check.late or self.check.short)
 
 
 MOST_COMMANDS = 1000

@@ -19,7 +19,7 @@ from kafkakit.core.journal_lines import Line as JournalLine
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.quantities import epoch_ms
 from kafkakit.core.text import shell_command
-from kafkakit.streams.model.route import Lane, Route, Segment, SegmentState, check_stream, lane_client_id
+from kafkakit.streams.model.route import DLQ, Lane, Route, Segment, SegmentState, check_stream, lane_client_id
 
 DEFAULT_QUIET_S = 120.0
 """The window without a fence or acknowledgements: what clients try for by default before they give a record up."""
@@ -96,6 +96,13 @@ class FenceChoice(StrEnum):
     NONE = "none"
 
 
+class DeadLetters(StrEnum):
+    """What becomes of dead letters of the old cluster: their topic stays in the route, or they are copied."""
+
+    LEAVE = "leave"
+    COPY = "copy"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailoverRequest:
     """What an operator asks for; `to` is the target's profile, empty `lanes` are all lanes.
@@ -123,6 +130,7 @@ class FailoverRequest:
     kind: OperationKind = OperationKind.FAILOVER
     partitions: int | None = None
     order: ReadOrder = ReadOrder.RELAXED
+    dead_letters: DeadLetters = DeadLetters.LEAVE
 
     def differences(self, other: "FailoverRequest") -> Iterator[str]:
         """What keeps an operation of this request from being continued with the other one, in words."""
@@ -155,6 +163,7 @@ class LaneMove:
 class Operation:
     """One failover as it was planned. `groups` must have read the old segments before they are retired.
 
+    Lane `dlq` is read by tools, and by `letter_groups`, which need not read the other lanes (`readers_of`).
     `approval` is what approved the plan, in words (`--approve-with`).
     `starts` are the first offsets of the old logs then, by segment id: a group without a commit has lost nothing below.
     """
@@ -169,6 +178,7 @@ class Operation:
     started_ms: int
     approval: str = ""
     starts: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    letter_groups: tuple[str, ...] = ()
 
     @property
     def stream(self) -> str:
@@ -189,10 +199,23 @@ class Operation:
         """What becomes of a lane; None where it stays."""
         return next((move for move in self.moves if move.lane == lane), None)
 
+    def lane_of(self, segment_id: int) -> str:
+        """The lane of an old segment."""
+        return next(move.lane for move in self.moves if segment_id in move.sources)
+
     def client_id_of(self, segment_id: int) -> str:
         """The client id of the producers of an old segment's lane."""
-        lane = next(move.lane for move in self.moves if segment_id in move.sources)
-        return lane_client_id(self.stream, lane)
+        return lane_client_id(self.stream, self.lane_of(segment_id))
+
+    def begins_in(self, lane: str) -> tuple[str, ...]:
+        """The groups that must find the beginning of a lane's new topic."""
+        return self.letter_groups if lane == DLQ else self.groups
+
+    def readers_of(self, segment_id: int) -> tuple[str, ...]:
+        """The groups that must have read an old segment: none where it stays readable."""
+        if self.lane_of(segment_id) != DLQ:
+            return self.groups
+        return self.letter_groups if self.request.dead_letters is DeadLetters.COPY else ()
 
     def target_in(self, lane: Lane) -> Segment | None:
         """The target's segment of a lane in a route, None where it is not in it."""
@@ -220,6 +243,7 @@ class Word(StrEnum):
     UNFENCE = "unfence"
     ROUTE = "route"
     ABORT = "abort"
+    LETTERS = "letters"
     RECLAIM = "reclaim"
     PLAN = "plan"
     AMEND = "amend"
@@ -259,13 +283,30 @@ class LostRange:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OldCopies:
+    """What was copied of an old segment: all of each partition below `offsets`, which have an entry once that is known.
+
+    `records` were written, `passed` were not, as a replay had written them before. `references` led to records that
+    were copied to the lane `dlq`, and `gone` to records that are in the log no more.
+    """
+
+    segment: int
+    offsets: Mapping[int, int] = field(default_factory=dict)
+    records: int = 0
+    passed: int = 0
+    references: int = 0
+    gone: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OperationRecord:
     """A journal folded up: the operation, and what was remembered on the way.
 
     `reached_ms` is when each step was first seen, `routed_epoch` the route's epoch with the targets active, `unready`
     are groups that had not acknowledged by then, and `late` counts detections of late writers. `topic_ids` are those of
     the targets by lane. `certificate` is the sha256 of the newest certificate, empty while there is none that counts;
-    it is about the seals in the route of `certified_epoch`.
+    it is about the seals in the route of `certified_epoch`. `copies` are by segment id, and `left` are the segments
+    that the retirement left in the route for their dead letters.
     """
 
     operation: Operation
@@ -282,6 +323,8 @@ class OperationRecord:
     certificate: str = ""
     certified_epoch: int = 0
     is_aborting: bool = False
+    copies: Mapping[int, OldCopies] = field(default_factory=dict)
+    left: tuple[int, ...] = ()
 
     @property
     def request(self) -> FailoverRequest:
@@ -293,6 +336,14 @@ class OperationRecord:
         """How it ended; None while it runs."""
         ends = (Step.ABORTED, Step.SUPERSEDED, Step.RECLAIMED, Step.RETIRED)
         return next((step for step in ends if step in self.reached_ms), None)
+
+    def copies_of(self, segment_id: int) -> OldCopies:
+        """What was copied of an old segment."""
+        return self.copies.get(segment_id, OldCopies(segment=segment_id))
+
+    def unretired(self, route: Route) -> tuple[Segment, ...]:
+        """The old segments that are in the route, without those that the retirement left there."""
+        return tuple(each for _, each in self.operation.old_segments(route) if each.id not in self.left)
 
 
 def operations_folder(stream: str) -> str:
@@ -328,9 +379,11 @@ def fold(record: OperationRecord | None, line: Line) -> OperationRecord:
 def _amended(record: OperationRecord, line: Line) -> OperationRecord:
     request: FailoverRequest = read_data(line.data, FailoverRequest)
     groups = (set(record.operation.groups) | set(request.groups)) - set(request.ignored)
-    operation = replace(record.operation, request=request, groups=tuple(sorted(groups)))
+    letters = tuple(name for name in record.operation.letter_groups if name not in request.ignored)
+    operation = replace(record.operation, request=request, groups=tuple(sorted(groups)), letter_groups=letters)
     # A certificate proves what it proves for its own groups alone.
-    certificate = record.certificate if groups == set(record.operation.groups) else ""
+    is_same = groups == set(record.operation.groups) and request.dead_letters is record.request.dead_letters
+    certificate = record.certificate if is_same else ""
     return replace(record, operation=operation, certificate=certificate)
 
 
@@ -371,6 +424,10 @@ _READERS: Mapping[tuple[RecordKind, Word], Callable[[OperationRecord, Line], Ope
         record, certificate=str(line.data["sha256"]), certified_epoch=int(line.data["epoch"])
     ),
     (RecordKind.INTENT, Word.ABORT): lambda record, _: replace(record, is_aborting=True),
+    (RecordKind.CHECK, Word.LETTERS): lambda record, line: replace(
+        record, copies={**record.copies, (found := read_data(line.data, OldCopies)).segment: found}
+    ),
+    (RecordKind.INTENT, Word.ROUTE): lambda record, line: replace(record, left=tuple(line.data.get("left", ()))),
 }
 """What each line means; a line without an entry changes nothing."""
 
@@ -429,10 +486,10 @@ def settled(record: OperationRecord, route: Route) -> Step | None:
     route is still its own. One that was cut before it began counts as aborted."""
     if record.end is not None or (route.operation is not None and route.operation.id == record.operation.id):
         return None
-    if record.reached_ms and record.operation.old_segments(route) and Step.ROUTED in record.reached_ms:
+    if record.reached_ms and record.unretired(route) and Step.ROUTED in record.reached_ms:
         return Step.SUPERSEDED
     is_active = bool(record.reached_ms) and routed_at(record.operation, [route]) is not None
-    return Step.RETIRED if is_active and not record.operation.old_segments(route) else Step.ABORTED
+    return Step.RETIRED if is_active and not record.unretired(route) else Step.ABORTED
 
 
 class RouteEdit(StrEnum):
@@ -462,10 +519,14 @@ class SeedGroups:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeRoute:
-    """Change the route, if it is still the one that was looked at; `unready` are groups that had not acknowledged."""
+    """Change the route, if it is still the one that was looked at; `unready` are groups that had not acknowledged.
+
+    A retirement leaves the segments in `left` in the route for their dead letters.
+    """
 
     edit: RouteEdit
     unready: tuple[str, ...] = ()
+    left: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -489,6 +550,14 @@ class ReportLate:
     """Void the seal: these partitions (segment id, partition, offsets) grew after it."""
 
     grown: tuple[tuple[int, int, int], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyLetters:
+    """Copy the dead letters of these segments up to their seals, and with `references` what references lead to."""
+
+    segments: tuple[Segment, ...]
+    references: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -522,7 +591,17 @@ class Finished:
 
 
 Action: TypeAlias = (
-    CreateTopics | SeedGroups | ChangeRoute | RaiseFence | LowerFence | ReportLate | Certify | Wait | Refuse | Finished
+    CreateTopics
+    | SeedGroups
+    | ChangeRoute
+    | RaiseFence
+    | LowerFence
+    | CopyLetters
+    | ReportLate
+    | Certify
+    | Wait
+    | Refuse
+    | Finished
 )
 
 

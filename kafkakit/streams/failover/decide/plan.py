@@ -34,7 +34,7 @@ from kafkakit.core.cluster_facts import (
 from kafkakit.core.errors import RefusedError, UsageError
 from kafkakit.core.quantities import counted, format_bytes
 from kafkakit.core.rights import lacking
-from kafkakit.streams.failover.decide.drained import BacklogRow, Pace, backlog_rows
+from kafkakit.streams.failover.decide.drained import BacklogRow, Pace, backlog_rows, left_in
 from kafkakit.streams.failover.decide.evidence import (
     Basis,
     DuplicateBudget,
@@ -42,11 +42,14 @@ from kafkakit.streams.failover.decide.evidence import (
     TopicFacts,
     WriterFacts,
     duplicate_budget,
+    has_read,
+    letters_in,
     metadata_hazards,
     window_s,
 )
 from kafkakit.streams.failover.decide.operation import (
     DEFAULT_QUIET_S,
+    DeadLetters,
     FailoverRequest,
     FenceChoice,
     FenceKind,
@@ -55,7 +58,8 @@ from kafkakit.streams.failover.decide.operation import (
     Operation,
     ReadOrder,
 )
-from kafkakit.streams.model.route import Lane, Route, Segment, SegmentState, topic_name
+from kafkakit.streams.model.provenance import REPLAY_GROUPS
+from kafkakit.streams.model.route import DLQ, Lane, Route, Segment, SegmentState, topic_name
 
 
 class Level(StrEnum):
@@ -91,6 +95,22 @@ class FenceVerdict:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LetterRow:
+    """Dead letters of an old topic, None where they were not counted; `groups` are those that read the lane `dlq`.
+
+    `references` lead to rejected records in the topic, and `gone` to records that were deleted before they were copied.
+    """
+
+    topic: str
+    cluster: str
+    letters: int | None
+    references: int | None
+    gone: int
+    groups: tuple[str, ...]
+    then: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FailoverPlan:
     """What would be done and what speaks against it. `fences` and `topics` are by old segment id, windows by basis."""
 
@@ -101,6 +121,7 @@ class FailoverPlan:
     topics: Mapping[int, str] = field(default_factory=dict)
     windows_s: Mapping[Basis, float] = field(default_factory=dict)
     budget: DuplicateBudget = field(default_factory=DuplicateBudget)
+    letters: tuple[LetterRow, ...] = ()
 
     @property
     def sha256(self) -> str:
@@ -137,11 +158,59 @@ def moves_of(request: FailoverRequest, route: Route, configs: Mapping[str, Mappi
 
 def required_groups(request: FailoverRequest, route: Route, evidence: Evidence) -> tuple[str, ...]:
     """The groups that must have read the old segments: those of the route, those that are named, those that registered
-    or committed for an old topic; without the ignored ones."""
+    or committed for an old topic; without the ignored ones, and those that read only dead letters."""
+    letters = {each.id for lane, each in route.segments() if lane.name == DLQ}
     found = {rule.name for rule in route.groups} | set(request.groups)
     found |= {client.group for client in evidence.clients if not client.is_producer and client.group}
-    found |= {name for facts in evidence.old.values() for name in facts.groups}
-    return tuple(sorted(found - set(request.ignored)))
+    readers = {name for number, facts in evidence.old.items() if number not in letters for name in facts.groups}
+    only = set(letter_groups(request, route, evidence)) - readers - {rule.name for rule in route.groups}
+    own = {name for name in found | readers if name.startswith(REPLAY_GROUPS)}
+    return tuple(sorted((found | readers) - only - own - set(request.ignored)))
+
+
+def letter_groups(request: FailoverRequest, route: Route, evidence: Evidence) -> tuple[str, ...]:
+    """The groups that read the lane `dlq`, without the ignored ones and those in which replays keep what they did."""
+    facts = [evidence.old[s.id] for lane, s in route.segments() if lane.name == DLQ and s.id in evidence.old]
+    found = {name for each in facts for name, group in each.groups.items() if has_read(group)}
+    return tuple(sorted(n for n in found - set(request.ignored) if not n.startswith(REPLAY_GROUPS)))
+
+
+def letter_rows(operation: Operation, evidence: Evidence) -> Iterator[LetterRow]:
+    """A row for each old topic that holds dead letters, or rejected records that references lead to."""
+    is_copied = operation.request.dead_letters is DeadLetters.COPY
+    for lane, segment in operation.old_segments(evidence.route):
+        facts = evidence.old.get(segment.id)
+        letters = letters_in(segment, facts) if lane.name == DLQ else 0
+        known = evidence.rejects.get(segment.id)
+        groups = () if facts is None or lane.name != DLQ else tuple(_reading_groups(facts))
+        if not groups and not (known is not None and any(known)) and letters == 0:
+            continue
+        if facts is not None and facts.is_gone:
+            then = "gone with the topic"
+        elif letters == 0 and known is not None and not known.held:
+            then = "nothing is left to copy"
+        else:
+            then = f"copied to lane {DLQ}" if is_copied else "stay readable"
+        yield LetterRow(
+            topic=segment.topic,
+            cluster=segment.cluster,
+            letters=letters,
+            references=None if known is None else known.held,
+            gone=0 if known is None else known.gone,
+            groups=groups,
+            then=then,
+        )
+
+
+def _reading_groups(facts: TopicFacts) -> Iterator[str]:
+    """The groups that read a topic of dead letters, each with what it has left, in words."""
+    for name, group in sorted(facts.groups.items()):
+        if name.startswith(REPLAY_GROUPS):
+            yield f"{name} (what was replayed)"
+        elif has_read(group):
+            spans = facts.whole_spans or {}
+            left = sum(left_in(group.commits.get(number), span.end, span.start) for number, span in spans.items())
+            yield f"{name} ({left:,} to read)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,7 +234,8 @@ def make_plan(
     """Judge every precondition; `sizes` are the bytes of one copy of each old segment."""
     old, request = known_segments(operation, evidence), operation.request
     budget = duplicate_budget(old, operation.groups)
-    verdicts = [*judge_preconditions(operation, evidence, place, sizes)]
+    rows = tuple(letter_rows(operation, evidence))
+    verdicts = [*judge_preconditions(operation, evidence, place, sizes), *_of_letters(operation, evidence, rows)]
     for group, topic, text in metadata_hazards(old, operation.groups):
         verdicts.append(Verdict(check="metadata", level=Level.WARNING, where=group, text=f"{topic}: {text}"))
     over = budget.problem(request.max_duplicates)
@@ -183,7 +253,32 @@ def make_plan(
         topics={number: segment.topic for number, (segment, _) in old.items()},
         windows_s={basis: window_s(request, basis, evidence) for basis in Basis},
         budget=budget,
+        letters=rows,
     )
+
+
+def _of_letters(operation: Operation, evidence: Evidence, rows: tuple[LetterRow, ...]) -> Iterator[Verdict]:
+    """What becomes of dead letters, and why it cannot be as it is asked for."""
+    is_copied, check = operation.request.dead_letters is DeadLetters.COPY, "dead-letters"
+    if evidence.rejects_problem:
+        text = f"rejected records could not be counted: {evidence.rejects_problem}"
+        yield Verdict(check=check, level=Level.WARNING, where=operation.stream, text=text)
+    for row in rows:
+        found = ["dead letters, not counted,"] if row.letters is None else []
+        found += [counted(row.letters, "dead letter")] if row.letters else []
+        found += [counted(row.references, "rejected record")] if row.references else []
+        level, text = Level.OK, f"{' and '.join(found) or 'no dead letter'} on {row.cluster}: {row.then}"
+        if row.gone:
+            text += f"; {counted(row.gone, 'rejected record')} deleted before it was copied"
+        if row.references and is_copied and evidence.route.lane(DLQ) is None:
+            level = Level.REFUSED
+            text += ", which the stream does not have: add the lane, or plan with --dead-letters leave"
+        elif row.gone or row.letters is None or row.references is None or row.then.startswith("gone"):
+            level = Level.WARNING
+        yield Verdict(check=check, level=level, where=row.topic, text=text)
+    for name in operation.letter_groups if is_copied else ():
+        text = f"reads lane {DLQ}: it is waited for, and gets the copies again; --dead-letters leave does neither"
+        yield Verdict(check=check, level=Level.WARNING, where=name, text=text)
 
 
 def _move(request: FailoverRequest, route: Route, lane: Lane, configs: Mapping[str, str]) -> LaneMove:
@@ -270,6 +365,10 @@ def differing_configs(move: LaneMove, facts: TopicFacts) -> tuple[str, ...]:
 
 def _of_source(operation: Operation, segment: Segment, facts: TopicFacts) -> Iterator[Verdict]:
     request = operation.request
+    if facts.is_gone:
+        text = "the topic does not exist, and what it held is gone: it counts as empty"
+        yield Verdict(check="source", level=Level.WARNING, where=segment.topic, text=text)
+        return
     if facts.problem:
         level = Level.WARNING if request.is_emergency and not facts.is_reachable else Level.REFUSED
         yield Verdict(check="source", level=level, where=segment.topic, text=facts.problem)
@@ -296,7 +395,7 @@ def _of_writers(
     operation: Operation, segment: Segment, facts: TopicFacts, writers: WriterFacts | None
 ) -> Iterator[Verdict]:
     request = operation.request
-    if writers is None or facts.problem:
+    if writers is None or facts.problem or facts.is_gone:
         return
     if writers.problem:
         yield Verdict(check="writers", level=Level.WARNING, where=segment.topic, text=writers.problem)
@@ -315,8 +414,11 @@ def _of_writers(
 def _of_groups(operation: Operation, old: Iterable[tuple[Segment, TopicFacts]]) -> Iterator[Verdict]:
     allowed = operation.request.allow_transactions
     for segment, facts in old:
+        is_dlq = operation.lane_of(segment.id) == DLQ
         for name, group in sorted(facts.groups.items()):
-            if name not in operation.groups:
+            if is_dlq and name not in operation.readers_of(segment.id):
+                continue  # nothing is taken from it: the topic stays readable
+            if name not in operation.readers_of(segment.id):
                 yield Verdict(check="groups", level=Level.WARNING, where=name, text=f"not waited for: {segment.topic}")
                 continue
             unstable = any(isinstance(commit, ItemError) for commit in group.commits.values())

@@ -7,7 +7,7 @@ From routed to sealed come fences, transactions, and the window in which the end
 of the route follow from the evidence that led to them.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from kafkakit.core.cluster_facts import GroupState
 from kafkakit.core.errors import RefusedError
@@ -19,6 +19,7 @@ from kafkakit.streams.failover.decide.drained import (
     Missing,
     ack_of,
     late_partitions,
+    letters_left,
     missing_items,
     waiting_producers,
 )
@@ -27,6 +28,7 @@ from kafkakit.streams.failover.decide.operation import (
     Action,
     Certify,
     ChangeRoute,
+    CopyLetters,
     CreateTopics,
     FenceChoice,
     FenceKind,
@@ -47,7 +49,7 @@ from kafkakit.streams.failover.decide.operation import (
     standing,
 )
 from kafkakit.streams.failover.decide.plan import choose_fence, differing_configs, judge_fences
-from kafkakit.streams.model.route import PartitionSeal, Route, Segment, SegmentState
+from kafkakit.streams.model.route import DLQ, PartitionSeal, Route, Segment, SegmentState
 from kafkakit.streams.model.route_edits import (
     at_step,
     ended,
@@ -56,6 +58,7 @@ from kafkakit.streams.model.route_edits import (
     routed,
     sealed,
     stranded,
+    unheld,
     unopened,
     unsealed,
 )
@@ -106,7 +109,7 @@ def _prepare(record: OperationRecord, evidence: Evidence) -> Action | None:
     for move in record.operation.moves:
         if move.lane not in record.topic_ids:
             return CreateTopics(moves=record.operation.moves)  # adopts what is there, and records the ids
-        for group, missing in _unseeded(record, evidence.targets[move.lane]):
+        for group, missing in _unseeded(record.operation.begins_in(move.lane), evidence.targets[move.lane]):
             if not _starts_itself(group, evidence.targets[move.lane], evidence):
                 seeds.setdefault(group, {}).update(
                     {TopicPartition(move.topic, number): offset for number, offset in missing.items()}
@@ -129,9 +132,9 @@ def _unlike(move: LaneMove, facts: TopicFacts, recorded: str | None) -> Iterator
         yield f"topic {move.topic} is not empty: {counted(facts.records, 'record')}"
 
 
-def _unseeded(record: OperationRecord, facts: TopicFacts) -> Iterator[tuple[str, dict[int, int]]]:
-    """Required groups with the starts of the partitions for which they have no offset."""
-    for name in record.operation.groups:
+def _unseeded(groups: Iterable[str], facts: TopicFacts) -> Iterator[tuple[str, dict[int, int]]]:
+    """The groups with the starts of the partitions for which they have no offset."""
+    for name in groups:
         commits = facts.groups[name].commits if name in facts.groups else {}
         missing = {n: span.start for n, span in (facts.whole_spans or {}).items() if n not in commits}
         if missing:
@@ -178,7 +181,7 @@ def _drain(record: OperationRecord, evidence: Evidence, until: Step) -> Action:
         return ReportLate(grown=grown)
     missing = missing_items(record, evidence)
     if missing:
-        return _wait_for(missing)
+        return _copy_of(record, evidence, missing) or _wait_for(missing)
     if not record.certificate or record.certified_epoch != evidence.route.epoch:
         return Certify()
     if until in (Step.SEALED, Step.DRAINED):
@@ -197,7 +200,19 @@ def _drain(record: OperationRecord, evidence: Evidence, until: Step) -> Action:
     for _, segment in record.operation.old_segments(evidence.route):
         if segment.id in quotas:
             return LowerFence(segment=segment, transactions=())
-    return ChangeRoute(edit=RouteEdit.RETIRE)
+    return ChangeRoute(edit=RouteEdit.RETIRE, left=letters_left(record, evidence))
+
+
+def _copy_of(record: OperationRecord, evidence: Evidence, missing: tuple[Missing, ...]) -> Action | None:
+    """Copy dead letters once nothing else is missing; None where something is, or they have no place to go."""
+    lane = evidence.route.lane(DLQ)
+    if lane is None or lane.active is None or any(each.item not in (Item.LETTERS, Item.REJECTS) for each in missing):
+        return None
+    segments = {each.segment for each in missing if each.item is Item.LETTERS}
+    return CopyLetters(
+        segments=tuple(s for _, s in record.operation.old_segments(evidence.route) if s.id in segments),
+        references=any(each.item is Item.REJECTS for each in missing),
+    )
 
 
 def _wait_for(missing: tuple[Missing, ...]) -> Action:
@@ -271,7 +286,7 @@ def _fence(record: OperationRecord, evidence: Evidence, old: list[Segment]) -> A
     choice, epoch = record.request.fence, record.routed_epoch or evidence.route.epoch
     for segment in old:
         writers = evidence.writers.get(segment.id)
-        if writers is None or choice is FenceChoice.NONE:
+        if writers is None or choice is FenceChoice.NONE or evidence.old[segment.id].is_gone:
             continue
         if writers.problem and choice is not FenceChoice.AUTO:
             return Wait(reason="fence-unknown", lines=(f"{segment.topic}: {writers.problem}",))
@@ -332,7 +347,10 @@ def edited(record: OperationRecord, route: Route, edit: RouteEdit, evidence: Evi
         case RouteEdit.UNSEAL:
             return unsealed(route, [each.id for each in old])
         case RouteEdit.RETIRE:
-            return ended(retired(route, [each.id for each in old]), operation.id)
+            left = letters_left(record, evidence)
+            # The topic of dead letters stays what it is to groups that read it; others are read no more.
+            stay = {each.id for each in old if each.id in left and operation.lane_of(each.id) == DLQ}
+            return ended(retired(unheld(route, stay), {each.id for each in old} - stay, left), operation.id)
 
 
 def withdrawn(operation: Operation, route: Route) -> Route:

@@ -53,10 +53,9 @@ from kafkakit.streams.lanes.decide import (
     letter_of_reject,
     plan_purge,
     read_replay_state,
-    replay_group,
 )
 from kafkakit.streams.model.commit import CommitIdentity, OffsetRanges, topic_id_bytes
-from kafkakit.streams.model.provenance import Reject, provenance_headers
+from kafkakit.streams.model.provenance import Reject, provenance_headers, replay_group
 from kafkakit.streams.model.record_identity import Reconciliation, SeenRecord, reconcile, seen_record
 from kafkakit.streams.model.route import DLQ, Lane, Route, Segment
 from kafkakit.streams.records.api import Entry, Found
@@ -392,7 +391,8 @@ class RejectCopier:
             mine = (route.stream, cluster_id)
             entries = [e for e in ledger.read()[0].values() if (e.place.stream, e.place.cluster_id) == mine]
             batch: list[tuple[Reject, Entry]] = []
-            known = {topic_id_bytes(s.topic_id) for _, s in route.segments() if s.cluster_id == cluster_id}
+            segments = (*route.segments(), *route.left())
+            known = {topic_id_bytes(s.topic_id) for _, s in segments if s.cluster_id == cluster_id}
             for entry, found in self._found(ports, known, self._due(ports, entries, ahead_s, tally), tally):
                 batch.append((entry, found))
                 if len(batch) >= AT_ONCE or sum(one.size for _, one in batch) >= MOST_BYTES:

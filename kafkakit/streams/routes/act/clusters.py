@@ -246,7 +246,7 @@ def own_settings(configs: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
 def refuse_shared(segment: Segment, routes: Collection[Route]) -> None:
     """Raise `RefusedError` where the topic belongs to a stream already."""
     for route in routes:
-        for lane, other in route.segments():
+        for lane, other in (*route.segments(), *route.left()):
             if (other.cluster_id, other.topic_id) == (segment.cluster_id, segment.topic_id):
                 raise RefusedError(f"topic {segment.topic} is in lane {lane.name} of stream {route.stream} already")
 
@@ -338,12 +338,13 @@ def refuse_unread(route: Route, lane: str, observer: ClusterObserver) -> None:
 
 def kept_topics(route: Route, result: str) -> Results:
     """One result for every topic of a stream."""
-    return tuple((segment, result) for _, segment in route.segments())
+    return tuple((segment, result) for _, segment in (*route.segments(), *route.left()))
 
 
 def delete_topics(open_admin: OpenAdmin, route: Route) -> Results:
     """Delete the topics of a route, each if it has its segment's id, with what came of each."""
-    return tuple((segment, _delete(open_admin(segment.cluster), segment)) for _, segment in route.segments())
+    segments = (segment for _, segment in (*route.segments(), *route.left()))
+    return tuple((segment, _delete(open_admin(segment.cluster), segment)) for segment in segments)
 
 
 def _delete(admin: ClusterAdmin, segment: Segment) -> str:

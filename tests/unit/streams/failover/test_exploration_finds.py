@@ -108,8 +108,8 @@ def seed_blindly(patch: pytest.MonkeyPatch) -> None:
             self._open(profile).groups.commit(group, wanted)
         return ()
 
-    def unseeded(record: Any, facts: Any) -> Any:
-        return [(name, {n: span.start for n, span in facts.whole_spans.items()}) for name in record.operation.groups]
+    def unseeded(groups: Any, facts: Any) -> Any:
+        return [(name, {n: span.start for n, span in facts.whole_spans.items()}) for name in groups]
 
     patch.setattr(effects.Effects, "seed", seed)
     patch.setattr(steps, "_unseeded", unseeded)

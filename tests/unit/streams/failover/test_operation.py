@@ -20,9 +20,10 @@ from kafkakit.core.errors import (
 from kafkakit.core.journal_lines import read_approval
 from kafkakit.core.model import TopicPartition
 from kafkakit.streams.client.decide.reading import reading_plan
-from kafkakit.streams.failover.act import operations as closing
+from kafkakit.streams.failover.act import closing
+from kafkakit.streams.failover.act.closing import abort, newest_certificate
 from kafkakit.streams.failover.act.observing import check_certificate
-from kafkakit.streams.failover.act.operations import abort, aimed, newest_certificate
+from kafkakit.streams.failover.act.operations import aimed
 from kafkakit.streams.failover.decide.history import CertificateCheck, EndKind
 from kafkakit.streams.failover.decide.operation import (
     FailoverRequest,

@@ -17,14 +17,34 @@ from kafkakit.core.errors import (
 )
 from kafkakit.core.model import TopicPartition
 from kafkakit.streams.client.api import ClientKind, ClientRegistration
+from kafkakit.streams.client.decide.reading import reading_plan
+from kafkakit.streams.failover.act.closing import abort, newest_certificate, reclaim
 from kafkakit.streams.failover.act.observing import check_certificate
-from kafkakit.streams.failover.act.operations import abort, newest_certificate, reclaim
 from kafkakit.streams.failover.act.run import RunParts, same
 from kafkakit.streams.failover.decide.evidence import Evidence
-from kafkakit.streams.failover.decide.history import EndKind
-from kafkakit.streams.failover.decide.operation import FenceChoice, OperationRecord, RouteEdit, Step
+from kafkakit.streams.failover.decide.history import Closing, EndKind, RunEnd
+from kafkakit.streams.failover.decide.operation import (
+    DeadLetters,
+    FenceChoice,
+    OperationRecord,
+    ReadOrder,
+    RouteEdit,
+    Step,
+    settled,
+)
+from kafkakit.streams.failover.decide.plan import Level
 from kafkakit.streams.failover.decide.steps import edited
 from kafkakit.streams.failover.report import run_report
+from kafkakit.streams.model.provenance import (
+    REJECTS_TOPIC,
+    RecordFailure,
+    RecordOrigin,
+    Reject,
+    encode_reject,
+    provenance_headers,
+    read_provenance,
+    replay_group,
+)
 from kafkakit.streams.model.route import GroupRule, SegmentState
 from tests.rigs.failover import STREAM, FailoverScene, FakeClient, SceneLog
 from tests.rigs.routes import Killed
@@ -408,12 +428,6 @@ def test_a_log_that_ends_with_markers_counts_as_read_at_its_last_record(scene: F
     assert end.step is Step.RETIRED
     certificate, _ = newest_certificate(scene.parts().journals)
     assert (certificate.segments[0].partitions[0].end, certificate.segments[0].partitions[0].effective_end) == (13, 12)
-
-
-def test_rejected_references_keep_the_segment(scene: FailoverScene) -> None:
-    scene.rejects = 2
-    end = scene.run(wait_s=5)
-    assert (end.kind, end.reason) == (EndKind.WAITING, "rejected-references")
 
 
 def test_all_lanes_move_in_one_change() -> None:
@@ -813,3 +827,309 @@ def edit_route(parts: RunParts, record: OperationRecord, edit: RouteEdit, eviden
     parts.routes.change(
         STREAM, lambda found: edited(record, same(found, evidence.route), edit, evidence), by="me", what="x", at_ms=1
     )
+
+
+# -- dead letters ---------------------------------------------------------------------------------------
+
+LETTERS, NEW_LETTERS = "orders.dlq.1", "orders.dlq.2"
+COPY = DeadLetters.COPY
+HEADERS = provenance_headers(
+    (("trace", b"7"),),
+    RecordOrigin(
+        stream=STREAM, lane="live", segment=1, epoch=1, cluster_id="p-id", topic=OLD, partition=0, offset=3, at_ms=5
+    ),
+    RecordFailure(group="billing", reason="poison", at_ms=6, tries=5),
+)
+
+
+@pytest.fixture
+def dead() -> FailoverScene:
+    """Five dead letters, which no group reads, and a group that reads the lane `live`."""
+    scene = FailoverScene(("live", "dlq"))
+    scene.rejects = None
+    scene.write(OLD, 10)
+    scene.producer()
+    scene.consumer("billing")
+    scene.readers.append("billing")
+    scene.read_all("billing")
+    bury(scene, 5)
+    return scene
+
+
+def bury(scene: FailoverScene, count: int, partition: int = 0) -> None:
+    producer = scene.p.data.producer()
+    for number in range(count):
+        producer.send(TopicPartition(LETTERS, partition), b"bad%d" % number, b"k", HEADERS)
+
+
+def letters_of(scene: FailoverScene, topic: str = NEW_LETTERS, cluster: str = "q") -> list[bytes]:
+    data = scene.clusters[cluster].data
+    return [each.value for number in range(2) for each in data.records(TopicPartition(topic, number))]
+
+
+def refer(scene: FailoverScene, *offsets: int) -> None:
+    """References to rejected records of the lane `live`."""
+    scene.p.admin.add_topic(REJECTS_TOPIC, {0: (1,)})
+    scene.p.admin.topics[REJECTS_TOPIC].configs["cleanup.policy"] = "compact"
+    scene.p.log.follow()
+    source = scene.route.lanes[0].segments[0]
+    topic_id = bytes.fromhex(source.topic_id.replace("-", ""))
+    failure = RecordFailure(group="billing", reason="late", at_ms=9, tries=1)
+    for offset in offsets:
+        origin = RecordOrigin(
+            stream=STREAM, lane="live", segment=1, epoch=1, cluster_id="p-id", topic=OLD, partition=0, offset=offset
+        )
+        key, value = encode_reject(Reject(topic_id=topic_id, place=origin, failure=failure))
+        scene.p.data.producer().send(TopicPartition(REJECTS_TOPIC, 0), value, key)
+
+
+def closed(scene: FailoverScene, end: RunEnd, **more: Any) -> Closing:
+    return reclaim(scene.parts(), scene.open_cluster, end.record.operation.id, **{"grace_s": 0, "keep": False, **more})
+
+
+def test_dead_letters_that_no_group_reads_stay_readable_and_keep_nothing_waiting(dead: FailoverScene) -> None:
+    plan = dead.planner().plan(dead.request())
+    assert [(row.topic, row.cluster, row.letters, row.references, row.groups) for row in plan.letters] == [
+        (LETTERS, "p", 5, 0, ())
+    ]
+    said = [each for each in plan.verdicts if each.check == "dead-letters"]
+    assert [(each.level, each.text) for each in said] == [(Level.OK, "5 dead letters on p: stay readable")]
+    end = dead.run(wait_s=5)
+    assert (end.kind, end.step, end.record.left) == (EndKind.DONE, Step.RETIRED, (2,))
+    assert dead.clock.elapsed < 10
+    live, letters = dead.route.lanes
+    assert [each.cluster for each in live.segments] == ["q"]
+    assert [(each.topic, each.state) for each in letters.segments] == [
+        (LETTERS, SegmentState.DRAINING), (NEW_LETTERS, SegmentState.ACTIVE)
+    ]  # fmt: skip
+    certificate, _ = newest_certificate(dead.parts().journals)
+    assert [(each.segment, each.letters, each.is_left, each.copied) for each in certificate.letters] == [
+        (2, 5, True, 0)
+    ]
+    assert dead.run(wait_s=5).kind is EndKind.DONE, "the same command is told that it was done"
+    assert [record.end for record in dead.parts().journals.records()] == [Step.RETIRED]
+
+
+def test_a_topic_of_dead_letters_is_reclaimed_once_they_are_gone(dead: FailoverScene) -> None:
+    end = dead.run(wait_s=5)
+    done = closed(dead, end)
+    assert done.results == ((OLD, "deleted"), (LETTERS, f"kept: 5 dead letters in {LETTERS}"))
+    assert (done.kept, done.record.end) == ((f"5 dead letters in {LETTERS}",), Step.RETIRED)
+    assert LETTERS in dead.p.admin.topics
+    dead.p.log.trim(TopicPartition(LETTERS, 0), 5)
+    done = closed(dead, end)
+    assert done.results == ((OLD, "does not exist"), (LETTERS, "deleted"))
+    assert (done.record.end, [each.topic for each in dead.route.lanes[1].segments]) == (Step.RECLAIMED, [NEW_LETTERS])
+
+
+def test_a_reclaim_copies_dead_letters_that_were_left(dead: FailoverScene) -> None:
+    end = dead.run(wait_s=5)
+    done = closed(dead, end, recover=True)
+    assert (done.copied, done.results[1], done.record.end) == (5, (LETTERS, "deleted"), Step.RECLAIMED)
+    assert letters_of(dead) == [b"bad0", b"bad1", b"bad2", b"bad3", b"bad4"]
+    assert [each.cluster for _, each in dead.route.segments()] == ["q", "q"]
+
+
+def test_an_operation_is_closed_and_its_dead_letters_are_given_up_from_the_route(dead: FailoverScene) -> None:
+    end = dead.run(wait_s=5)
+    dead.p.is_away = True
+    done = closed(dead, end, keep=True)
+    assert (done.results, done.record.end) == (((OLD, "kept"), (LETTERS, "kept")), Step.RECLAIMED)
+    assert [each.cluster for _, each in dead.route.segments()] == ["q", "q"]
+
+
+def test_dead_letters_are_copied_with_their_headers(dead: FailoverScene) -> None:
+    end = dead.run(wait_s=5, dead_letters=COPY)
+    assert (end.kind, end.step, end.record.left) == (EndKind.DONE, Step.RETIRED, ())
+    (first, *others) = dead.q.data.records(TopicPartition(NEW_LETTERS, 0))
+    assert (first.key, first.value, tuple(first.headers), len(others)) == (b"k", b"bad0", HEADERS, 4)
+    certificate, _ = newest_certificate(dead.parts().journals)
+    assert [(each.letters, each.copied, each.is_left) for each in certificate.letters] == [(5, 5, False)]
+    assert closed(dead, end).results == ((OLD, "deleted"), (LETTERS, "deleted"))
+
+
+def test_what_was_replayed_is_not_copied(dead: FailoverScene) -> None:
+    segment = dead.route.lanes[1].segments[0]
+    dead.commit(replay_group(STREAM), segment, 0, 2, epoch=1)
+    plan = dead.planner().plan(dead.request())
+    assert plan.letters[0].groups == (f"{replay_group(STREAM)} (what was replayed)",)
+    assert replay_group(STREAM) not in (*plan.operation.groups, *plan.operation.letter_groups)
+    end = dead.run(wait_s=5, dead_letters=COPY)
+    assert (end.step, letters_of(dead)) == (Step.RETIRED, [b"bad2", b"bad3", b"bad4"])
+    assert (end.record.copies[2].records, end.record.copies[2].passed) == (3, 2)
+
+
+@pytest.mark.parametrize("choice", list(DeadLetters))
+def test_a_run_with_dead_letters_ends_after_the_process_ends_at_any_write(choice: DeadLetters) -> None:
+    number = 0
+    while True:
+        scene = FailoverScene(("live", "dlq"))
+        scene.rejects = None
+        scene.write(OLD, 3)
+        scene.producer()
+        bury(scene, 3)
+        refer(scene, 1)
+        scene.store.after, scene.store.cut = number % 2 == 0, scene.store.count + number // 2
+        try:
+            end = scene.run(wait_s=5, dead_letters=choice)
+            break
+        except Killed:
+            scene.store.cut = None
+        end = scene.run(wait_s=5, dead_letters=choice)
+        assert (end.kind, end.step) == (EndKind.DONE, Step.RETIRED)
+        ends = [record.end for record in scene.parts().journals.records() if record.reached_ms]
+        assert ends == [Step.RETIRED]
+        kept = letters_of(scene, LETTERS, "p") if choice is DeadLetters.LEAVE else letters_of(scene)
+        assert {b"bad0", b"bad1", b"bad2"} <= set(kept)
+        closed(scene, end, recover=True)
+        assert {b"bad0", b"bad1", b"bad2", b"1"} <= set(letters_of(scene))
+        assert {each.cluster for _, each in scene.route.segments()} == {"q"}
+        assert OLD not in scene.p.admin.topics
+        number += 1
+    assert (end.step, number > 40) == (Step.RETIRED, True)
+
+
+def test_records_of_references_are_left_or_copied(dead: FailoverScene) -> None:
+    refer(dead, 1, 4)
+    end = dead.run(wait_s=5)
+    assert (end.step, end.record.left) == (Step.RETIRED, (1, 2))
+    live = dead.route.lanes[0]
+    assert ([each.cluster for each in live.segments], [each.topic for each in live.left]) == (["q"], [OLD])
+    assert list(reading_plan(dead.route, None).sources) == ["q-id"], "no client reads what is left"
+    done = closed(dead, end)
+    assert done.kept == (f"2 rejected records in {OLD}", f"5 dead letters in {LETTERS}")
+    done = closed(dead, end, recover=True)
+    assert (done.copied, done.record.end, [lane.left for lane in dead.route.lanes]) == (7, Step.RECLAIMED, [(), ()])
+    assert sorted(letters_of(dead)) == [b"1", b"4", b"bad0", b"bad1", b"bad2", b"bad3", b"bad4"]
+
+
+def test_references_are_copied_and_those_to_deleted_records_are_counted(dead: FailoverScene) -> None:
+    refer(dead, 1, 4)
+    dead.p.log.trim(TopicPartition(OLD, 0), 2)
+    end = dead.run(wait_s=5, dead_letters=COPY)
+    assert (end.kind, end.step) == (EndKind.DONE, Step.RETIRED)
+    certificate, _ = newest_certificate(dead.parts().journals)
+    assert [(each.segment, each.letters, each.gone, each.copied) for each in certificate.letters] == [
+        (1, 0, 1, 1), (2, 5, 0, 5)
+    ]  # fmt: skip
+    copied = dead.q.data.records(TopicPartition(NEW_LETTERS, 0))[-1]
+    found = read_provenance(copied.headers)
+    assert found is not None
+    assert (copied.value, found.origin.offset, found.failure.reason) == (b"4", 4, "late")
+
+
+def test_references_without_a_lane_for_them_are_refused_or_left(scene: FailoverScene) -> None:
+    scene.rejects = None
+    refer(scene, 2)
+    plan = scene.planner().plan(scene.request(dead_letters=COPY))
+    assert [(each.check, "add the lane" in each.text) for each in plan.refused] == [("dead-letters", True)]
+    end = scene.run(wait_s=5)
+    assert (end.step, [each.topic for each in scene.route.lanes[0].left]) == (Step.RETIRED, [OLD])
+
+
+def test_references_that_cannot_be_counted_keep_the_segment(dead: FailoverScene) -> None:
+    dead.p.admin.add_topic(REJECTS_TOPIC, {0: (1,)})
+    end = dead.run(wait_s=5)
+    assert (end.kind, end.reason, "is not compacted" in end.lines[0]) == (EndKind.WAITING, "unknown", True)
+
+
+def test_a_group_of_dead_letters_that_lags_is_not_waited_for_where_they_stay(dead: FailoverScene) -> None:
+    segment = dead.route.lanes[1].segments[0]
+    dead.commit("audit", segment, 0, 2)
+    plan = dead.planner().plan(dead.request())
+    assert (plan.operation.groups, plan.operation.letter_groups) == (("billing",), ("audit",))
+    assert plan.letters[0].groups == ("audit (3 to read)",)
+    assert dead.run(wait_s=5).step is Step.RETIRED
+    found = dead.q.groups.committed("audit")
+    assert {key.topic for key in found} == {NEW_LETTERS}, "it begins at the beginning of the new topic"
+
+
+def test_a_group_of_dead_letters_is_waited_for_where_they_are_copied(dead: FailoverScene) -> None:
+    segment = dead.route.lanes[1].segments[0]
+    dead.commit("audit", segment, 0, 2)
+    end = dead.run(wait_s=5, dead_letters=COPY)
+    assert (end.kind, end.reason, end.records) == (EndKind.WAITING, "backlog", 3)
+    dead.commit("audit", segment, 0, 5)
+    assert dead.run(wait_s=5, dead_letters=COPY).step is Step.RETIRED
+    assert len(letters_of(dead)) == 5
+
+
+def test_a_choice_may_change_while_the_operation_waits(dead: FailoverScene) -> None:
+    dead.commit("audit", dead.route.lanes[1].segments[0], 0, 2)
+    assert dead.run(wait_s=5, dead_letters=COPY).reason == "backlog"
+    end = dead.run(wait_s=5, dead_letters=DeadLetters.LEAVE)
+    assert (end.step, end.record.left, letters_of(dead)) == (Step.RETIRED, (2,), [])
+
+
+def test_commits_that_an_earlier_failover_made_do_not_make_a_reader(dead: FailoverScene) -> None:
+    for number in range(2):
+        dead.commit("billing", dead.route.lanes[1].segments[0], number, 0)
+    assert dead.planner().plan(dead.request()).operation.letter_groups == ()
+    assert dead.run(wait_s=5, dead_letters=COPY).step is Step.RETIRED
+
+
+def test_a_topic_of_dead_letters_that_is_gone_counts_as_empty(dead: FailoverScene) -> None:
+    del dead.p.admin.topics[LETTERS]
+    dead.p.admin.acls = set()
+    plan = dead.planner().plan(dead.request(is_open_by_default=True))
+    assert [(each.where, each.level) for each in plan.verdicts if "counts as empty" in each.text] == [
+        (LETTERS, Level.WARNING)
+    ]
+    end = dead.run(wait_s=5, is_open_by_default=True)
+    assert (end.kind, end.step, end.record.left) == (EndKind.DONE, Step.RETIRED, ())
+    assert closed(dead, end).results == ((OLD, "deleted"), (LETTERS, "does not exist"))
+
+
+def test_a_left_topic_that_was_deleted_keeps_no_later_failover(dead: FailoverScene) -> None:
+    assert dead.run(wait_s=5).step is Step.RETIRED
+    del dead.p.admin.topics[LETTERS]
+    end = dead.run(to="r", wait_s=5)
+    assert (end.kind, end.step) == (EndKind.DONE, Step.RETIRED), end.lines
+    assert [each.cluster for _, each in dead.route.segments()] == ["r", "r"]
+
+
+def test_left_dead_letters_are_left_again_by_the_next_failover(dead: FailoverScene) -> None:
+    first = dead.run(wait_s=5)
+    end = dead.run(to="r", wait_s=5)
+    assert (end.step, end.record.left) == (Step.RETIRED, (2,))
+    assert [each.topic for each in dead.route.lanes[1].segments] == [LETTERS, "orders.dlq.7"]
+    assert settled(first.record, dead.route) is None
+    done = closed(dead, end, recover=True)
+    assert (done.copied, done.record.end) == (5, Step.RECLAIMED)
+    assert len(letters_of(dead, "orders.dlq.7", "r")) == 5
+
+
+def test_dead_letters_that_arrive_meanwhile_are_counted(dead: FailoverScene) -> None:
+    dead.readers.clear()
+    dead.write(OLD, 1)
+    assert dead.run(until=Step.ROUTED).step is Step.ROUTED
+    bury(dead, 2, partition=1)
+    assert dead.run(wait_s=5).reason == "backlog"
+    dead.readers.append("billing")
+    assert dead.run(wait_s=5).step is Step.RETIRED
+    certificate, _ = newest_certificate(dead.parts().journals)
+    assert [each.letters for each in certificate.letters] == [7]
+
+
+def test_dead_letters_that_come_after_the_seal_void_it(dead: FailoverScene) -> None:
+    dead.readers.clear()
+    dead.write(OLD, 1)
+    assert dead.run(wait_s=5).step is Step.SEALED
+    bury(dead, 1)
+    assert dead.run(wait_s=5).kind is EndKind.LATE
+    dead.readers.append("billing")
+    assert dead.run(wait_s=5).step is Step.RETIRED
+
+
+def test_strict_order_holds_no_topic_of_dead_letters_up(dead: FailoverScene) -> None:
+    assert dead.run(wait_s=5, order=ReadOrder.STRICT).step is Step.RETIRED
+    assert [len(lane.readable) for lane in dead.route.lanes] == [1, 2]
+
+
+def test_records_that_came_late_are_copied_to_the_current_topic(scene: FailoverScene) -> None:
+    end = scene.run()
+    scene.write(OLD, 2)
+    assert closed(scene, end).is_late
+    done = closed(scene, end, recover=True)
+    assert (done.copied, done.results, done.record.end) == (2, ((OLD, "deleted"),), Step.RECLAIMED)
+    assert [each.value for each in scene.q.data.records(TopicPartition("orders.live.2", 0))] == [b"0", b"1"]

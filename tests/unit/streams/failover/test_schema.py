@@ -6,7 +6,7 @@ from importlib import resources
 import msgspec
 from jsonschema import Draft202012Validator
 
-from kafkakit.streams.failover.act.operations import newest_certificate
+from kafkakit.streams.failover.act.closing import newest_certificate
 from kafkakit.streams.failover.decide.history import DrainCertificate
 from tests.rigs.failover import FailoverScene
 

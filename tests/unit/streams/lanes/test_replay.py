@@ -16,10 +16,9 @@ from kafkakit.streams.lanes.decide import (
     ReplayOutcome,
     letter_filter,
     read_replay_state,
-    replay_group,
 )
 from kafkakit.streams.model.commit import CommitIdentity, OffsetRanges
-from kafkakit.streams.model.provenance import read_provenance
+from kafkakit.streams.model.provenance import read_provenance, replay_group
 from tests.rigs.lanes import STREAM, LaneWorld, failure
 
 FAST = ReplayBudget(rate=1e9)
