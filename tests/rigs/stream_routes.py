@@ -108,7 +108,7 @@ class FakeClusters:
                 raise UsageError(f"there is no profile {profile!r}")
             return self.clusters[profile]
 
-        def no_reader(*place: str) -> NoReturn:
+        def no_reader(*place: object) -> NoReturn:
             raise UsageError(f"nothing reads here: {place}")
 
         first = next(self._clients)
