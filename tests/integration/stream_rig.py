@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -100,17 +100,21 @@ class StreamRig:
 
     def write(self, segment: Segment, numbers: range) -> None:
         """One record a number: the value says it, the key is one of 20, partitions take turns."""
+        self.write_keyed(segment, [(number, number % 20) for number in numbers])
+
+    def write_keyed(self, segment: Segment, records: Iterable[tuple[int, int]]) -> None:
+        """A record for each number and key; partitions take turns."""
         from confluent_kafka import Producer
 
         client = Producer(
             {"bootstrap.servers": self.cluster.bootstrap_servers, "acks": "all", **to_confluent(self.cluster.security)}
         )
         failures: list[str] = []
-        for number in numbers:
+        for number, key in records:
             client.produce(
                 segment.topic,
                 value=b"%d" % number,
-                key=b"%d" % (number % 20),
+                key=b"%d" % key,
                 partition=number % self.partitions,
                 on_delivery=lambda error, _: failures.append(str(error)) if error else None,
             )

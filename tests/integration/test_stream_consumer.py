@@ -235,13 +235,18 @@ def test_all_records_move_again_after_an_outage_beside_bad_ones(broker: SandboxC
         becomes("nothing is tried", lambda: sum(failed.numbers.values()) > tried + 10)
         assert not dead.numbers
         down.clear()
-        becomes("records wait", lambda: len(seen.numbers) == 100, seen=lambda: (len(seen.numbers), dead.numbers))
+        good = set(range(2, 102))
+        becomes(
+            "records wait", lambda: good <= {*seen.numbers, *dead.numbers}, seen=lambda: (seen.numbers, dead.numbers)
+        )
+        # With an order, those that were tried just before the outage ended may be dead letters: see the documentation.
+        assert mode is not Mode.UNORDERED or not good & set(dead.numbers)
         more = itertools.count(102)
 
         def all_are_dead() -> bool:
             number = next(more)
             rig.write(segment, range(number, number + 1))
-            return set(dead.numbers) == {0, 1}
+            return {0, 1} <= set(dead.numbers)
 
         becomes("the bad ones wait", all_are_dead, seen=member.figures)
 
