@@ -21,7 +21,7 @@ from kafkakit.streams.client.client import StreamClient
 from kafkakit.streams.client.connect import connect
 from kafkakit.streams.client.consumer import StreamConsumer
 from kafkakit.streams.client.dead_letters import BOMB_REASON, ConsumerOptions
-from kafkakit.streams.client.decide.work_rules import Mode, RejectError, WorkLimits, WorkRules
+from kafkakit.streams.client.decide.work_rules import Mode, RejectError, RetryRule, WorkLimits, WorkRules
 from kafkakit.streams.client.workers import StreamRecord
 from kafkakit.streams.model.route import LaneRule
 from kafkakit.streams.routes.api_act import RouteStore
@@ -114,6 +114,46 @@ def test_rules_choose_lanes_and_rejected_records_keep_their_provenance(
     found = letter["provenance"]
     assert (found["group"], found["lane"], found["offset"]) == ("billing", "live", bad.result(0).offset)
     assert found["error_text"] == "not an order"
+
+
+def test_records_out_of_tries_leave_the_live_lane_and_come_back_later(
+    cluster: SandboxCluster, client: StreamClient
+) -> None:
+    """One is handled at last, one never is; another group of the stream handles each record once."""
+    make(cluster, "later")
+    seen, others, failed = Seen(), Seen(), Counter[tuple[str, bytes | None]]()
+
+    def handle(record: StreamRecord) -> None:
+        if record.value in (b"never", b"late") and (record.value == b"never" or record.lane == "live"):
+            failed[record.lane, record.value] += 1
+            raise ValueError("no")
+        seen(record)
+
+    work = WorkRules(retry=RetryRule(first_ms=10, max_ms=50, max_tries=2))
+    options = ConsumerOptions(work=work, commit_every_s=0.2, retry_after_s=(0.2, 0.5))
+    with (
+        client.producer("later") as producer,
+        client.consumer("later", "billing", handler=handle, options=options) as consumer,
+        client.consumer("later", "mail", handler=others) as second,
+    ):
+        sent = [producer.send(value, key=value) for value in (b"never", b"late")]
+
+        def is_over() -> bool:
+            sent.append(producer.send(b"good"))
+            return consumer.figures().dead_letters_written == 4 and seen.records["retry", b"late"] == 1
+
+        until(is_over)
+        assert all(delivery.result(LIMIT_S).lane == "live" for delivery in sent)
+        until(lambda: has_committed(consumer) and has_committed(second))
+        assert {one.lane for one in consumer.figures().partitions if one.failures} == {"live", "retry"}
+    assert others.records[("live", b"never")] == others.records[("live", b"late")] == 1
+    assert {lane for lane, _ in others.records} == {"live"}
+    assert min(failed.values()) >= 2
+    (letter,) = command(cluster, "dlq", "list", "later")["records"]
+    found = letter["provenance"]
+    assert (found["lane"], found["offset"], found["reason"], found["hops"]) == (
+        "live", sent[0].result(0).offset, "max-tries", 3
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("strict", [False, True])

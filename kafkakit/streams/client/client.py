@@ -24,6 +24,8 @@ from kafkakit.streams.client.dead_letters import (
     DeadLetterLane,
     LedgerPorts,
     RejectReferences,
+    RetryLane,
+    until_due,
     with_references,
 )
 from kafkakit.streams.client.decide.figures import ConsumerFigures, ProducerMetrics
@@ -31,7 +33,7 @@ from kafkakit.streams.client.decide.outgoing import ProducerLimits, check_place
 from kafkakit.streams.client.producer import AsyncProducer, DualPolicy, DualProducer, Producer, RecordHooks
 from kafkakit.streams.client.watch import TracedHandlers, Watch, WatchParts
 from kafkakit.streams.client.workers import AsyncHandler, BatchHandler, Handler
-from kafkakit.streams.model.route import DLQ, Segment, lane_client_id
+from kafkakit.streams.model.route import DLQ, RETRY, Route, Segment, lane_client_id
 
 if TYPE_CHECKING:
     from kafkakit.streams.lanes.api_act import RejectLedger
@@ -172,9 +174,13 @@ class StreamClient:
             lane = DeadLetterLane(letters)
             guard = BatchGuard(lambda cluster: self._log(follower, cluster), lane, group, self._parts.clock)
             hooks = replace(hooks, reject=hooks.reject or lane, guard=hooks.guard or guard)
+        if options.retry_after_s:
+            hooks = self._with_retries(stream, group, follower.current(), options, hooks)
         if self._parts.open_ledger is not None and not has_sink:
             hooks = with_references(hooks, RejectReferences(lambda cluster_id: self._ledger(follower, cluster_id)))
         hooks, spans = self._watch.consumer_hooks(stream, group, hooks), self._watch.open_spans()
+        if options.retry_after_s:
+            hooks = replace(hooks, checkpoint=until_due(group, self._parts.clock, hooks.checkpoint))
         if spans is not None:
             traced = TracedHandlers(spans, group)
             handler, batch_handler = traced.single(handler), traced.batch(batch_handler)
@@ -195,6 +201,21 @@ class StreamClient:
         self._consumers.append(found)
         self._registrars[stream].add(found)
         return found
+
+    def _with_retries(
+        self, stream: str, group: str, route: Route, options: ConsumerOptions, hooks: ConsumerHooks
+    ) -> ConsumerHooks:
+        """The hooks with the lane `retry` before what takes rejected records."""
+        if route.lane(RETRY) is None:
+            add = f"kafkakit streams lane add {stream} {RETRY}"
+            raise UsageError(f"retry_after_s: stream {stream} has no lane {RETRY}", hint=add)
+        if options.lanes is not None and RETRY not in options.lanes:
+            raise UsageError(f"retry_after_s: this consumer does not read the lane {RETRY}", hint="name it in lanes")
+        if hooks.reject is None:
+            raise UsageError(f"retry_after_s: stream {stream} has no lane {DLQ} for what fails in the lane {RETRY}")
+        letters = self._made(stream, None, None, is_watched=False)
+        self._producers.append(letters)
+        return replace(hooks, reject=RetryLane(options.retry_after_s, DeadLetterLane(letters), hooks.reject))
 
     def follower(self, stream: str) -> RouteFollower:
         """The newest route of a stream; one follower for all who ask. Raises as `producer`."""

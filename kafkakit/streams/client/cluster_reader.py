@@ -34,6 +34,8 @@ from kafkakit.streams.client.workers import (
     SharedWork,
 )
 from kafkakit.streams.model.commit import CommitState
+from kafkakit.streams.model.provenance import read_retry_step
+from kafkakit.streams.model.route import RETRY
 
 _POLL_S = 0.05
 _DRAIN_S = 0.005
@@ -210,8 +212,12 @@ class ClusterReader:
         if owned is None:
             return
         records, offsets, wanted = batch.records, batch.offsets, self._hooks.filter
-        if wanted is not None:
-            records = [record for record in records if _is_wanted(record, wanted)]
+        is_retry = owned.origin.source.lane == RETRY
+        if wanted is not None or is_retry:
+            if is_retry:
+                records = [record for record in records if self._is_ours(record)]
+            if wanted is not None:
+                records = [record for record in records if _is_wanted(record, wanted)]
             offsets = [record.offset() for record in records]
             self.filtered += len(batch.records) - len(records)
         with self._shared.lock:
@@ -229,6 +235,14 @@ class ClusterReader:
                 self._note_passed(owned, owned.work.position)
         if batch.unreadable:
             self._leave_out(client, owned, batch)
+
+    def _is_ours(self, record: ReadRecord) -> bool:
+        """False for what another group has put off: this one has handled it, or will, on its own."""
+        try:
+            step = read_retry_step(headers_of(record))
+        except Exception:  # headers that the client cannot read; the handler gets to see it
+            return True
+        return step is None or step.group == self._group
 
     def _begin_again(
         self, client: GroupConsumer, owned: OwnedPartition, work: PartitionWork[ReadRecord], first: int

@@ -7,7 +7,7 @@ that holds them. The options of a consumer, and the hooks it calls, say which.
 import json
 import threading
 from collections import deque
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -17,10 +17,10 @@ from kafkakit.ports.acting import Clock
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.data import DataPlane, LogReader
 from kafkakit.ports.streams import MemberRule, ReadRecord
-from kafkakit.streams.client.decide.failures import Rejection
+from kafkakit.streams.client.decide.failures import Rejection, RejectReason
 from kafkakit.streams.client.decide.outgoing import NotAcknowledgedError, RecordRefusedError, RecordTooLargeError
 from kafkakit.streams.client.decide.partition_work import CommitRule
-from kafkakit.streams.client.decide.work_rules import WorkRules, failure_of
+from kafkakit.streams.client.decide.work_rules import NotYetError, WorkRules, failure_of
 from kafkakit.streams.client.producer import Producer
 from kafkakit.streams.client.workers import (
     EXITS,
@@ -32,9 +32,9 @@ from kafkakit.streams.client.workers import (
     StreamRecord,
 )
 from kafkakit.streams.model.guarded_reads import BatchVerdict, GuardedRead, VerdictKind
-from kafkakit.streams.model.provenance import RecordFailure, Reject, provenance_headers
+from kafkakit.streams.model.provenance import RecordFailure, Reject, RetryStep, provenance_headers, read_retry_step
 from kafkakit.streams.model.provenance import RecordOrigin as Place
-from kafkakit.streams.model.route import DLQ
+from kafkakit.streams.model.route import DLQ, RETRY
 
 if TYPE_CHECKING:
     from kafkakit.streams.lanes.api_act import RejectLedger
@@ -180,7 +180,8 @@ class ConsumerOptions:
     a partition that goes elsewhere, and a close, wait for handlers. `strict_guard` judges each batch before any decoder
     gets it, as docs/bombs.md describes, for more CPU time; without it only zstd batches have a bound. `adopt_newer`
     commits over metadata of a newer version of this client, whose acknowledgements are then lost. `member` is how it is
-    a member of Kafka's groups.
+    a member of Kafka's groups. With `retry_after_s` a record that would be rejected as out of tries goes to the lane
+    `retry` of its stream first, as often as there are times, and is handled there when each has passed.
     """
 
     concurrency: int = 16
@@ -195,8 +196,11 @@ class ConsumerOptions:
     adopt_newer: bool = False
     strict_guard: bool = False
     member: MemberRule = field(default_factory=MemberRule)
+    retry_after_s: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
+        if len(self.retry_after_s) > 100 or not all(0 <= each <= LONGEST_RETRY_S for each in self.retry_after_s):
+            raise UsageError(f"retry_after_s has up to 100 times of 0 to {LONGEST_RETRY_S} seconds")
         if not 1 <= self.concurrency <= 1_000 or self.poll_records < 1:
             raise UsageError("concurrency is 1 to 1000, and a poll brings 1 record or more")
         if self.lanes is not None and not self.lanes:
@@ -231,6 +235,7 @@ class ConsumerHooks:
     checkpoint: Checkpoint | None = None
 
 
+LONGEST_RETRY_S = 30 * 86_400
 WRITE_S = 30.0
 LEFT_OUT_HEADER = "kafkakit-left-out-bytes"
 LEFT_OUT_HEADERS_HEADER = "kafkakit-left-out-headers"
@@ -271,10 +276,59 @@ class DeadLetterLane:
             left_out = (LEFT_OUT_HEADER, b"%d" % (len(record.value or b"") + len(record.key or b"")))
             self.write(None, None, (*own, left_out))
 
-    def write(self, value: bytes | None, key: bytes | None, headers: Headers) -> None:
+    def write(self, value: bytes | None, key: bytes | None, headers: Headers, lane: str = DLQ) -> None:
         """Write a record to the lane; raises what `Delivery.result` raises."""
         record = self._producer.prepared(value, key, headers=headers)
-        self._producer.send_record(record, lane=DLQ, wait_s=WRITE_S).result(WRITE_S)
+        self._producer.send_record(record, lane=lane, wait_s=WRITE_S).result(WRITE_S)
+
+
+class RetryLane:
+    """A `RejectSink`: what is out of tries goes to the lane `retry` once for each time, and then where all else goes.
+
+    A record that does not fit with the headers of its provenance goes there at once.
+    """
+
+    def __init__(self, after_s: Sequence[float], lane: DeadLetterLane, then: RejectSink) -> None:
+        self._after_s, self._lane, self._then = after_s, lane, then
+
+    def __call__(self, rejected: RejectedRecord) -> None:
+        """Write a record and wait until it is durable."""
+        record, step = rejected.record, step_of(rejected.record, rejected.group)
+        done = step.number if step is not None else 0
+        if done >= len(self._after_s) or rejected.reason in _FINAL:
+            self._then(rejected)
+            return
+        here = place_of(record.origin, record.offset, rejected.epoch, record.timestamp_ms)
+        due_ms = rejected.at_ms + round(1000 * self._after_s[done])
+        put_off = RetryStep(number=done + 1, due_ms=due_ms, group=rejected.group)
+        headers = (*provenance_headers(record.headers, here, failure_in(rejected)), put_off.header())
+        try:
+            self._lane.write(record.value, record.key, headers, RETRY)
+        except (RecordTooLargeError, RecordRefusedError):
+            self._then(rejected)
+
+
+_FINAL = frozenset((RejectReason.HANDLER, RejectReason.BOMB))
+
+
+def step_of(record: StreamRecord, group: str) -> RetryStep | None:
+    """The step by which a group put a record off into the lane that it was read from."""
+    step = read_retry_step(record.headers) if record.lane == RETRY else None
+    return step if step is not None and step.group == group else None
+
+
+def until_due(group: str, clock: Clock, then: Checkpoint | None) -> Checkpoint:
+    """A checkpoint that lets no record pass before its time."""
+
+    def check(record: StreamRecord) -> None:
+        step = step_of(record, group)
+        left_ms = 0 if step is None else step.due_ms - int(clock.now().timestamp() * 1000)
+        if left_ms > 0:
+            raise NotYetError(left_ms)
+        if then is not None:
+            then(record)
+
+    return check
 
 
 class BatchGuard:

@@ -33,7 +33,7 @@ from kafkakit.streams.client.decide.partition_work import (
     next_commit,
 )
 from kafkakit.streams.client.decide.reading import Chunk, LaneShares, Source
-from kafkakit.streams.client.decide.work_rules import failure_of
+from kafkakit.streams.client.decide.work_rules import NotYetError, failure_of
 from kafkakit.streams.model.commit import CommitIdentity, CommitState, RouteMark, Writer
 
 _LOG = logging.getLogger("kafkakit.streams.client")
@@ -514,8 +514,12 @@ class ThreadWorkers:
         chunk, origin = task.chunk, task.owned.origin
         records = StreamRecords(chunk.records, origin, chunk.tries)
         try:
-            for record in records if self._checkpoint is not None else ():
-                self._checkpoint(record)  # type: ignore[misc]
+            early = self._before(records)
+            if early:  # the others come back one by one, and at once
+                for index in range(len(records)):
+                    chunk.failed(index, failure_of(early.get(index, NotYetError(0))))
+                chunk.handled = len(records)
+                return
             returned = handler(records)
         except EXITS:
             raise
@@ -527,6 +531,16 @@ class ThreadWorkers:
             if index not in chunk.skipped:
                 chunk.failed(index, failure_of(failed[index]))
         chunk.handled = len(records)
+
+    def _before(self, records: StreamRecords) -> dict[int, NotYetError]:
+        """Call the checkpoint for each record; those whose time has not come."""
+        early = {}
+        for index, record in enumerate(records if self._checkpoint is not None else ()):
+            try:
+                self._checkpoint(record)  # type: ignore[misc]
+            except NotYetError as error:
+                early[index] = error
+        return early
 
 
 def check_returned(returned: object) -> None:

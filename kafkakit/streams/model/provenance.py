@@ -75,6 +75,33 @@ _NAMES = (
 )  # fmt: skip
 OWN_HEADERS = frozenset(PREFIX + name for name in _NAMES)
 """The names that are written here; headers of these names are replaced, all others are kept."""
+RETRY_HEADER = PREFIX + "retry"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryStep:
+    """Why a record is in the lane `retry`: `group` put it off for the `number`th time, until `due_ms` of the clock.
+
+    Its header is `NUMBER:DUE_MS:GROUP`. It goes when the record is written to another lane.
+    """
+
+    number: int
+    due_ms: int
+    group: str
+
+    def header(self) -> tuple[str, bytes]:
+        """What the record carries."""
+        return RETRY_HEADER, f"{self.number}:{self.due_ms}:{self.group}".encode()
+
+
+def read_retry_step(headers: Headers) -> RetryStep | None:
+    """The step in a record's headers, the last of several; None for none and for what is not one. Never raises."""
+    value = next((value for name, value in reversed(headers) if name == RETRY_HEADER), None)
+    try:
+        number, due_ms, group = (value or b"").decode().split(":", 2)
+        return RetryStep(number=_number(number), due_ms=_number(due_ms), group=group)
+    except (UsageError, ValueError):
+        return None
 
 
 def provenance_headers(
@@ -91,7 +118,8 @@ def provenance_headers(
         failure=failure,
         hops=min(before.hops + 1, MAX_HOPS) if before else 1,
     )
-    return (*((name, value) for name, value in headers if name not in OWN_HEADERS), *_written(found))
+    kept = ((name, value) for name, value in headers if name not in OWN_HEADERS and name != RETRY_HEADER)
+    return (*kept, *_written(found))
 
 
 def _written(found: Provenance) -> list[tuple[str, bytes | None]]:

@@ -443,6 +443,11 @@ class FailingRecords(Generic[T]):
 
     def failed(self, offset: int, record: T, tries: int, failure: Failure, dependency: str | None, now_ms: int) -> None:
         """A record failed after `tries` earlier ones; `dependency` is what it had waited for."""
+        if failure.ending is Ending.WAIT:
+            self._answered_otherwise(dependency, now_ms)
+            held = self.held.get(offset) or HeldRecord(offset=offset, record=record, tries=tries, failure=failure)
+            self.held.wait_until(held, now_ms + (failure.after_ms or 0))
+            return
         self._counts.failures += 1
         if failure.ending is Ending.REJECT:
             self._answered_otherwise(dependency, now_ms)
@@ -548,7 +553,7 @@ class FailingRecords(Generic[T]):
     def marks(self, base: int) -> Iterator[Mark]:
         """What a commit says of them."""
         for held in self.held:
-            is_waiting = held.dependency is not None or held.is_parked
+            is_waiting = held.dependency is not None or held.is_parked or not held.tries
             state = MarkState.DEFERRED if is_waiting else MarkState.RETRYING
             yield Mark(start=held.offset, end=held.offset + 1, state=state, count=held.tries)
         for held in self.behind.values():

@@ -33,17 +33,26 @@ class DependencyDownError(Exception):
         self.dependency = dependency
 
 
+class NotYetError(Exception):
+    """The time of a record of the lane `retry` has not come; it was not tried."""
+
+    def __init__(self, after_ms: int) -> None:
+        super().__init__(f"not before {after_ms} ms")
+        self.after_ms = after_ms
+
+
 class Ending(StrEnum):
-    """What a failure asks for."""
+    """What a failure asks for; WAIT is none, since nothing was tried."""
 
     RETRY = "retry"
     REJECT = "reject"
     DEFER = "defer"
+    WAIT = "wait"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """One try that failed. `after_ms` replaces the rule's wait; `dependency` is for DEFER."""
+    """One try that failed. `after_ms` replaces the rule's wait, and is that of WAIT; `dependency` is for DEFER."""
 
     ending: Ending
     error: str = ""
@@ -53,7 +62,7 @@ class Failure:
 
 
 def failure_of(error: BaseException) -> Failure:
-    """What an error of a handler means; any but the three errors of this module is a retry."""
+    """What an error of a handler means; any but the errors of this module is a retry."""
     name = type(error).__name__
     try:
         text = str(error)[:MAX_TEXT]
@@ -63,6 +72,8 @@ def failure_of(error: BaseException) -> Failure:
         return Failure(ending=Ending.REJECT, error=name, text=text)
     if isinstance(error, DependencyDownError):
         return Failure(ending=Ending.DEFER, error=name, text=text, dependency=_dependency_of(error))
+    if isinstance(error, NotYetError):
+        return Failure(ending=Ending.WAIT, error=name, text=text, after_ms=error.after_ms)
     after_ms = None
     if isinstance(error, RetryLaterError):
         after_ms = _wait_ms(error)

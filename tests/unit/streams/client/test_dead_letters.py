@@ -3,8 +3,9 @@
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from itertools import groupby
 from typing import Any
 from zlib import crc32
 
@@ -27,6 +28,8 @@ from kafkakit.streams.client.dead_letters import (
     LeftOut,
     RejectedRecord,
     RejectReferences,
+    RetryLane,
+    until_due,
     with_references,
 )
 from kafkakit.streams.client.decide.outgoing import ProducerLimits
@@ -38,12 +41,13 @@ from kafkakit.streams.lanes.api_act import RejectLedger
 from kafkakit.streams.model.commit import CommitIdentity, CommitState, OffsetRanges
 from kafkakit.streams.model.guarded_reads import BatchVerdict
 from kafkakit.streams.model.kkm1.encode import encode_commit
-from kafkakit.streams.model.provenance import read_provenance
-from kafkakit.streams.model.route import DLQ, Lane, Route, Segment, SegmentState
+from kafkakit.streams.model.provenance import RetryStep, read_provenance, read_retry_step
+from kafkakit.streams.model.route import DLQ, RETRY, Lane, Route, Segment, SegmentState
 from tests.fakes.group_consumer import FakeGroups, FakeRecord
 from tests.rigs.lanes import LaneWorld
 from tests.rigs.stream_routes import FakeClusters
 
+Headers = tuple[tuple[str, bytes | None], ...]
 TOPIC_ID = "00010203-0405-0607-0809-0a0b0c0d0e0f"
 PLACE = TopicPartition("orders.live.1", 0)
 IDENTITY = CommitIdentity(cluster_id="c1", topic_id=bytes(range(16)), partition=0, group="billing")
@@ -308,6 +312,104 @@ def test_a_rejected_record_is_passed_when_it_is_durable(cluster: FakeGroups) -> 
     assert (one.group, one.epoch, one.record.lane) == ("billing", 1, "live")
 
 
+class RetryTopic:
+    """The lane `retry` in memory, in place of a producer."""
+
+    def __init__(self, cluster: FakeGroups) -> None:
+        self.cluster, self.place = cluster, TopicPartition("orders.retry.2", 0)
+        cluster.make_topic(self.place.topic, 1)
+
+    def write(self, value: bytes | None, key: bytes | None, headers: Headers, lane: str = DLQ) -> None:
+        assert lane == RETRY
+        with self.cluster.lock:
+            at = self.cluster.ends[self.place]
+            self.cluster.logs[self.place].append(
+                FakeRecord(at=at, the_value=value, the_key=key, time_ms=at, the_headers=tuple(headers))
+            )
+            self.cluster.ends[self.place] += 1
+
+
+@pytest.mark.parametrize("kind", ["handler", "batch_handler"])
+def test_a_record_out_of_tries_is_tried_in_the_lane_retry_when_its_times_have_come(
+    cluster: FakeGroups, kind: str
+) -> None:
+    topic, clock, dead, tried = RetryTopic(cluster), SystemClock(), list[RejectedRecord](), list[tuple[str, int]]()
+    later = RetryStep(number=1, due_ms=0, group="others").header()
+    topic.write(b"put off by another group", None, (later,), RETRY)
+    topic.write(b"replayed", None, (), RETRY)
+    seen = Seen()
+
+    def handle(record: StreamRecord) -> None:
+        if record.value == b"bad":
+            step = read_retry_step(record.headers)
+            assert step is None or step.due_ms <= clock.now().timestamp() * 1000
+            tried.append((record.lane, 0 if step is None else step.number))
+            raise ValueError("no")
+        seen(record)
+
+    def handle_batch(records: Sequence[StreamRecord]) -> dict[int, BaseException]:
+        failed: dict[int, BaseException] = {}
+        for index, record in enumerate(records):
+            try:
+                handle(record)
+            except ValueError as error:
+                failed[index] = error
+        return failed
+
+    lane: Any = topic
+    hooks = ConsumerHooks(
+        reject=RetryLane((0.05, 0.2), lane, dead.append), checkpoint=until_due("billing", clock, None)
+    )
+    cluster.write(PLACE, [b"bad"])
+    handlers = {kind: handle if kind == "handler" else handle_batch}
+    with consumer(cluster, the_route=route(("live", "retry")), hooks=hooks, **handlers) as running:
+
+        def is_dead() -> bool:
+            cluster.write(PLACE, [b"good"])
+            return bool(dead)
+
+        until(is_dead)
+        until(lambda: cluster.commits["billing", topic.place].offset == cluster.ends[topic.place])
+        assert running.figures().filtered == 1
+    assert [lane for lane, _ in groupby(tried)] == [("live", 0), ("retry", 1), ("retry", 2)]
+    assert all(len(list(each)) >= FAST.max_tries for _, each in groupby(tried))
+    (one,) = dead
+    assert (one.record.value, one.record.lane, one.reason) == (b"bad", RETRY, "max-tries")
+    assert (seen.values[b"replayed"], seen.values[b"put off by another group"]) == (1, 0)
+    provenance = read_provenance(one.record.headers)
+    assert provenance is not None
+    assert (provenance.origin.lane, provenance.origin.offset, provenance.hops) == ("live", 0, 2)
+
+
+def test_what_a_handler_rejects_goes_to_the_dead_letters_at_once(cluster: FakeGroups) -> None:
+    lane, dead = DeadLetterLaneLane(), list[RejectedRecord]()
+    retry = RetryLane((0.0,), DeadLetterLane(lane.client.producer("orders")), dead.append)
+    source = Source(lane="live", segment=1, cluster_id="c1", topic="orders.live.1", topic_id=bytes(16))
+    origin = RecordOrigin(stream="orders", source=source, partition=PLACE)
+    for reason, headers in (("handler", ()), ("max-tries", (("", b"refused by producers"),))):
+        record = StreamRecord((FakeRecord(at=7, the_value=b"v", the_headers=headers), origin, 3))
+        retry(RejectedRecord(record=record, reason=reason, tries=3, error="E", text="t", group="g", epoch=1, at_ms=5))
+    assert [one.reason for one in dead] == ["handler", "max-tries"]
+    lane.client.close(0)
+
+
+def test_a_consumer_that_puts_records_off_needs_the_lane_and_reads_it(lane: "DeadLetterLaneLane") -> None:
+    options = ConsumerOptions(retry_after_s=(60, 600))
+    with pytest.raises(UsageError, match="stream orders has no lane retry") as missing:
+        lane.client.consumer("orders", "billing", handler=print, options=options)
+    assert missing.value.hint == "kafkakit streams lane add orders retry"
+    for wrong in ((-1.0,), (float("nan"),), (1e9,), (1.0,) * 101):
+        with pytest.raises(UsageError, match="up to 100 times"):
+            ConsumerOptions(retry_after_s=wrong)
+
+
+@pytest.mark.parametrize("value", [None, b"", b"1", b"1:2", b"x:2:g", b"1:-2:g", b"\xff:1:g", b"1:2:\xff"])
+def test_what_is_no_step_of_a_retry_is_none(value: bytes | None) -> None:
+    assert read_retry_step((("kafkakit-retry", value),)) is None
+    step = RetryStep(number=3, due_ms=9, group="a:b")
+    assert read_retry_step((("kafkakit-retry", value), step.header())) == step
+
+
 def test_what_cannot_be_written_goes_to_the_ledger_once_it_fills_its_partition(cluster: FakeGroups) -> None:
     cluster.write(PLACE, values(0, 20))
     spare = list[RejectedRecord]()
@@ -392,9 +494,6 @@ def test_lanes_are_all_but_the_dead_letters_and_the_paused() -> None:
     assert {source.lane for source in reading_plan(made, None).sources["c1"].values()} == {"live", "slow"}
     assert {source.lane for source in reading_plan(paused, None).sources["c1"].values()} == {"live"}
     assert {source.lane for source in reading_plan(made, ["dlq"]).sources["c1"].values()} == {"dlq"}
-
-
-Headers = tuple[tuple[str, bytes | None], ...]
 
 
 class DeadLetterLaneLane:
