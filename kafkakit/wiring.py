@@ -80,14 +80,23 @@ def open_data_of(bootstrap_servers: str, security: Security) -> DataPlane:
     return KafkaData(bootstrap_servers, security)
 
 
-def open_stream_cluster(settings: Settings) -> StreamCluster:
-    """The way of streams' producers into the cluster; connects on first use."""
+def own_settings(given: Mapping[str, str | int | float | bool]) -> dict[str, Any]:
+    """An application's settings of librdkafka, checked; `UsageError` for one that it cannot give."""
+    from kafkakit.adapters.kafka.data import own_settings as checked
+
+    return checked(given)
+
+
+def open_stream_cluster(settings: Settings, own: Mapping[str, Any] | None = None) -> StreamCluster:
+    """The way of streams' producers into the cluster; connects on first use. `own` comes from `own_settings`."""
     from kafkakit.adapters.kafka.stream_producer import KafkaStreamCluster
 
-    return KafkaStreamCluster(_address(settings), usable_security(settings))
+    return KafkaStreamCluster(_address(settings), usable_security(settings), own)
 
 
-def open_group_member(settings: Settings, group: str, rule: MemberRule, *, fetches: bool = True) -> GroupConsumer:
+def open_group_member(
+    settings: Settings, group: str, rule: MemberRule, *, fetches: bool = True, own: Mapping[str, Any] | None = None
+) -> GroupConsumer:
     """A member of a consumer group on the cluster; it joins when it subscribes, and reads only if it `fetches`."""
     from kafkakit.adapters.kafka.group_consumer import KafkaGroupConsumer
 
@@ -98,6 +107,7 @@ def open_group_member(settings: Settings, group: str, rule: MemberRule, *, fetch
         session_timeout_ms=round(rule.session_s * 1000),
         instance=rule.instance,
         fetches=fetches,
+        own=own,
     )
 
 

@@ -291,6 +291,52 @@ def client_settings(bootstrap_servers: str, security: Security) -> dict[str, Any
     }
 
 
+_PROFILE = "it comes from the profile"
+_MEMBER = "ConsumerOptions.member sets it"
+_PRODUCER = "ProducerLimits set it"
+_ACKNOWLEDGED = "an acknowledged record must be on all in-sync replicas, once and in order"
+_COMMITTED = "the client commits what was handled, and nothing else"
+NEEDED_SETTINGS: Mapping[str, str] = {
+    **dict.fromkeys(("bootstrap.servers", "metadata.broker.list", "security.protocol"), _PROFILE),
+    **dict.fromkeys(("group.instance.id", "session.timeout.ms", "heartbeat.interval.ms"), _MEMBER),
+    **dict.fromkeys(
+        ("batch.size", "message.max.bytes", "compression.type", "compression.codec", "delivery.timeout.ms",
+         "message.timeout.ms", "queue.buffering.max.kbytes", "queue.buffering.max.messages", "linger.ms",
+         "queue.buffering.max.ms"),
+        _PRODUCER,
+    ),
+    **dict.fromkeys(
+        ("acks", "request.required.acks", "enable.idempotence", "partitioner", "retries", "message.send.max.retries",
+         "max.in.flight", "max.in.flight.requests.per.connection", "transactional.id"),
+        _ACKNOWLEDGED,
+    ),
+    **dict.fromkeys(
+        ("enable.auto.commit", "enable.auto.offset.store", "auto.offset.reset", "isolation.level",
+         "partition.assignment.strategy", "group.protocol", "enable.partition.eof", "max.poll.interval.ms"),
+        _COMMITTED,
+    ),
+    **dict.fromkeys(("client.id", "group.id", "log_level", "debug", "statistics.interval.ms"), "the client sets it"),
+    "receive.message.max.bytes": "it bounds what a batch may become",
+    "allow.auto.create.topics": "topics of streams are made by kafkakit",
+}  # fmt: skip
+"""Settings of librdkafka that an application may not change, and why."""
+_PROFILE_PREFIXES = ("sasl.", "ssl.", "enable.ssl.")
+
+
+def own_settings(given: Mapping[str, str | int | float | bool]) -> dict[str, Any]:
+    """An application's settings of librdkafka; `UsageError` for one that is needed as it is, or that is not known."""
+    from confluent_kafka import Producer as Client
+
+    for name, value in given.items():
+        why = _PROFILE if name.startswith(_PROFILE_PREFIXES) else NEEDED_SETTINGS.get(name)
+        if callable(value) or name.endswith("_cb") or name in ("logger", "on_commit", "plugin.library.paths"):
+            why = "functions and plugins are not taken"
+        if why is not None:
+            raise UsageError(f"librdkafka setting {name} cannot be given: {why}", hint="leave it out")
+    made(Client, {"log_level": 0, "logger": quiet_logger(), **given})  # connects to nothing
+    return dict(given)
+
+
 def made(client: Callable[[dict[str, Any]], Any], settings: dict[str, Any]) -> Any:
     """Make a client; librdkafka refuses certificates and keys here that it cannot use."""
     from confluent_kafka import KafkaException

@@ -41,8 +41,8 @@ class KafkaGroupConsumer:
     """Implements `ports.streams.GroupConsumer`.
 
     Brokers that refuse the session as too short are asked for `LONG_SESSION_MS`, Kafka's own default. `instance` is
-    `group.instance.id`. Without `fetches` it is a member that reads nothing: librdkafka is given no partitions, and so
-    sends no fetch.
+    `group.instance.id`, and `own` are settings that passed `own_settings`. Without `fetches` it is a member that reads
+    nothing: librdkafka is given no partitions, and so sends no fetch.
     """
 
     def __init__(
@@ -54,6 +54,7 @@ class KafkaGroupConsumer:
         session_timeout_ms: int = LONG_SESSION_MS,
         instance: str = "",
         fetches: bool = True,
+        own: Mapping[str, Any] | None = None,
     ) -> None:
         self._listener: AssignmentListener | None = None
         self._broken: str | None = None
@@ -94,6 +95,7 @@ class KafkaGroupConsumer:
             "on_commit": self._on_commit,
             "error_cb": self._access.note,
             **to_confluent(security),
+            **(own or {}),
         }
         self._client = self._opened()
 

@@ -33,10 +33,10 @@ _new = tuple.__new__
 
 
 class KafkaStreamCluster:
-    """Implements `ports.StreamCluster`; connects on first use."""
+    """Implements `ports.StreamCluster`; connects on first use. `own` are settings that passed `own_settings`."""
 
-    def __init__(self, bootstrap_servers: str, security: Security) -> None:
-        self._settings = client_settings(bootstrap_servers, security)
+    def __init__(self, bootstrap_servers: str, security: Security, own: Mapping[str, Any] | None = None) -> None:
+        self._settings = {**client_settings(bootstrap_servers, security), **(own or {})}
         self._explain: Explain = partial(explain, bootstrap_servers, security)
 
     def identify(self, topic: str, timeout_s: float) -> TopicIdentity:

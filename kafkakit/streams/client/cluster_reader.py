@@ -5,7 +5,7 @@ The commits of a member are kept with what was asked and what the group answered
 
 import threading
 from collections import deque
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from zlib import crc32
 
 from kafkakit.core.cluster_facts import CommittedOffset
@@ -329,6 +329,7 @@ class ClusterReader:
 
     def assigned(self, committed: Mapping[TopicPartition, CommittedOffset | None]) -> None:
         """See the port: continue where the latest owner's commit says."""
+        assigned = []
         for partition, commit in committed.items():
             source = self._sources.get(partition.topic)
             if source is None:
@@ -352,9 +353,21 @@ class ClusterReader:
                 written=written,
                 lease=self._client.lease(partition) if self._client is not None else NO_LEASE,
             )
-            with self._shared.lock:
-                self.owned[partition] = owned
+            assigned.append(owned)
+        self._tell(assigned, self._hooks.on_assign)
+        with self._shared.lock:
+            for owned in assigned:
+                self.owned[owned.partition] = owned
                 self._shared.add(owned)
+
+    def _tell(self, some: Sequence[OwnedPartition], hook: Callable[..., object] | None, *more: object) -> None:
+        """Call a hook of the application about partitions; what it raises ends the consumer."""
+        if hook is None or not some:
+            return
+        try:
+            hook(tuple(owned.origin for owned in some), *more)
+        except BaseException as error:
+            self._lifecycle.fail(error)
 
     def revoked(self, partitions: Collection[TopicPartition]) -> None:
         """See the port: wait for handlers a while, write what was rejected, commit."""
@@ -363,6 +376,7 @@ class ClusterReader:
             return
         with self._shared.lock:
             self._shared.remove(leaving, self._options.revoke_s)
+        self._tell(leaving, self._hooks.on_revoke, False)
         self._write_rejections(leaving)
         if self._dead_letters is not None:
             self._dead_letters.wait_empty(min(1.0, self._options.revoke_s))
@@ -375,6 +389,7 @@ class ClusterReader:
         leaving = [self.owned[partition] for partition in partitions if partition in self.owned]
         with self._shared.lock:
             self._shared.remove(leaving, 0.0)
+        self._tell(leaving, self._hooks.on_revoke, True)
         self._forget(leaving)
 
     def _forget(self, leaving: Collection[OwnedPartition]) -> None:

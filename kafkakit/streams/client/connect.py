@@ -63,6 +63,7 @@ from kafkakit.wiring import (
     open_page_server,
     open_spans,
     open_stream_cluster,
+    own_settings,
     system_clock,
     this_process,
 )
@@ -108,6 +109,7 @@ def connect(
     environment: Mapping[str, str] | None = None,
     watch: WatchOptions | None = None,
     worker: WorkerOptions | None = None,
+    librdkafka: Mapping[str, str | int | float | bool] | None = None,
 ) -> StreamClient:
     """A client whose routes are in the control store of a profile.
 
@@ -115,22 +117,25 @@ def connect(
     that of `KAFKAKIT_CONFIG`, else those that the command line finds. A segment's cluster is reached by the profile
     that its route names, read from the same files. Secrets come from files and the environment, the process's own
     unless given; nothing is prompted for. `watch` says where figures and pathways go. With `worker`,
-    consumers read what the Assigner gives this process (docs/assigner.md). `UsageError` and `InputError` for
-    configuration that is missing or wrong.
+    consumers read what the Assigner gives this process (docs/assigner.md). `librdkafka` are settings for the clients of
+    producers and of members of Kafka's groups; those that the client needs as they are cannot be given. `UsageError`
+    and `InputError` for configuration that is missing or wrong.
     """
     known = read_environment() if environment is None else environment
     given = _given(profile, config, known)
     settings = _settings(given, known)
+    own = own_settings(librdkafka or {})
 
     def open_cluster(name: str) -> StreamCluster:
-        return open_stream_cluster(_settings(given.for_profile(name), known))
+        return open_stream_cluster(_settings(given.for_profile(name), known), own)
 
     def open_member(name: str, group: str, rule: MemberRule) -> GroupConsumer:
-        return open_group_member(_settings(given.for_profile(name), known), group, rule)
+        return open_group_member(_settings(given.for_profile(name), known), group, rule, own=own)
 
     def open_guarded(name: str, group: str, rule: MemberRule) -> GroupConsumer:
         there = _settings(given.for_profile(name), known)
-        member, log = open_group_member(there, group, rule, fetches=False), open_log(there, committed=True)
+        member = open_group_member(there, group, rule, fetches=False, own=own)
+        log = open_log(there, committed=True)
         return GuardedMember(member, log, system_clock(), limit_bytes=BATCH_LIMIT_BYTES)
 
     def open_ledger(name: str) -> LedgerPorts:

@@ -226,6 +226,10 @@ class ConsumerHooks:
     epoch, and the verdict that kept the client from decoding it (None where it tried): it makes a note that lasts, or
     returns None to leave the batch. `filter` sees records before they are handled, by their key and headers: those for
     which it is false are done at once (an error counts as true). `checkpoint` is called before each record is handled.
+    `on_assign` gets partitions that are the consumer's from now on, before a record of them is handled; `on_revoke`
+    those that go, after the last one is handled and before that is committed, and whether they were lost: others may
+    have them already, and nothing is committed. Both delay the cluster's other partitions, and an error ends the
+    consumer.
     """
 
     reject: RejectSink | None = None
@@ -233,6 +237,8 @@ class ConsumerHooks:
     guard: Callable[[RecordOrigin, int, int, BatchVerdict | None], LeftOut | None] | None = None
     filter: Callable[[ReadRecord], bool] | None = None
     checkpoint: Checkpoint | None = None
+    on_assign: Callable[[Sequence[RecordOrigin]], object] | None = None
+    on_revoke: Callable[[Sequence[RecordOrigin], bool], object] | None = None
 
 
 LONGEST_RETRY_S = 30 * 86_400

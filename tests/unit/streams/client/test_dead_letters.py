@@ -32,6 +32,7 @@ from kafkakit.streams.client.dead_letters import (
     until_due,
     with_references,
 )
+from kafkakit.streams.client.decide.figures import ConsumerState
 from kafkakit.streams.client.decide.outgoing import ProducerLimits
 from kafkakit.streams.client.decide.partition_work import restore_commit
 from kafkakit.streams.client.decide.reading import Source, reading_plan
@@ -134,6 +135,40 @@ def test_it_handles_everything_once_and_commits_the_end(cluster: FakeGroups) -> 
     assert state.watermark is not None
     assert state.watermark.newest_done_ms == 1_499
     assert len(committed(cluster).metadata) < 127
+
+
+def test_who_is_told_of_partitions_is_told_before_and_after_their_records(cluster: FakeGroups) -> None:
+    cluster.write(PLACE, values(0, 50))
+    told = list[object]()
+
+    def handle(record: StreamRecord) -> None:
+        if not told or told[-1] != "handled":
+            told.append("handled")
+
+    hooks = ConsumerHooks(
+        on_assign=lambda some: told.append([one.partition for one in some]),
+        on_revoke=lambda some, is_lost: told.append(([one.partition for one in some], is_lost, committed(cluster))),
+    )
+    with consumer(cluster, handler=handle, hooks=hooks, commit_every_s=100.0) as running:
+        until(lambda: running.figures().total("handled") == 50)
+        before = cluster.commits.get(("billing", PLACE), CommittedOffset(offset=-1))
+        cluster.commits["billing", PLACE] = before
+    assert told == [[PLACE], "handled", ([PLACE], False, before)]
+    assert committed(cluster).offset == 50
+
+
+def test_an_error_of_who_is_told_of_partitions_ends_the_consumer(cluster: FakeGroups) -> None:
+    def refuse(some: Sequence[RecordOrigin], *more: bool) -> None:
+        raise ValueError("not these")
+
+    cluster.write(PLACE, values(0, 5))
+    for hooks in (ConsumerHooks(on_assign=refuse), ConsumerHooks(on_revoke=refuse)):
+        running = consumer(cluster, handler=print, hooks=hooks)
+        running.start()
+        until(lambda: running.figures().partitions or running.state is ConsumerState.FAILED)  # noqa: B023
+        with pytest.raises(ValueError, match="not these"):
+            running.close()
+        assert running.state is ConsumerState.FAILED
 
 
 def test_filtered_records_are_done_without_being_handled(cluster: FakeGroups) -> None:

@@ -9,6 +9,10 @@ from pathlib import Path
 import pytest
 
 from kafkakit.adapters.host import SystemClock
+from kafkakit.adapters.kafka.data import own_settings
+from kafkakit.adapters.kafka.group_consumer import KafkaGroupConsumer
+from kafkakit.adapters.kafka.stream_producer import KafkaStreamCluster
+from kafkakit.config.security import Security
 from kafkakit.core.errors import InputError, TryLaterError, UsageError
 from kafkakit.streams.client.connect import connect
 from kafkakit.streams.client.control_store import RouteFollower
@@ -187,3 +191,42 @@ def test_an_argument_names_the_config_file(tmp_path: Path) -> None:
     missing = tmp_path / "of-argument.yaml"
     with pytest.raises(UsageError, match=r"of-argument\.yaml"):
         connect(config=missing, environment={"HOME": str(tmp_path), "KAFKAKIT_CONFIG": "/missing/of-variable.yaml"})
+
+
+def connect_with(tmp_path: Path, librdkafka: dict[str, str | int | float | bool]) -> None:
+    variables = {"HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path)}
+    place = {"KAFKAKIT_BOOTSTRAP_SERVER": "127.0.0.1:1", "KAFKAKIT_CONTROL_STORE": "file"}
+    with connect(environment={**variables, **place}, librdkafka=librdkafka):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "why"),
+    [
+        ("acks", "1", "must be on all in-sync replicas"),
+        ("enable.auto.commit", True, "commits what was handled"),
+        ("group.instance.id", "a", "ConsumerOptions.member sets it"),
+        ("linger.ms", 5, "ProducerLimits set it"),
+        ("sasl.password", "secret-of-the-test", "it comes from the profile"),
+        ("ssl.ca.location", "/ca.pem", "it comes from the profile"),
+        ("error_cb", print, "functions and plugins are not taken"),
+        ("fetch.wait.max.ms", "soon", "refuses its settings"),
+        ("no.such.setting", 1, "refuses its settings"),
+    ],
+)
+def test_settings_that_the_client_needs_cannot_be_given(
+    tmp_path: Path, name: str, value: str | int | bool, why: str
+) -> None:
+    with pytest.raises(UsageError, match=why) as refused:
+        connect_with(tmp_path, {"fetch.wait.max.ms": 50, name: value})
+    assert "secret-of-the-test" not in f"{refused.value} {refused.value.hint}"
+
+
+def test_settings_of_librdkafka_reach_its_clients(tmp_path: Path) -> None:
+    own: dict[str, str | int | float | bool] = {"fetch.wait.max.ms": 50, "socket.keepalive.enable": True}
+    connect_with(tmp_path, own)
+    member = KafkaGroupConsumer("127.0.0.1:1", Security(), "g", own=own_settings(own))
+    assert {name: member._settings[name] for name in own} == own
+    member.close(0.0)
+    cluster = KafkaStreamCluster("127.0.0.1:1", Security(), own_settings(own))
+    assert {name: cluster._settings[name] for name in own} == own
