@@ -93,6 +93,7 @@ class StreamConsumer:
                 checkpoint=hooks.checkpoint,
                 count=count,
                 lifecycle=self._life,
+                limit_s=options.handle_s,
             )
         else:
             self._threads = ThreadWorkers(
@@ -210,6 +211,7 @@ class StreamConsumer:
         """What the consumer does now. Cost: the runs of done offsets of each partition."""
         with self._shared.lock:
             partitions = tuple(_figures(owned) for _, owned in self._owned())
+            hanging = list(self._shared.hanging(self._options.hanging_s))
             parked = sum(owned.work.parked for _, owned in self._owned() if owned.work is not None)
             readers = [*self._readers.values(), *self._leaving]
             left = dict[str, WorkCounts]()
@@ -224,6 +226,7 @@ class StreamConsumer:
             problems.append(f"the document of this worker is not renewed: {self._share.problem}")
         if letters is not None and letters.last_error:
             problems.append(f"dead letters: {letters.last_error}")
+        problems += hanging
         if parked:
             tries = self._options.work.retry.max_tries
             problems.append(f"{counted(parked, 'record')} failed {tries} times or more; nothing was handled since")

@@ -181,7 +181,9 @@ class ConsumerOptions:
     gets it, as docs/bombs.md describes, for more CPU time; without it only zstd batches have a bound. `adopt_newer`
     commits over metadata of a newer version of this client, whose acknowledgements are then lost. `member` is how it is
     a member of Kafka's groups. With `retry_after_s` a record that would be rejected as out of tries goes to the lane
-    `retry` of its stream first, as often as there are times, and is handled there when each has passed.
+    `retry` of its stream first, as often as there are times, and is handled there when each has passed. An asynchronous
+    handler that takes longer than `handle_s` is cancelled, and its record has failed; one in a thread cannot be ended.
+    0 is no limit. Handlers that take longer than that, or than five minutes, are among the problems.
     """
 
     concurrency: int = 16
@@ -197,6 +199,12 @@ class ConsumerOptions:
     strict_guard: bool = False
     member: MemberRule = field(default_factory=MemberRule)
     retry_after_s: tuple[float, ...] = ()
+    handle_s: float = 0.0
+
+    @property
+    def hanging_s(self) -> float:
+        """After how long a handler is a problem."""
+        return self.handle_s or HANGING_S
 
     def __post_init__(self) -> None:
         if len(self.retry_after_s) > 100 or not all(0 <= each <= LONGEST_RETRY_S for each in self.retry_after_s):
@@ -205,8 +213,8 @@ class ConsumerOptions:
             raise UsageError("concurrency is 1 to 1000, and a poll brings 1 record or more")
         if self.lanes is not None and not self.lanes:
             raise UsageError("lanes names no lane, so nothing would be read", hint="None reads all lanes but dlq")
-        if self.commit_every_s <= 0 or min(self.revoke_s, self.close_s) < 0:
-            raise UsageError("commit_every_s is above 0, revoke_s and close_s are 0 or more")
+        if not (self.commit_every_s > 0 and min(self.revoke_s, self.close_s) >= 0 and self.handle_s >= 0):
+            raise UsageError("commit_every_s is above 0; revoke_s, close_s and handle_s are 0 or more")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -241,6 +249,7 @@ class ConsumerHooks:
     on_revoke: Callable[[Sequence[RecordOrigin], bool], object] | None = None
 
 
+HANGING_S = 300.0
 LONGEST_RETRY_S = 30 * 86_400
 WRITE_S = 30.0
 LEFT_OUT_HEADER = "kafkakit-left-out-bytes"

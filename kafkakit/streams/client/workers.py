@@ -313,6 +313,15 @@ class SharedWork:
                 owned.work.settle_all(self.now_ms())
                 owned.work.abandon()
 
+    def hanging(self, limit_s: float) -> Iterator[str]:
+        """Partitions of which a handler has had a record for longer than that; call with the lock."""
+        now_s = self._clock.monotonic()
+        for task in self._tasks:
+            chunk, for_s = task.chunk, now_s - task.began_s
+            if for_s >= limit_s and chunk.handled < len(chunk.offsets):
+                offset = chunk.offsets[chunk.handled]
+                yield f"{task.owned.partition} at {offset}: a handler has not returned for {for_s:.0f} s"
+
     def announce(self) -> None:
         """There may be work: wake a worker; call with the lock."""
         self._workers.notify()
@@ -590,12 +599,13 @@ class TaskWorkers:
         checkpoint: Checkpoint | None,
         count: int,
         lifecycle: ConsumerLifecycle,
+        limit_s: float = 0.0,
     ) -> None:
         self._shared, self._lifecycle = shared, lifecycle
         self._clock = clock
         self._handler = handler
         self._checkpoint = checkpoint
-        self._count = count
+        self._count, self._limit_s = count, limit_s or None
 
     async def run(self) -> None:
         """Handle until the work is stopped; raises nothing, since what ends a task of it fails the consumer."""
@@ -647,7 +657,11 @@ class TaskWorkers:
                 try:
                     if self._checkpoint is not None:
                         self._checkpoint(record)
-                    await checked_awaitable(self._handler(record))
+                    if self._limit_s is None:
+                        await checked_awaitable(self._handler(record))
+                    else:
+                        async with asyncio.timeout(self._limit_s):
+                            await checked_awaitable(self._handler(record))
                 except (*EXITS, WrongReturnError):
                     raise
                 except BaseException as error:

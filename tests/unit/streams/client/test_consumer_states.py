@@ -4,6 +4,7 @@ import asyncio
 import gc
 import re
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
@@ -15,7 +16,7 @@ from kafkakit.core.model import TopicPartition
 from kafkakit.streams.client import cluster_reader, workers
 from kafkakit.streams.client.client import StreamClient
 from kafkakit.streams.client.consumer import StreamConsumer
-from kafkakit.streams.client.dead_letters import ConsumerHooks, DeadLetters, LeftOut
+from kafkakit.streams.client.dead_letters import ConsumerHooks, ConsumerOptions, DeadLetters, LeftOut
 from kafkakit.streams.client.decide.figures import ConsumerState, consumer_families
 from kafkakit.streams.client.decide.work_rules import DependencyDownError, Mode, RejectError, RetryLaterError, WorkRules
 from kafkakit.streams.client.workers import SharedWork, StreamRecord
@@ -594,6 +595,44 @@ def test_an_exit_while_a_consumer_waits_closes_it(cluster: FakeGroups, monkeypat
         made.run()
     assert made.state is ConsumerState.STOPPED
     until(lambda: not alive())
+
+
+def test_an_asynchronous_handler_that_takes_too_long_has_failed(cluster: FakeGroups) -> None:
+    seen, tries = Seen(), list[int]()
+
+    async def handle(record: StreamRecord) -> None:
+        if record.offset == 7 and not record.tries:
+            tries.append(record.offset)
+            await asyncio.sleep(3600)
+        seen(record)
+
+    made = consumer(cluster, async_handler=handle, work=UNORDERED, handle_s=0.05)
+
+    async def run() -> None:
+        running = asyncio.ensure_future(made.run_async())
+        while sum(seen.values.values()) < 20:
+            await asyncio.sleep(0.005)
+        made.stop()
+        await running
+
+    asyncio.run(run())
+    assert (tries, made.figures().total("failures") >= 1, seen.values) == ([7], True, Counter(values(0, 20)))
+
+
+def test_a_handler_in_a_thread_that_hangs_is_a_problem(cluster: FakeGroups) -> None:
+    released = threading.Event()
+
+    def handle(record: StreamRecord) -> None:
+        if record.offset == 7:
+            released.wait()
+
+    with consumer(cluster, handler=handle, work=UNORDERED, handle_s=0.05) as running:
+        until(lambda: any("[0] at 7: a handler has not returned for" in each for each in running.figures().problems))
+        released.set()
+        until(lambda: running.figures().total("handled") == 20)
+        until(lambda: running.figures().problems == ())
+    with pytest.raises(UsageError, match="handle_s"):
+        ConsumerOptions(handle_s=float("nan"))
 
 
 def test_messages_of_values_tell_numbers_and_no_contents() -> None:
