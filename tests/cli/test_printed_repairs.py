@@ -221,6 +221,14 @@ CASES = [
         with_configs(cluster({"t": [part(0, 1, 2, 3, isr=(1,))], **GOOD}, "abc"), "t", min_insync_replicas="2"),
         by_hand=_alive,
     ),
+    Case(
+        "below-min-isr",
+        "topic t",
+        replace(
+            with_configs(cluster({"t": [part(0, 1, 2), part(1, 2, 3)], **GOOD}, "abc"), "t", min_insync_replicas="3"),
+            kafka_version="3.6.2",
+        ),
+    ),
     Case("under-replicated", "topic t", cluster({"t": [part(0, 1, 2, 3, isr=(1, 2))], **GOOD}, "abc"), by_hand=_alive),
     Case(
         "low-replication",
