@@ -691,6 +691,8 @@ REFUSALS = [
             options=r"--min-rack-ids \d+"),
     Refusal("a drain that leaves too few racks", "drain --brokers 3", cluster({"t": [part(0, 1, 3)]}, "aab"),
             options=r"--min-rack-ids \d+"),
+    Refusal("a drain of a log dir that leaves too few racks", "drain --brokers 1 --log-dir /d1",
+            cluster({"t": [part(0, 1, 2)]}, "abbb"), options=r"--min-rack-ids \d+"),
     Refusal("a ceiling that cannot be kept", "rebalance --topics t,good --brokers -2 --max-replicas 1", HEAVY,
             options=r"(?<=be: )--max-replicas \d+"),
 ]  # fmt: skip
