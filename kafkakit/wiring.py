@@ -40,6 +40,16 @@ if TYPE_CHECKING:
     from kafkakit.ports.streams import AssignedConsumer, GroupConsumer, MemberRule, Spans, StreamCluster
 
 
+def load_clients() -> None:
+    """Import both clients of Kafka, before there are threads that would each import them on first use.
+
+    Their modules import each other: of two threads that begin at different ones, one may get `_DeadlockError`.
+    """
+    from kafkakit.adapters.kafka.session import load_modules
+
+    load_modules()
+
+
 def open_admin(settings: Settings, *, read_only: bool = False, check_pin: bool = True) -> ClusterAdmin:
     """Connect to the cluster's control side; `read_only` gives a client that refuses to write.
 

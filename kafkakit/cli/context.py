@@ -32,7 +32,6 @@ class CliContext:
         self.operation_words: tuple[str, str] | None = None
         self._stop_words: tuple[str, str] | None = None
         self.is_service = False
-        """Set by commands that run until they are stopped: that is then their usual end, not a failure."""
         self.cluster_id: str | None = None
         """The cluster that the command looked at, for the first lines of its text; empty where it does not answer."""
         self._zookeeper: tuple[str, str] | None = None
@@ -47,6 +46,13 @@ class CliContext:
         elif name in self._given and source == "env" and self._given[name][1] != "env":
             return
         self._given[name] = (value, source)
+
+    def begin_service(self) -> None:
+        """The command runs until it is stopped: that is its usual end. Its threads find what they use imported."""
+        from kafkakit.wiring import load_clients
+
+        self.is_service = True
+        load_clients()
 
     @property
     def stop_words(self) -> tuple[str, str] | None:

@@ -88,18 +88,30 @@ class Finding:
 _COUNTED = "count only the replicas that there are, so it protects nothing more"
 
 
+def stops_above_replicas(version: str | None) -> bool:
+    """True for a Kafka before 3.7, which refuses writes with acks=all to a partition that has fewer replicas than
+    `min.insync.replicas` (KAFKA-15583). False as well for a version that is not known.
+    """
+    known = _minor(version)
+    return known is not None and known < (3, 7)
+
+
 def min_isr_above_replicas(version: str | None) -> tuple[Severity, str]:
     """How bad `min.insync.replicas` above a topic's number of replicas is, and what brokers make of it (KAFKA-15583).
 
     `version` is Kafka's, as in `3.9` or `3.9.1`; None or another text if it is not known.
     """
-    known = re.match(r"(\d+)\.(\d+)", version or "")
-    if known is None:
+    if _minor(version) is None:
         words = f"Kafka 3.7 and later {_COUNTED}; earlier versions refuse writes with acks=all"
         return Severity.ERROR, words
-    if (int(known[1]), int(known[2])) >= (3, 7):
-        return Severity.WARNING, f"brokers {_COUNTED}"
-    return Severity.ERROR, "brokers refuse writes with acks=all"
+    if stops_above_replicas(version):
+        return Severity.ERROR, "brokers refuse writes with acks=all"
+    return Severity.WARNING, f"brokers {_COUNTED}"
+
+
+def _minor(version: str | None) -> tuple[int, int] | None:
+    known = re.match(r"(\d+)\.(\d+)", version or "")
+    return None if known is None else (int(known[1]), int(known[2]))
 
 
 def fingerprint_of(*parts: str) -> str:

@@ -59,8 +59,9 @@ class FleetChoice:
 
         from kafkakit.fleet.act.collect import CollectSource
         from kafkakit.fleet.decide.fleet_file import LIMIT_BYTES, chosen_clusters, read_fleet
-        from kafkakit.wiring import read_input
+        from kafkakit.wiring import load_clients, read_input
 
+        load_clients()  # each cluster is read by a thread of its own
         entries = None if self.fleet is None else read_fleet(read_input(self.fleet, LIMIT_BYTES), str(self.fleet))
         folder = Path() if self.fleet is None else self.fleet.parent
         chosen = chosen_clusters(self.profiles, entries)

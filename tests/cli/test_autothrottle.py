@@ -331,10 +331,17 @@ def test_rates_of_others_are_taken_over_with_the_option_that_the_line_names(desk
     desk.begin()
     left = desk.run("once", "--rate", "100kB")
     assert (left.code, "left as it is without --take-over" in left.stdout) == (0, True), left.stdout
+    assert "; no rates set; broker 1: another process has set " in left.stdout
+    data = desk.run("once", "--rate", "100kB", "-o", "json").json
+    assert (data["changes"], data["reasons"], data["rates"]["into_of"], data["rates"]["out_of"]) == (0, [], {}, {})
     assert desk.configs()["broker 3"][FOLLOWER_RATE] == "777"
     taken = desk.run("once", "--rate", "100kB", "--take-over")
     assert (taken.code, "--take-over" in taken.stdout) == (0, False)
     assert desk.configs()["broker 3"][FOLLOWER_RATE] == "100000"
+    assert desk.configs()["broker 1"][LEADER_RATE] == "100000"
+    assert "broker 3: in 100 kB/s" in taken.stdout, taken.stdout
+    assert "broker 1: in" not in taken.stdout, "it only sends"
+    assert "broker 3: out" not in taken.stdout, "it only receives"
 
 
 @pytest.mark.parametrize(

@@ -207,14 +207,21 @@ def test_options_of_the_znodes_choose_them(home: Home, monkeypatch: pytest.Monke
     )
 
 
-def test_the_zookeeper_of_the_profile_has_the_sizes(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "words",
+    ["check", "rebalance --topics t --brokers -1", "rebuild --topics t --brokers -1 --placement storage", "frontier",
+     "drain --brokers 1 --placement storage --min-rack-ids 1", "audit map.json"],
+)  # fmt: skip
+def test_the_zookeeper_of_the_profile_has_the_sizes(home: Home, monkeypatch: pytest.MonkeyPatch, words: str) -> None:
     give_up_early(monkeypatch)
     save(home, good())
+    (home.work / "map.json").write_text('{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[1]}]}')
+    command = ("topicmappr", *words.split(), "--snapshot", "s.json")
     home.write_config('bootstrap_server: a:1\nzookeeper: {addr: "127.0.0.1:2/kafka"}\n', "profiles.d/p.yaml")
-    ran = home.run("--profile", "p", *CHECK, "--sizes-from", "zookeeper")
+    ran = home.run("--profile", "p", *command, "--sizes-from", "zookeeper")
     assert (ran.code, "Failed to connect to ZooKeeper 127.0.0.1:2 " in ran.stderr) == (75, True)
     assert "hint: check zookeeper.addr and that a server is up, or take sizes from the brokers" in ran.stderr
-    ran = home.run("--profile", "p", *CHECK, "--sizes-from", "zookeeper", "--zk-addr", "127.0.0.1:3")
+    ran = home.run("--profile", "p", *command, "--sizes-from", "zookeeper", "--zk-addr", "127.0.0.1:3")
     assert "Failed to connect to ZooKeeper 127.0.0.1:3 " in ran.stderr
 
 

@@ -50,6 +50,51 @@ def lint(home: Home, *words: str, stdin: str = "", env: dict[str, str] | None = 
     return home.run("lint", *words, stdin=stdin, env=env)
 
 
+NODE = """process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@c1:9093,2@c2:9093,3@c3:9093
+listener.security.protocol.map=SSL:SSL,OTHER:SSL,CONTROLLER:SSL
+controller.listener.names=CONTROLLER
+inter.broker.listener.name=SSL
+log.dirs=/var/lib/kafka
+auto.create.topics.enable=false
+authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
+"""
+SSL = "listeners=SSL://:9092,CONTROLLER://:9093\n"
+
+
+@pytest.mark.parametrize(
+    ("lines", "errors"),
+    [
+        (SSL, set()),
+        (
+            "broker.id=2\nlisteners=SSL://:9092,OTHER://:9092,CONTROLLER://:9093\n"
+            "advertised.listeners=SSL://0.0.0.0:9092,OTHER://k1:9092\n",
+            {"KKQ858", "KKB515", "KKS810"},
+        ),
+        (
+            f"{SSL}min.insync.replicas=3\ndefault.replication.factor=2\n"
+            "transaction.state.log.min.isr=3\ntransaction.state.log.replication.factor=2\n",
+            {"KKD101", "KKD124"},
+        ),
+        ("listeners=SSL://0.0.0.0:9092,CONTROLLER://:9093\n", {"KKS810"}),
+        ("listeners=SSL://:9093,CONTROLLER://:9093\nadvertised.listeners=SSL://k1:9093\n", {"KKB515"}),
+        (f"{SSL}broker.id=11\n", {"KKQ858"}),
+        (f"{SSL}broker.id=1\n", set()),
+        (
+            f"{SSL}share.coordinator.state.topic.min.isr=3\nshare.coordinator.state.topic.replication.factor=2\n",
+            {"KKD124"},
+        ),
+    ],
+)
+def test_a_node_that_does_not_start_has_errors_in_the_default_rules(home: Home, lines: str, errors: set[str]) -> None:
+    write(home, "server.properties", NODE + lines)
+    for rules in ((), ("--rules", "strict")):
+        ran = lint(home, "server.properties", "--fail-on", "error", "-o", "json", *rules)
+        assert ran.code == bool(errors)
+        assert {f["rule"] for f in ran.json["findings"] if f["severity"] == "error"} == errors
+
+
 def test_a_finding_is_a_line_with_its_place_and_fails_the_command(home: Home) -> None:
     write(home, "clusters/a.yaml", BAD)
     ran = lint(home, "clusters")

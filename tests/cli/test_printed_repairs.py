@@ -221,6 +221,14 @@ CASES = [
         with_configs(cluster({"t": [part(0, 1, 2, 3, isr=(1,))], **GOOD}, "abc"), "t", min_insync_replicas="2"),
         by_hand=_alive,
     ),
+    Case(
+        "below-min-isr",
+        "topic t",
+        replace(
+            with_configs(cluster({"t": [part(0, 1, 2), part(1, 2, 3)], **GOOD}, "abc"), "t", min_insync_replicas="3"),
+            kafka_version="3.6.2",
+        ),
+    ),
     Case("under-replicated", "topic t", cluster({"t": [part(0, 1, 2, 3, isr=(1, 2))], **GOOD}, "abc"), by_hand=_alive),
     Case(
         "low-replication",
@@ -683,6 +691,8 @@ REFUSALS = [
             options=r"--min-rack-ids \d+"),
     Refusal("a drain that leaves too few racks", "drain --brokers 3", cluster({"t": [part(0, 1, 3)]}, "aab"),
             options=r"--min-rack-ids \d+"),
+    Refusal("a drain of a log dir that leaves too few racks", "drain --brokers 1 --log-dir /d1",
+            cluster({"t": [part(0, 1, 2)]}, "abbb"), options=r"--min-rack-ids \d+"),
     Refusal("a ceiling that cannot be kept", "rebalance --topics t,good --brokers -2 --max-replicas 1", HEAVY,
             options=r"(?<=be: )--max-replicas \d+"),
 ]  # fmt: skip
@@ -800,6 +810,10 @@ class Judged:
 
 AUDIT = f"{DECIDE}audit_map.py"
 FULL = cluster({"t": [part(n, 1) for n in range(6)], "good": [part(0, 2), part(1, 3)]}, "abc", disk=1_000)
+UNSIZED_DISK = with_dir(  # of broker 4 no dir works, so the use of its disk is not known
+    cluster({"t": [part(0, 1, 3), part(1, 3, 2)], "u": [part(0, 4, 2, isr=(2,), leader=2)]}, "aabc"),
+    4, "/d1", error="broken", total_bytes=None, usable_bytes=None,
+)  # fmt: skip
 JUDGED = [
     Judged("rack-rule-broken", "topic t", {"t-0": [1, 2]},
            cluster({"t": [part(0, 1, 3)], "u": [part(0, 2, 3)]}, "aab"), f"{AUDIT}:_planning", ("--brokers", "1,2,3")),
@@ -807,6 +821,12 @@ JUDGED = [
            cluster({"t": [part(0, 1, 3)], "u": [part(0, 2, 3)]}, "aaba"), f"{AUDIT}:_plan"),
     Judged("rack-rule-broken", "topic t", {"t-0": [1, 2, 3]}, cluster({"t": [part(0, 1, 4, 5)]}, "aabbc"),
            f"{AUDIT}:_planning", ("--min-rack-ids", "3", "--brokers", "1,2,3,4,5")),
+    *(Judged("rack-rule-broken", "topic t", {"t-0": [1, 2], "t-1": [1, 3]}, UNSIZED_DISK, f"{AUDIT}:_plan",
+             ("--brokers", "1,2,3,4", *goal)) for goal in ((), ("--band", "30%"), ("--free-range", "1kB"))),
+    Judged("constraint-broken", "topic t", {"t-0": [2, 3]},
+           replace(UNSIZED_DISK, tags=TagSet(brokers={n: {"pool": "xyxx"[n - 1]} for n in (1, 2, 3, 4)})),
+           f"{AUDIT}:_plan",
+           ("--brokers", "1,2,3,4", "--affinity", "topics where name = t: brokers where pool = x")),
     Judged("constraint-broken", "topic t", {"t-0": [2, 3]},
            cluster({"t": [part(0, 1, 2)], "u": [part(0, 1, 2)]}, "abc",
                    tags=TagSet(brokers={1: {"pool": "x"}, 2: {"pool": "x"}, 3: {"pool": "y"}})), f"{AUDIT}:_planning",
@@ -857,6 +877,8 @@ def test_the_command_of_a_maps_finding_makes_it_go(home: Home, case: Judged) -> 
         found = judge(home, case.lists, *case.options)
     (finding,) = (f for f in found if (f["rule"], f["where"]) == (case.rule, case.where))
     assert case.maker in reached
+    if case.rule == "rack-rule-stays":
+        assert finding["message"].startswith("1 partition breaks the rack rule, as before: t-0 ")
     words = command_in(finding["hint"])
     if case.by_hand is not None:
         assert words in (["reassign", "status", "--watch"], ["reassign", "apply", "m.json"])
@@ -968,6 +990,32 @@ def test_the_rebalance_that_a_frontier_names_costs_what_it_says(home: Home, opti
     assert done.plan is not None, done.ran.stderr
     points = [p["plan_bytes"] for p in ran.json["points"] if p["plan_bytes"]]
     assert done.plan["certificate"]["objective"] == points[-1]
+
+
+def test_the_rebalance_that_a_frontier_names_is_written_once_its_warnings_are_repaired(home: Home) -> None:
+    rows = {"t": [part(n, 1) for n in range(8)], "u": [part(0, 2)]}
+    made = with_dir(cluster(rows, "aaa", dirs=2), 2, "/d2", cordoned=True)
+    line = ("topicmappr", "frontier", "--brokers", "-2", "--snapshot", "s.json")
+    before = save(home, made)
+    page = ("--report", "f.html")
+    ran = home.run(*line, "-o", "json", *page)
+    assert ran.json["warnings"] == ["broker 2: log dir /d2 is cordoned, its free bytes take no new copy"]
+    text = " ".join(home.run(*line).stdout.split())
+    words = "(once what the warnings say is repaired, or with --ignore-warns): kafkakit topicmappr rebalance"
+    assert words in text
+    assert words.partition(":")[0] in (home.work / "f.html").read_text("utf-8")
+    next_words = command_in(ran.json["next"])[:-2]
+    assert carry_out(home, next_words, before).ran.code == 1
+    done = carry_out(home, [*next_words, "--ignore-warns"], before)
+    points = [p["plan_bytes"] for p in ran.json["points"] if p["plan_bytes"]]
+    assert done.plan is not None
+    assert done.plan["certificate"]["objective"] == points[-1]
+    for broker in before["brokers"]:
+        for log_dir in broker["log_dirs"]:
+            log_dir["cordoned"] = False
+    save(home, before)
+    assert carry_out(home, next_words, before).ran.code == 0
+    assert "--ignore-warns" not in home.run(*line).stdout
 
 
 def test_commands_read_the_sizes_that_the_command_read(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,6 @@
 """The root command: help without heavy imports, shared options anywhere, every failure as one line and a code."""
 
+import ast
 import json
 import os
 import signal
@@ -16,7 +17,7 @@ import pytest
 import typer
 import yaml
 
-from kafkakit import __version__
+from kafkakit import __version__, wiring
 from kafkakit.cli import completion
 from kafkakit.cli import root as cli
 from kafkakit.cli.command_classes import CliCommand, CliContext, cli_context, new_group
@@ -94,6 +95,64 @@ def test_lint_of_a_file_loads_no_more_than_it_needs(home: Home, options: list[st
     ran = python(home, code)
     assert (ran.returncode, ran.stderr) == (0, "[]\n")
     assert "KKR201" in ran.stdout
+
+
+FIRST_THREAD = """
+import os, sys, threading, time
+from kafkakit.cli.root import run
+
+names = sys.argv.pop(1).split(",")
+
+def tell():
+    print("missing:", ",".join(name for name in names if name not in sys.modules), flush=True)
+
+def started(*given, **more):
+    tell()
+    os._exit(0)
+
+# A service that has nothing to do yet waits, and has begun no thread.
+threading.Thread.start = threading.Event.wait = threading.Condition.wait = time.sleep = started
+run(sys.argv[1:])
+tell()
+"""
+
+
+def imported_by_adapters() -> set[str]:
+    """The modules of Kafka's clients that adapters import, at the top or where they need them."""
+    found = set[str]()
+    for path in (Path(wiring.__file__).parent / "adapters").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Import):
+                found |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                found.add(node.module or "")
+    return {name for name in found if name.split(".")[0] in ("kafka", "confluent_kafka")}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "streams lag serve --listen 127.0.0.1:0",
+        "streams lag watch --count 1",
+        "streams lag once --wait 1s",
+        "registry serve --no-token --http-listen 127.0.0.1:0 --grpc-listen 127.0.0.1:0",
+        "autothrottle run --rate 10MB",
+        "streams assigner run",
+        "fleet collect --profiles a,b --to store",
+    ],
+)
+def test_what_talks_to_kafka_is_imported_before_there_are_threads(home: Home, line: str) -> None:
+    names = imported_by_adapters()
+    assert {"kafka.protocol.admin", "confluent_kafka.admin"} <= names
+    home.write_config("profiles: {a: {bootstrap_server: '127.0.0.1:1'}, b: {bootstrap_server: '127.0.0.1:2'}}\n")
+    home.work.mkdir(exist_ok=True)
+    ran = subprocess.run(
+        [sys.executable, "-c", FIRST_THREAD, ",".join(sorted(names)), "--profile", "a", *line.split()],
+        env=home.environment({"PYTHONPATH": str(Path(wiring.__file__).parents[1])}),
+        capture_output=True, text=True, cwd=home.work, timeout=280, check=False,
+    )  # fmt: skip
+    told = {line for line in ran.stdout.splitlines() if line.startswith("missing:")}
+    assert told == {"missing: "}, ran.stderr  # also of the process that a registry forks
 
 
 def test_the_table_of_groups_agrees_with_the_modules(home: Home) -> None:

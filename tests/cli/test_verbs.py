@@ -150,6 +150,108 @@ def test_place_names_the_command_that_adds_partitions_to_a_topic(home: Home) -> 
     )
 
 
+UNEVEN = {
+    "brokers": [{"id": n, "rack": "abcd"[n % 4]} for n in range(1, 9)],
+    "topics": {"t": [[1, 2, 3, 4], [2, 3, 4, 1, 5, 6], [3, 4, 5, 6, 7, 8, 1], [4, 5, 6, 7]], "u": [[1, 2, 3, 4]]},
+}
+
+
+@pytest.mark.parametrize(
+    ("options", "rule", "factor"),
+    [(("--replication", "4"), "high-replication", "4"), ((), "uneven-replication", "4"),
+     (("--replication", "5"), "high-replication", "5"), (("--replication", "6"), "high-replication", "6")],
+)  # fmt: skip
+def test_check_finds_partitions_with_more_replicas_than_asked_for(
+    home: Home, options: tuple[str, ...], rule: str, factor: str
+) -> None:
+    ran = run(home, UNEVEN, "check", "--min-rack-ids", "4", *options, "-o", "json", "--fail-on", "warning")
+    assert ran.code == 1
+    (found,) = (f for f in ran.json["findings"] if f["rule"] == rule)
+    over = {"t-1": 6, "t-2": 7}
+    assert found["subjects"] == [name for name, count in over.items() if count > int(factor)]
+    words = found["hint"].split()
+    assert (words[:3], words[words.index("--topics") - 1]) == (["kafkakit", "topicmappr", "set-replication"], factor)
+    assert home.run(*words[1:], "--plan", "p.json").code == 0
+    moved = {f"{m['topic']}-{m['partition']}": len(m["after"]) for m in plan_of(home)["moves"]}
+    assert {name: moved[name] for name in found["subjects"]} == dict.fromkeys(found["subjects"], int(factor))
+
+
+HELD = {"brokers": [{"id": n, "rack": "abca"[n - 1]} for n in (1, 2, 3, 4)], "topics": {"t": [[1, 2, 4]]}}
+
+
+@pytest.mark.parametrize(
+    ("options", "receivers", "more"),
+    [
+        (("--exclude-receivers", "3", "--min-rack-ids", "2"), 2, "another broker"),
+        (("--exclude-receivers", "3"), 2, "another broker"),
+        (("--to", "1,2", "--spread"), 2, "another broker"),
+        (("--to", "2", "--min-rack-ids", "1"), 1, "another broker"),
+        (("--to", "1"), 1, "another broker"),
+    ],
+)
+def test_a_drain_that_lacks_brokers_asks_for_brokers_and_for_nothing_else(
+    home: Home, options: tuple[str, ...], receivers: int, more: str
+) -> None:
+    ran = run(home, HELD, "drain", "--brokers", "4", *options)
+    told = f"all {receivers} receiving brokers hold a replica already; let {more} receive"
+    assert (ran.code, one_error(ran)) == (4, f"error: no plan fits: t-0: 1 replica(s) must leave, and {told}")
+    assert "min-rack-ids" not in ran.stdout + ran.stderr
+    assert run(home, HELD, "drain", "--brokers", "4", "--to", "3", "--plan", "p.json").code == 0
+    assert [m["after"] for m in plan_of(home)["moves"]] == [[1, 2, 3]]
+
+
+TYPED = {"brokers": WORLD["brokers"][:4], "topics": {name: [[1, 3]] for name in ("orders", "payments", "__offsets")}}
+
+
+@pytest.mark.parametrize(
+    "verb",
+    [("drain", "--brokers", "1"), ("rebuild", "--brokers", "-1"), ("rebalance", "--brokers", "-1"), ("leaders",),
+     ("set-replication", "1"), ("fix-racks",), ("repair",), ("frontier",), ("check",)],
+    ids=lambda verb: verb[0],
+)  # fmt: skip
+@pytest.mark.parametrize(
+    ("topics", "error", "hint"),
+    [
+        ("paymnts,orders", "topic paymnts does not exist", "is it payments?"),
+        ("orders,ordrs,paymnts", "topics ordrs, paymnts do not exist", "is it orders?"),
+        ("(?!__).*", "invalid regex pattern: (?!__).* (invalid perl operator: (?!)", "patterns are RE2"),
+        ("orders,(?<=a)b", "invalid regex pattern: (?<=a)b (invalid perl operator: (?<=)", "patterns are RE2"),
+    ],
+)
+def test_topics_that_are_not_there_or_cannot_be_left_out_so_are_refused(
+    home: Home, verb: tuple[str, ...], topics: str, error: str, hint: str
+) -> None:
+    ran = run(home, TYPED, *verb, "--topics", topics)
+    assert (ran.code, one_error(ran)) == (2, f"error: {error}")
+    assert f"hint: {hint}" in ran.stderr
+
+
+@pytest.mark.parametrize(
+    "options",
+    [(), ("--brokers", "1,2,3"), ("--brokers", "-1"), ("--min-rack-ids", "2")],
+    ids=lambda options: " ".join(options) or "none",
+)
+def test_more_partitions_go_beside_those_that_are_there(home: Home, options: tuple[str, ...]) -> None:
+    world: dict[str, Any] = {
+        "brokers": [{"id": n, "rack": "abc"[n % 3]} for n in range(1, 7)],
+        "topics": {"t": [[1, 2], [2, 3], [3, 4]]},
+    }
+    ran = run(home, world, "place", "t", "--partitions", "12", "--replication", "2", *options, "-o", "json")
+    assert ran.code == 0, ran.stderr
+    lists = [[int(b) for b in part.split(":")] for part in ran.json["replica_assignment"].split(",")]
+    assert lists[:3] == world["topics"]["t"]
+    new = lists[3:]
+    assert len(new) == 9
+    assert all(len({"abc"[b % 3] for b in row}) == 2 for row in new), "two racks"
+    brokers = {"1,2,3": range(1, 4), "-1": range(1, 5)}.get(options[-1] if options else "", range(1, 7))
+    assert {b for row in new for b in row} <= {*brokers}
+    held = [sum(row.count(b) for row in new) for b in brokers]
+    led = [sum(row[0] == b for row in lists) for b in brokers]
+    # The sets come first; on four brokers that are two pairs, leaders are as even as those allow.
+    assert max(led) - min(led) <= (2 if "-1" in options else 1)
+    assert max(held) - min(held) <= 2
+
+
 def test_a_long_assignment_is_not_offered_as_an_argument(home: Home) -> None:
     ran = run(home, WORLD, "place", "new", "--partitions", "33000", "--replication", "2")
     assert ran.code == 0

@@ -17,6 +17,7 @@ import ssl
 import time
 import types
 from collections.abc import Awaitable, Callable, Mapping
+from importlib import import_module
 from typing import Any
 
 from kafka.protocol.api_message import ApiMessage
@@ -30,6 +31,12 @@ ATTEMPTS = 4
 BACKOFF_S = (0.1, 0.4, 1.0)
 NOT_CONTROLLER = 41
 Errors = Callable[[Any], set[int]]
+
+
+def load_modules() -> None:
+    """Import every module of the two clients that an adapter uses, also those that it imports where it needs them."""
+    for package in ("kafka", "confluent_kafka.admin"):
+        import_module(package)
 
 
 class KafkaSession:

@@ -107,7 +107,8 @@ def serve(
     from kafkakit.core.quantities import parse_seconds
 
     cli = cli_context(ctx)
-    cli.is_service = not dry_run
+    if not dry_run:
+        cli.begin_service()
     interval_s = parse_seconds(service.interval, "--interval")
     if service.listen.startswith(":"):
         cli.output.warn(ONLY_THIS_HOST.format(service.listen, "--token-file"))

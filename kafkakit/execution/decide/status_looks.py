@@ -12,6 +12,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from kafkakit.core.cluster_facts import BrokerLogDirs
+from kafkakit.core.findings import stops_above_replicas
 from kafkakit.core.lease import LeaseRecord, Life
 from kafkakit.core.model import ClusterSnapshot, Reassignment, TopicPartition, TopicPartitionReplica
 from kafkakit.core.plan import Plan
@@ -196,6 +197,7 @@ def entries_of(throttled: Throttled, topic: str, *, led: bool) -> frozenset[str]
 def health_of(snapshot: ClusterSnapshot, min_isr_default: int) -> Health:
     """Count over a snapshot; a topic's own `min.insync.replicas` goes before the brokers' default. O(partitions)."""
     alive = {b.id for b in snapshot.brokers if b.is_alive}
+    stops = stops_above_replicas(snapshot.kafka_version)
     total = under = below = offline = 0
     for topic in snapshot.topics:
         own = topic.configs.get("min.insync.replicas", "")
@@ -204,7 +206,7 @@ def health_of(snapshot: ClusterSnapshot, min_isr_default: int) -> Health:
             isr = len(p.isr or ())
             total += 1
             under += isr < len(p.replicas) - len(p.adding)
-            below += isr < least
+            below += isr < (least if stops else min(least, len(p.replicas)))
             offline += p.leader is None or p.leader not in alive
     return Health(at=snapshot.taken_at, partitions=total, under_replicated=under, under_min_isr=below, offline=offline)
 

@@ -426,7 +426,8 @@ def serve(
     from kafkakit.registry.decide.inventory import Inventory
 
     cli = cli_context(ctx)
-    cli.is_service = not dry_run
+    if not dry_run:
+        cli.begin_service()
     kafka.apply(cli)
     place.apply(cli)
     for address in (listen.http_listen, listen.grpc_listen):

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from kafkakit.core.findings import min_isr_above_replicas, shown
+from kafkakit.core.findings import min_isr_above_replicas, shown, stops_above_replicas
 from kafkakit.core.quantities import agreeing, counted
 from kafkakit.rules.cluster_facts import LOSS_TOLERANT, alive_brokers, left_without_a_rack, replicas_of, set_replication
 from kafkakit.rules.rule import (
@@ -278,11 +278,12 @@ def under_replicated_or_under_min_isr(topic: LintTopic, cluster: LintCluster, li
     short: list[PartitionFacts] = []
     behind: list[PartitionFacts] = []
     minimum = topic.config.number("min.insync.replicas") or 1
+    stops = stops_above_replicas(cluster.known_version)
     for partition in partitions:
         in_sync = known(partition.isr, "replicas in sync")
         if partition.leader == NO_LEADER:
             leaderless.append(partition)
-        if len(in_sync) < min(minimum, len(partition.replicas)):
+        if len(in_sync) < (minimum if stops else min(minimum, len(partition.replicas))):
             short.append(partition)
         elif len(in_sync) < len(partition.replicas):
             behind.append(partition)

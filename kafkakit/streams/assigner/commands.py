@@ -159,7 +159,7 @@ def run(ctx: typer.Context, loop: LoopOptions, policy: PolicyOptions) -> None:
     name = "streams assigner run"
 
     cli, options = cli_context(ctx), loop.parsed()
-    cli.is_service = True
+    cli.begin_service()
     rules = policy.parsed(cli.load_settings)
 
     @contextmanager

@@ -55,6 +55,9 @@ class ClusterChoice:
 
     def monitored(self, cli: CliContext) -> tuple[MonitoredCluster, ...]:
         """The clusters with their names; nothing is connected yet. `UsageError` for one that cannot be connected to."""
+        from kafkakit.wiring import load_clients
+
+        load_clients()  # each cluster has threads that use them
         return tuple(_monitored(name, settings) for name, settings in self._settings(cli))
 
     def failure(self, look: Look) -> KafkakitError | None:
@@ -520,7 +523,7 @@ def serve(
     from kafkakit.wiring import open_page_server
 
     cli = cli_context(ctx)
-    cli.is_service = True
+    cli.begin_service()
     host, _ = parse_listen(listen)
     partition_groups = tuple(partition_series or ())
     clusters, context = which.monitored(cli), which.context(cli)

@@ -161,7 +161,7 @@ def audit_map(
         banded=request.band is not None,
         by_bytes=by_bytes,
         by_count=by_count,
-        findings=in_order(findings_of(issues, AuditHints(request, case, _goal(request, by_bytes)))),
+        findings=in_order(findings_of(issues, AuditHints(request, case, _goal(request, by_bytes), sizes is not None))),
         rules=tuple(case.rules.values()),
         notes=tuple(notes),
     )

@@ -249,10 +249,10 @@ RULES = (
     Rule("disk-peak", _W, "", "while both copies are there, the disk is fuller than the limit",
          "make the map in parts"),
     Rule("goal-missed", _W, "", "the map does not reach the requested balance", "plan these topics instead"),
-    Rule("rack-rule-stays", _N, "broke the rack rule before and still do", "as before: a rack holds too many copies",
+    Rule("rack-rule-stays", _N, "break the rack rule, as before", "a rack holds too many copies, as it did before",
          "move the replicas that are too many on a rack"),
     Rule("dead-broker-stays", _N, "keep a copy on a broker that is not alive", "that copy stays out of sync",
-         "replace that copy"),
+         "replace the copies of the topic there"),
     Rule("more-replicas", _N, "get more replicas", "every listed broker gets a full copy",
          "leave the new brokers out if this is not meant"),
     Rule("leader-moves", _N, "get another preferred leader",
@@ -273,12 +273,14 @@ def rules_for(version: str | None) -> dict[str, Rule]:
 class AuditHints:
     """What helps against a finding, with its command: for this run's rules, brokers and map.
 
-    `goal` are the options of the balance that the map is held against.
+    `goal` are the options of the balance that the map is held against. Where sizes are missing (not `sized`), a
+    balance would be refused.
     """
 
     request: AuditRequest
     case: AuditCase
     goal: tuple[tuple[str, str | None], ...] = ()
+    sized: bool = True
 
     def of(self, rule: str, where: str) -> str:
         """The way to repair a rule in a place: what to do, then the command if there is one."""
@@ -309,7 +311,8 @@ class AuditHints:
         return None
 
     def _plan(self, rule: str) -> ShellCommand | None:
-        """A plan of the topics of the map onto the same brokers: a balance, or a rebuild if some are to be left.
+        """A plan of the topics of the map onto the same brokers: a balance, or a rebuild if some are to be left or
+        sizes are missing.
 
         None are left to repair the rack rule if the others have fewer racks, unless brokers were given.
         """
@@ -321,7 +324,7 @@ class AuditHints:
         if rule == "rack-rule-broken" and self.request.brokers is None and self._racks(wider) > self._racks(targets):
             targets = wider
         brokers = ",".join(map(str, sorted(targets)))
-        if holding <= targets:
+        if holding <= targets and self.sized:
             disk = percent_word(self.request.max_disk_use)
             made = self._planning("topicmappr rebalance", topics, brokers=brokers, max_disk_use=disk)
             # What breaks a rule may have reached what no sound plan reaches.
@@ -331,7 +334,7 @@ class AuditHints:
         return self._constrained(
             shell_command(
                 "topicmappr rebuild", program=self.request.program, topics=topics, brokers=brokers, min_rack_ids=racks,
-                placement="storage" if self.goal else "",
+                placement="storage" if self.goal and self.sized else "",
             )
         )  # fmt: skip
 

@@ -16,7 +16,7 @@ from itertools import chain
 from math import ceil, floor
 from typing import TYPE_CHECKING
 
-from kafkakit.core.findings import Finding, in_order, shown
+from kafkakit.core.findings import Finding, in_order, shown, stops_above_replicas
 from kafkakit.core.model import Broker, ClusterSnapshot, Partition
 from kafkakit.core.plan import StorageFacts
 from kafkakit.core.quantities import agreeing, counted, format_bytes, format_percent
@@ -68,7 +68,8 @@ def check_cluster(snapshot: ClusterSnapshot, request: CheckRequest, facts: Stora
     disks = broker_disks(snapshot)
     unsized = frozenset(b for b, s in disks.brokers.items() if s.used_bytes is None or s.capacity_bytes is None)
     subject = Subject(snapshot=snapshot, table=table, request=request, live=live, judged=judged, unsized=unsized)
-    found = [*placement_findings(subject), *health_findings(subject), *balance_findings(subject, disks)]
+    health = (rule(subject) for rule in (dead_brokers, copies_in_sync, preferred_leaders, moves))
+    found = [*placement_findings(subject), *chain.from_iterable(health), *balance_findings(subject, disks)]
     return CheckReport(
         findings=in_order(found),
         cluster_id=snapshot.cluster_id,
@@ -333,14 +334,6 @@ def leader_shares(subject: Subject) -> Iterator[Finding]:
             yield finding("leader-share", f"broker {broker}", text, hint)
 
 
-def health_findings(subject: Subject) -> Iterator[Finding]:
-    """All rules of this module."""
-    yield from dead_brokers(subject)
-    yield from copies_in_sync(subject)
-    yield from preferred_leaders(subject)
-    yield from moves(subject)
-
-
 def dead_brokers(subject: Subject) -> Iterator[Finding]:
     """Brokers that hold replicas, or were named, and are not alive."""
     import numpy as np
@@ -377,13 +370,17 @@ def copies_in_sync(subject: Subject) -> Iterator[Finding]:
     anew = ", take the snapshot again" if subject.request.snapshot else ""
     again = Repair("start the brokers that hold the copies again" + anew, hints.check)
     yield from by_topic(subject, "no-live-copy", lost, "have no live copy in sync", again, list_of(table))
-    few = table.isr_known & ~lost & (live_in_sync < np.minimum(table.min_isr, table.length))
+    stops = stops_above_replicas(subject.snapshot.kafka_version)
+    least = table.min_isr if stops else np.minimum(table.min_isr, table.length)
+    few = table.isr_known & ~lost & (live_in_sync < least)
+    above = np.flatnonzero(few & (table.length < table.min_isr))
+    raised = {table.topics[table.topic[p]]: hints.meet_min_isr(int(table.min_isr[p])) for p in above}
     what = "have fewer live copies in sync than min.insync.replicas"
     again = Repair("start the brokers that lag or are dead again, or wait for them to catch up" + anew, hints.check)
-    yield from by_topic(subject, "below-min-isr", few, what, again, list_of(table))
+    yield from by_topic(subject, "below-min-isr", few, what, lambda t: raised.get(t, again)(t), list_of(table))
     behind = ~lost & ~few & (table.lagging > 0)
-    what = "have replicas that are not in sync"
     again = Repair("start dead brokers again or wait for them to catch up" + anew, hints.check)
+    what = "have replicas that are not in sync"
     yield from by_topic(subject, "under-replicated", behind, what, again, list_of(table))
 
 

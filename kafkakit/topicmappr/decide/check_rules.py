@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from math import floor
 
 from kafkakit.core.errors import UsageError
@@ -178,6 +179,13 @@ class Hints:
         racks = self.request.min_rack_ids or None
         made = self._planning("topicmappr set-replication", topics, str(factor), min_rack_ids=racks)
         return self._constrained(made)
+
+    def meet_min_isr(self, least: int) -> "Repair":
+        """What ends that a topic has fewer replicas than its `min.insync.replicas`, for each topic."""
+        lower = "lower min.insync.replicas of the topic to its number of replicas"
+        if least > len(self.live):
+            return Repair(lower, self.check)
+        return Repair(f"{lower}; to raise that instead of it", partial(self.replicate, least))
 
     def drain(self, broker: int) -> ShellCommand:
         """Move everything off a broker."""

@@ -384,8 +384,9 @@ def _repeats(problem: DrainProblem, unmoved: list[PlannedPartition]) -> str:
     if rule.tags is not None:
         return ""
     most = []
+    staying = {problem.scope.partitions[i].key: kept for i, kept in problem.openings.items()}
     for p in unmoved:
-        kept = [b for b in p.current if b not in problem.leaving]
+        kept = staying[p.key]
         spanned = {racks.get(b) for b in kept} - {None}
         new = {racks.get(b) for b in problem.receivers} - spanned - {None}
         most.append(len(spanned) + min(len(new), len(p.current) - len(kept)))

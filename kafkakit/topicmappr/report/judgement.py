@@ -312,7 +312,7 @@ def frontier_text(frontier: Frontier, next_command: str | None, *, plain: bool =
     lines += [f"note: {note}" for note in frontier.notes]
     lines += [f"warning: {line}" for line in frontier.warnings]
     if next_command:
-        lines += ["", "next, for example:", next_command]
+        lines += ["", f"next, for example{_refused(frontier)}:", next_command]
     return text_of(lines)
 
 
@@ -451,7 +451,7 @@ def frontier_page(frontier: Frontier, next_command: str | None = None) -> bytes:
             _page_table(frontier),
         ),
         _reasons(frontier),
-        _next(next_command),
+        _next(next_command, frontier),
         _remarks(frontier),
     ]  # fmt: skip
     return html_page(f"frontier of {frontier.cluster_id}", body)
@@ -542,7 +542,13 @@ def _remarks(f: Frontier) -> Html | None:
     return el("section", el("h2", "Warnings and notes"), el("ul", *(el("li", text(x)) for x in lines[:_MOST_REASONS])))
 
 
-def _next(command: str | None) -> Html | None:
+def _next(command: str | None, frontier: Frontier) -> Html | None:
     if command is None:
         return None
-    return el("section", el("h2", "Next"), el("p", "A plan for the tightest goal that has one:"), el("pre", command))
+    words = f"A plan for the tightest goal that has one{_refused(frontier)}:"
+    return el("section", el("h2", "Next"), el("p", words), el("pre", command))
+
+
+def _refused(frontier: Frontier) -> str:
+    """What else the next command needs: what a frontier warns of keeps a plan from being written."""
+    return " (once what the warnings say is repaired, or with --ignore-warns)" if frontier.warnings else ""

@@ -50,6 +50,7 @@ from kafkakit.execution.decide.status_looks import (
     Sample,
     Throttled,
     growth_of,
+    health_of,
     remember,
     stall_of,
     window_of,
@@ -551,6 +552,14 @@ def test_counts_take_the_topics_own_minimum_before_the_brokers_and_leave_out_wha
     health = observer(cluster, clock).look().health
     assert health is not None
     assert (health.partitions, health.under_replicated, health.under_min_isr, health.offline) == (3, 2, 1, 0)
+
+
+@pytest.mark.parametrize(("version", "below"), [("3.6.2", 1), ("3.7.0", 0), ("4.1", 0), (None, 0)])
+def test_fewer_replicas_than_the_minimum_count_as_below_it_before_3_7(version: str | None, below: int) -> None:
+    cluster = FakeCluster({1: None, 2: None})
+    cluster.add_topic("t", {0: (1,), 1: (1, 2)}, size_bytes=MB)
+    snapshot = replace(cluster.snapshot(now=FakeClock().now()), kafka_version=version)
+    assert health_of(snapshot, 2).under_min_isr == below
 
 
 def test_a_copy_in_sync_is_not_stalled_while_the_other_one_copies_or_waits() -> None:

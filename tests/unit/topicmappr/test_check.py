@@ -18,6 +18,7 @@ from tests.fakes.admin import FakeCluster
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 TB = 10**12
+MIN_ISR = "min.insync.replicas"
 
 
 def part(number: int, *replicas: int, **more: Any) -> Partition:
@@ -128,11 +129,25 @@ def test_unsound_lists() -> None:
     assert lists["dead-broker", "broker 9"].message == "is not among the brokers and holds 1 replica"
 
 
+@pytest.mark.parametrize(("version", "subjects"), [("3.6.2", ("t-0", "t-1")), ("3.7", ()), ("4.1", ()), (None, ())])
+def test_fewer_replicas_than_the_minimum_stop_writes_before_3_7(version: str | None, subjects: tuple[str, ...]) -> None:
+    short = with_row(with_row(even(), part(0, 1, 2)), part(1, 2, 3))
+    seen = replace(short, kafka_version=version, topics=(replace(short.topics[0], configs={MIN_ISR: "3"}),))
+    lists = found(seen)
+    assert [f.subjects for (rule, _), f in lists.items() if rule == "below-min-isr"] == ([subjects] if subjects else [])
+    if subjects:
+        hint = lists["below-min-isr", "topic t"].hint
+        assert hint.startswith("lower min.insync.replicas")
+        assert "set-replication 3 --topics t" in hint
+        seen = replace(seen, topics=(replace(seen.topics[0], configs={MIN_ISR: "9"}),))
+        assert "set-replication" not in found(seen)["below-min-isr", "topic t"].hint
+
+
 def test_copies_in_sync() -> None:
     seen = with_broker(even(), 3, state=BrokerState.FENCED)
     seen = with_row(seen, part(0, 1, 2, 3, isr=(3,), leader=None))
     seen = with_row(seen, part(1, 2, 3, 1, isr=(2,)))
-    seen = replace(seen, topics=(replace(seen.topics[0], configs={"min.insync.replicas": "2"}),))
+    seen = replace(seen, topics=(replace(seen.topics[0], configs={MIN_ISR: "2"}),))
     seen = with_row(seen, part(2, 3, 1, 2, isr=(1, 2), leader=1))
     lists = found(seen)
     assert lists["no-live-copy", "topic t"].subjects == ("t-0",)

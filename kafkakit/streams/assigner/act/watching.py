@@ -13,6 +13,7 @@ from typing import Protocol
 
 from kafkakit.core.cluster_facts import ClusterInfo, ItemError, PartitionState, ResourceKind
 from kafkakit.core.errors import KafkakitError, OperationFailedError
+from kafkakit.core.findings import stops_above_replicas
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.quantities import epoch_ms
 from kafkakit.ports.acting import Clock
@@ -122,13 +123,16 @@ class ClusterWatch:
             )
             for topic, count in wanted.partitions.items()
         }
-        minimum = _min_isr(clients, info, wanted.partitions)
+        minimum, stops = _min_isr(clients, info, wanted.partitions), stops_above_replicas(info.kafka_version)
         self.look = ClusterLook(
             number=self.look.number + 1,
             facts=facts,
             lags=_lags(clients, wanted, ends),
             offline=sum(state.leader is None or state.leader < 0 for state in states.values()),
-            under_min_isr=sum(len(state.isr) < minimum[key.topic] for key, state in states.items()),
+            under_min_isr=sum(
+                len(state.isr) < (minimum[key.topic] if stops else min(minimum[key.topic], len(state.replicas)))
+                for key, state in states.items()
+            ),
             disk_used=_disk_used(clients, info),
         )
 

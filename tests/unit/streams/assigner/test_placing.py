@@ -279,6 +279,17 @@ def test_a_look_counts_what_is_under_its_minimum(stage: Stage) -> None:
     assert stage.watch.look.under_min_isr == 2
 
 
+@pytest.mark.parametrize(("version", "below"), [("3.6.2", 2), ("3.7.0", 0), ("4.1", 0), (None, 0)])
+def test_a_minimum_above_the_replicas_stops_writes_before_3_7(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, version: str | None, below: int
+) -> None:
+    info = replace(stage.cluster.cluster(), kafka_version=version)
+    monkeypatch.setattr(stage.cluster, "cluster", lambda: info)
+    stage.cluster.topics["t"].configs["min.insync.replicas"] = "3"
+    stage.look()
+    assert stage.watch.look.under_min_isr == below
+
+
 @pytest.mark.parametrize(("rate", "power"), [(0, 0), (1, 1), (2, 2), (3, 4), (1000, 1024), (1024, 1024)])
 def test_rates_are_rounded_to_powers_of_two(rate: int, power: int) -> None:
     assert rounded(rate) == power
