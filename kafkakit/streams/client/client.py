@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from kafkakit.core.errors import RefusedError, TryLaterError, UsageError
 from kafkakit.core.lease import Holder
+from kafkakit.core.text import shell_command
 from kafkakit.ports.acting import Clock
 from kafkakit.ports.data import LogReader
 from kafkakit.ports.stores import ControlStore
@@ -207,8 +208,8 @@ class StreamClient:
     ) -> ConsumerHooks:
         """The hooks with the lane `retry` before what takes rejected records."""
         if route.lane(RETRY) is None:
-            add = f"kafkakit streams lane add {stream} {RETRY}"
-            raise UsageError(f"retry_after_s: stream {stream} has no lane {RETRY}", hint=add)
+            add = shell_command("streams lane add", stream, RETRY)
+            raise UsageError(f"retry_after_s: stream {stream} has no lane {RETRY}", hint=str(add))
         if options.lanes is not None and RETRY not in options.lanes:
             raise UsageError(f"retry_after_s: this consumer does not read the lane {RETRY}", hint="name it in lanes")
         if hooks.reject is None:

@@ -626,9 +626,12 @@ def test_a_handler_in_a_thread_that_hangs_is_a_problem(cluster: FakeGroups) -> N
         if record.offset == 7:
             released.wait()
 
+    told = f"{PLACE} at 7: a handler has not returned for"
     with consumer(cluster, handler=handle, work=UNORDERED, handle_s=0.05) as running:
-        until(lambda: any("[0] at 7: a handler has not returned for" in each for each in running.figures().problems))
-        released.set()
+        try:
+            until(lambda: any(told in each for each in running.figures().problems))
+        finally:
+            released.set()
         until(lambda: running.figures().total("handled") == 20)
         until(lambda: running.figures().problems == ())
     with pytest.raises(UsageError, match="handle_s"):
