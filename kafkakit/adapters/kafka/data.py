@@ -325,6 +325,8 @@ _PROFILE_PREFIXES = ("sasl.", "ssl.", "enable.ssl.")
 
 def own_settings(given: Mapping[str, str | int | float | bool]) -> dict[str, Any]:
     """An application's settings of librdkafka; `UsageError` for one that is needed as it is, or that is not known."""
+    if not given:
+        return {}
     from confluent_kafka import Producer as Client
 
     for name, value in given.items():
