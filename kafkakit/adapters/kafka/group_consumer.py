@@ -11,11 +11,11 @@ from concurrent.futures import Future, wait
 from functools import partial
 from typing import Any
 
-from kafkakit.adapters.kafka.data import AccessWatch, Explain, reason, unanswered
+from kafkakit.adapters.kafka.data import AccessWatch, Explain, made, reason, unanswered
 from kafkakit.adapters.kafka.listener_probe import explain
 from kafkakit.config.security import Security, to_confluent
 from kafkakit.core.cluster_facts import CommittedOffset
-from kafkakit.core.errors import OperationFailedError, TryLaterError, UsageError
+from kafkakit.core.errors import OperationFailedError, TryLaterError
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.streams import NO_LEASE, AssignmentListener, MemberLease, ReadBatch
 
@@ -100,12 +100,9 @@ class KafkaGroupConsumer:
         self._client = self._opened()
 
     def _opened(self) -> Any:
-        from confluent_kafka import Consumer, KafkaException
+        from confluent_kafka import Consumer
 
-        try:
-            return Consumer(self._settings)
-        except KafkaException as error:
-            raise UsageError(f"the data client refuses its settings: {reason(error)}") from None
+        return made(Consumer, self._settings)
 
     def subscribe(self, topics: Collection[str], listener: AssignmentListener) -> None:
         """See the port."""
