@@ -25,6 +25,7 @@ from kafkakit.streams.client.dead_letters import (
     DeadLetterLane,
     LedgerPorts,
     RejectReferences,
+    RejectSink,
     RetryLane,
     until_due,
     with_references,
@@ -168,15 +169,14 @@ class StreamClient:
                 raise UsageError("strict_guard is for members of Kafka's groups", hint="connect without a worker")
             share = GroupShare(self._session, stream, group, options.lanes, lambda: follower.epoch)
             open_member = self._opening(follower, share, options)
-        has_sink = hooks.reject is not None
+        has_sink, lane = hooks.reject is not None, None
         if follower.current().lane(DLQ) is not None and (hooks.reject is None or hooks.guard is None):
-            letters = self._made(stream, None, None, is_watched=False)  # a rejected record keeps its headers
-            self._producers.append(letters)
-            lane = DeadLetterLane(letters)
+            lane = self._letters(stream)
             guard = BatchGuard(lambda cluster: self._log(follower, cluster), lane, group, self._parts.clock)
             hooks = replace(hooks, reject=hooks.reject or lane, guard=hooks.guard or guard)
         if options.retry_after_s:
-            hooks = self._with_retries(stream, group, follower.current(), options, hooks)
+            last = _sink_after_retries(follower.current(), options, hooks)
+            hooks = replace(hooks, reject=RetryLane(options.retry_after_s, lane or self._letters(stream), last))
         if self._parts.open_ledger is not None and not has_sink:
             hooks = with_references(hooks, RejectReferences(lambda cluster_id: self._ledger(follower, cluster_id)))
         hooks, spans = self._watch.consumer_hooks(stream, group, hooks), self._watch.open_spans()
@@ -203,20 +203,11 @@ class StreamClient:
         self._registrars[stream].add(found)
         return found
 
-    def _with_retries(
-        self, stream: str, group: str, route: Route, options: ConsumerOptions, hooks: ConsumerHooks
-    ) -> ConsumerHooks:
-        """The hooks with the lane `retry` before what takes rejected records."""
-        if route.lane(RETRY) is None:
-            add = shell_command("streams lane add", stream, RETRY)
-            raise UsageError(f"retry_after_s: stream {stream} has no lane {RETRY}", hint=str(add))
-        if options.lanes is not None and RETRY not in options.lanes:
-            raise UsageError(f"retry_after_s: this consumer does not read the lane {RETRY}", hint="name it in lanes")
-        if hooks.reject is None:
-            raise UsageError(f"retry_after_s: stream {stream} has no lane {DLQ} for what fails in the lane {RETRY}")
+    def _letters(self, stream: str) -> DeadLetterLane:
+        """A producer for rejected records, which keep their headers."""
         letters = self._made(stream, None, None, is_watched=False)
         self._producers.append(letters)
-        return replace(hooks, reject=RetryLane(options.retry_after_s, DeadLetterLane(letters), hooks.reject))
+        return DeadLetterLane(letters)
 
     def follower(self, stream: str) -> RouteFollower:
         """The newest route of a stream; one follower for all who ask. Raises as `producer`."""
@@ -393,3 +384,16 @@ class StreamClient:
                 with self._lock:
                     self._clusters[profile] = found
         return found
+
+
+def _sink_after_retries(route: Route, options: ConsumerOptions, hooks: ConsumerHooks) -> RejectSink:
+    """What takes records that fail in the lane `retry` too; `UsageError` if that lane, or such a sink, is missing."""
+    if route.lane(RETRY) is None:
+        add = shell_command("streams lane add", route.stream, RETRY)
+        raise UsageError(f"retry_after_s: stream {route.stream} has no lane {RETRY}", hint=str(add))
+    if options.lanes is not None and RETRY not in options.lanes:
+        raise UsageError(f"retry_after_s: this consumer does not read the lane {RETRY}", hint="name it in lanes")
+    if hooks.reject is None:
+        words = f"retry_after_s: stream {route.stream} has no lane {DLQ} for what fails in the lane {RETRY}"
+        raise UsageError(words)
+    return hooks.reject

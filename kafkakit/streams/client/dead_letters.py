@@ -57,6 +57,12 @@ class RejectedRecord:
     epoch: int
     at_ms: int
 
+    @property
+    def place(self) -> Place:
+        """Where it lies, as its provenance tells it."""
+        record = self.record
+        return place_of(record.origin, record.offset, self.epoch, record.timestamp_ms)
+
 
 RejectSink = Callable[[RejectedRecord], object]
 """Writes a rejected record and returns when it is durable; an error means that it may not be, and it is repeated."""
@@ -273,8 +279,7 @@ class DeadLetterLane:
     def __call__(self, rejected: RejectedRecord) -> None:
         """Write a record and wait until all in-sync replicas have it."""
         record = rejected.record
-        here = place_of(record.origin, record.offset, rejected.epoch, record.timestamp_ms)
-        failure = failure_in(rejected)
+        here, failure = rejected.place, failure_in(rejected)
         headers = provenance_headers(record.headers, here, failure)
         own = provenance_headers((), here, failure)
         try:
@@ -313,10 +318,9 @@ class RetryLane:
         if done >= len(self._after_s) or rejected.reason in _FINAL:
             self._then(rejected)
             return
-        here = place_of(record.origin, record.offset, rejected.epoch, record.timestamp_ms)
         due_ms = rejected.at_ms + round(1000 * self._after_s[done])
         put_off = RetryStep(number=done + 1, due_ms=due_ms, group=rejected.group)
-        headers = (*provenance_headers(record.headers, here, failure_in(rejected)), put_off.header())
+        headers = (*provenance_headers(record.headers, rejected.place, failure_in(rejected)), put_off.header())
         try:
             self._lane.write(record.value, record.key, headers, RETRY)
         except (RecordTooLargeError, RecordRefusedError):
@@ -438,12 +442,10 @@ class RejectReferences:
 
     def __call__(self, rejected: RejectedRecord) -> None:
         """Write an entry and wait until all in-sync replicas have it; raises as `RejectLedger.add`."""
-        record = rejected.record
-        source = record.origin.source
+        source = rejected.record.origin.source
         if source.cluster_id not in self._ledgers:
             self._ledgers[source.cluster_id] = self._open(source.cluster_id)
-        place = place_of(record.origin, record.offset, rejected.epoch, record.timestamp_ms)
-        entry = Reject(topic_id=source.topic_id, place=place, failure=failure_in(rejected))
+        entry = Reject(topic_id=source.topic_id, place=rejected.place, failure=failure_in(rejected))
         self._ledgers[source.cluster_id].add([entry])
 
 
