@@ -133,7 +133,7 @@ class StreamConsumer:
             while not self._life.stopping.wait(0.2):
                 pass
         except BaseException:  # Ctrl-C
-            self._end()
+            self.end()
             raise
         self.close()
 
@@ -152,7 +152,7 @@ class StreamConsumer:
                 self._life.fail(error)
         finally:
             try:
-                await asyncio.to_thread(self._end)
+                await asyncio.to_thread(self.end)
             finally:
                 handling.cancel()  # handlers that did not end in time
                 await asyncio.gather(handling, return_exceptions=True)
@@ -167,12 +167,15 @@ class StreamConsumer:
 
         Raises why the consumer failed.
         """
-        self._end()
+        self.end()
         self._life.raise_error()
 
     def end(self) -> None:
         """Do what `close` does, but leave it to `raise_once` to say why the consumer failed."""
-        self._end()
+        self._life.stopping.set()
+        if self._follower.is_alive():
+            self._follower.join()
+        self._wind_down()
 
     def raise_once(self) -> None:
         """Raise why it failed, unless `start`, `run`, `run_async` or `close` did."""
@@ -185,7 +188,7 @@ class StreamConsumer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._end()
+        self.end()
         if kind is None:
             self._life.raise_error()
 
@@ -272,14 +275,8 @@ class StreamConsumer:
                 workers.start()
         except BaseException as error:
             self._life.fail(error)
-            self._end()
+            self.end()
             self._life.raise_error()
-
-    def _end(self) -> None:
-        self._life.stopping.set()
-        if self._follower.is_alive():
-            self._follower.join()
-        self._wind_down()
 
     def _wind_down(self) -> None:
         """What stops a consumer, once: in the thread of the route, or in that of the caller if there is none."""
