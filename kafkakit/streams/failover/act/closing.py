@@ -79,6 +79,18 @@ def abort(parts: RunParts, open_cluster: OpenCluster, stream: str) -> Closing:
 
 def reclaimable(parts: RunParts, open_cluster: OpenCluster, operation: str = "") -> Closing:
     """What a reclaim would delete, with the check of its certificate; `RefusedError` for one that is not retired."""
+    record, check, kept = _examined(parts, open_cluster, operation)
+    results = tuple(
+        (each.topic, f"would be kept: {kept[each.segment]}" if each.segment in kept else "would be deleted")
+        for each in check.certificate.segments
+    )
+    return Closing(record=record, results=results, check=check, kept=tuple(kept.values()))
+
+
+def _examined(
+    parts: RunParts, open_cluster: OpenCluster, operation: str
+) -> tuple[OperationRecord, CertificateCheck, dict[int, str]]:
+    """A retired operation, the check of its certificate, and its segments that must stay, with the reason in words."""
     certificate, _ = newest_certificate(parts.journals, operation)
     record = parts.journals.record(certificate.operation)
     route = parts.routes.existing(certificate.stream).route
@@ -86,12 +98,7 @@ def reclaimable(parts: RunParts, open_cluster: OpenCluster, operation: str = "")
         raise RefusedError(f"operation {certificate.operation} has no journal")
     _require_retired(record, route)
     check = check_certificate(certificate, open_cluster, record.certificate, record.copies)
-    kept = _kept(parts, open_cluster, record, route, check)
-    results = tuple(
-        (each.topic, f"would be kept: {kept[each.segment]}" if each.segment in kept else "would be deleted")
-        for each in certificate.segments
-    )
-    return Closing(record=record, results=results, check=check, kept=tuple(kept.values()))
+    return record, check, _kept(parts, open_cluster, record, route, check)
 
 
 def reclaim(
@@ -103,14 +110,14 @@ def reclaim(
     letters that were left, are copied to the current topics first; without it a topic with dead letters stays. Raises
     `TryLaterError` within the grace and while a cluster cannot be read, so that a late record is not deleted.
     """
-    found = reclaimable(parts, open_cluster, operation)
+    record, check, kept = _examined(parts, open_cluster, operation)
     journal, copied = parts.journals.open(operation), 0
-    if recover and found.check is not None and (found.check.late or found.kept):
-        copied = _recover(parts, open_cluster, journal, found.check.certificate)
-        found = reclaimable(parts, open_cluster, operation)
-    check = found.check
-    record, route = state_of(journal), parts.routes.existing(found.record.operation.stream).route
-    if check is None or check.late or check.short:
+    if recover and (check.late or kept):
+        copied = _recover(parts, open_cluster, journal, check.certificate)
+        record, check, kept = _examined(parts, open_cluster, operation)
+    route = parts.routes.existing(record.operation.stream).route
+    record = state_of(journal)
+    if check.late or check.short:
         return Closing(record=record, results=(), check=check, copied=copied)
     if Step.RETIRED not in record.reached_ms:
         journal.check(Word.STEP, {"step": Step.RETIRED, "epoch": route.epoch})
@@ -121,7 +128,7 @@ def reclaim(
         raise TryLaterError(words, hint="--grace 0 ends it now")
     if check.unread and not keep:
         raise TryLaterError(f"not every old topic can be checked: {check.unread[0]}")
-    kept = {} if keep else _kept(parts, open_cluster, record, route, check)
+    kept = {} if keep else kept
     results = []
     for each in check.certificate.segments:
         if each.segment in kept:
