@@ -92,7 +92,7 @@ def stops_above_replicas(version: str | None) -> bool:
     """True for a Kafka before 3.7, which refuses writes with acks=all to a partition that has fewer replicas than
     `min.insync.replicas` (KAFKA-15583). False as well for a version that is not known.
     """
-    known = _minor(version)
+    known = minor_version(version)
     return known is not None and known < (3, 7)
 
 
@@ -101,7 +101,7 @@ def min_isr_above_replicas(version: str | None) -> tuple[Severity, str]:
 
     `version` is Kafka's, as in `3.9` or `3.9.1`; None or another text if it is not known.
     """
-    if _minor(version) is None:
+    if minor_version(version) is None:
         words = f"Kafka 3.7 and later {_COUNTED}; earlier versions refuse writes with acks=all"
         return Severity.ERROR, words
     if stops_above_replicas(version):
@@ -109,7 +109,8 @@ def min_isr_above_replicas(version: str | None) -> tuple[Severity, str]:
     return Severity.WARNING, f"brokers {_COUNTED}"
 
 
-def _minor(version: str | None) -> tuple[int, int] | None:
+def minor_version(version: str | None) -> tuple[int, int] | None:
+    """The first two numbers of a version (`3.9`, `3.9.1`, `3.9-IV0`); None for another text and for none."""
     known = re.match(r"(\d+)\.(\d+)", version or "")
     return None if known is None else (int(known[1]), int(known[2]))
 

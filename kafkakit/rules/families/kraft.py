@@ -1,9 +1,8 @@
 """Q: rules of KRaft: controllers, voters, listeners, leftovers of ZooKeeper, metadata."""
 
-import re
 from collections.abc import Iterator
 
-from kafkakit.core.findings import Place
+from kafkakit.core.findings import Place, minor_version
 from kafkakit.core.quantities import counted
 from kafkakit.rules.cluster_facts import PROTOCOLS, listeners_of, protocol_map
 from kafkakit.rules.config_defs import WITHOUT_ZOOKEEPER, minor_key
@@ -26,7 +25,6 @@ from kafkakit.rules.rule import (
 from kafkakit.rules.subjects import LintBroker, LintCluster, known
 from kafkakit.rules.values import holds_placeholder, is_reference
 
-_VERSION = re.compile(r"(\d+)\.(\d+)")
 _NAMING = (
     "process.roles", "listeners", "advertised.listeners", "controller.listener.names", "inter.broker.listener.name",
     "listener.security.protocol.map", "controller.quorum.voters", "controller.quorum.bootstrap.servers",
@@ -391,8 +389,7 @@ def _version_faults(config: BrokerConfig, roles: frozenset[str]) -> Iterator[Vio
 
 
 def _protocol_version(config: BrokerConfig) -> tuple[int, int] | None:
-    found = _VERSION.match(config.text(PROTOCOL_VERSION))
-    return None if found is None else (int(found[1]), int(found[2]))
+    return minor_version(config.text(PROTOCOL_VERSION))
 
 
 def later_protocol(config: BrokerConfig, least: tuple[int, int]) -> Iterator[Violation]:
