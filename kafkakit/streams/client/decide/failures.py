@@ -1,8 +1,7 @@
 """Records whose handling failed, and what each of them waits for.
 
-A failed record of a partition waits for a time, for a dependency that is
-down, or, once it is out of tries, until another record is handled; or it is rejected, and then its offset is done only
-when it is durable elsewhere. Invariants:
+A failed record of a partition waits for a time, for a dependency that is down, or, once it is out of tries, until
+another record is handled; or it is rejected, and then its offset is done only when it is durable elsewhere. Invariants:
 
 * A record out of tries is rejected for its failures only when another one was handled after its last try; or, while
   none is handled, when it failed between others that were and hardly another record begins to fail. In an outage
