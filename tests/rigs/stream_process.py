@@ -26,7 +26,7 @@ from kafkakit.ports.streams import MemberRule
 from kafkakit.streams.client import control_store as route_follower
 from kafkakit.streams.client import dead_letters as dead_letter_lane
 from kafkakit.streams.client.client import ClientParts, StreamClient
-from kafkakit.streams.client.dead_letters import ConsumerOptions
+from kafkakit.streams.client.dead_letters import ConsumerHooks, ConsumerOptions
 from kafkakit.streams.client.decide.outgoing import ProducerLimits
 from kafkakit.streams.client.decide.partition_work import CommitRule
 from kafkakit.streams.client.decide.work_rules import (
@@ -167,13 +167,15 @@ def consume(client: StreamClient, given: dict[str, Any], trace: Trace, ended: th
         commit_every_s=0.3,
         close_s=5.0,
     )
-    consumer = client.consumer(given["stream"], given["group"], handler=handle, options=options)
+    # Where only records that fail are left, as when the last ones are read by a new life, nothing else ends it.
+    hooks = ConsumerHooks(is_healthy=lambda: not outage.exists())
+    consumer = client.consumer(given["stream"], given["group"], handler=handle, options=options, hooks=hooks)
 
     def look() -> None:
         trace("look")
         figures = consumer.figures()
         for one in figures.partitions:
-            trace("figure", one.partition.topic, one.partition.partition, one.duplicates, one.handled)
+            trace("figure", one.partition.topic, one.partition.partition, one.duplicates, one.handled, one)
         trace("figures", figures.epoch)
         condition = client.follower(given["stream"]).condition()
         for problem in (*figures.problems, *([f"route: {condition.problem}"] if condition.problem else ())):

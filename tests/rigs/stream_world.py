@@ -75,10 +75,14 @@ class Worker:
         self.process.terminate()
         assert self.process.wait(wait_s) == 0, self.world.printed()
 
+    def trace(self) -> str:
+        """What its present life did so far."""
+        path = self.world.folder / f"{self.name}-{self.lives}.trace"
+        return path.read_text() if path.exists() else ""
+
     def lines(self, word: str) -> int:
         """How many lines of a kind its present life has."""
-        path = self.world.folder / f"{self.name}-{self.lives}.trace"
-        return sum(line.startswith(word + " ") for line in path.read_text().splitlines()) if path.exists() else 0
+        return sum(line.startswith(word + " ") for line in self.trace().splitlines())
 
 
 @dataclass(kw_only=True)
@@ -281,13 +285,25 @@ class World:
         except (KafkaException, OSError):
             return False
 
+    def left(self) -> dict[str, object]:
+        """What stands: the ends and commits of partitions that differ, and the last lines of each process alive."""
+        found: dict[str, object] = {}
+        for topic, name in self.topics.items():
+            ends = stream_checker.ends(self.servers[name], topic)
+            commits = stream_checker.committed(self.servers[name], self.group, topic)
+            found |= {f"{topic}-{at}": (commits.get(at), end) for at, end in ends.items() if commits.get(at, 0) != end}
+        for worker in self.workers:
+            if worker.is_alive:
+                found[worker.name] = worker.trace().splitlines()[-20:]
+        return found
+
     def finish(self, wait_s: float = WAIT_S) -> Verdict:
         """End producers, wait until all is handled and committed, end consumers, and count."""
         self.revive()
         for worker in self.workers:
             if worker.name.startswith("producer") and worker.is_alive:
                 worker.end(wait_s)
-        becomes(f"not all is committed: {self.printed()}", self.drained, wait_s)
+        becomes(f"not all is committed: {self.printed()}", self.drained, wait_s, seen=self.left)
         for worker in self.workers:
             if worker.is_alive:
                 worker.end(wait_s)

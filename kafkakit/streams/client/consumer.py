@@ -31,6 +31,7 @@ from kafkakit.streams.model.commit import ReplayWindow
 from kafkakit.streams.model.route import Route
 
 _FOLLOW_S = 0.1
+_HEALTH_S = 1.0
 OpenMember = Callable[[str, str], GroupConsumer]
 """Makes a member of a group: the profile of a cluster, and the group."""
 
@@ -215,7 +216,7 @@ class StreamConsumer:
         with self._shared.lock:
             partitions = tuple(_figures(owned) for _, owned in self._owned())
             hanging = list(self._shared.hanging(self._options.hanging_s))
-            parked = sum(owned.work.parked for _, owned in self._owned() if owned.work is not None)
+            parked = self._parked()
             readers = [*self._readers.values(), *self._leaving]
             left = dict[str, WorkCounts]()
             for lane, counts in [found for reader in readers for found in reader.left.items()]:
@@ -271,6 +272,8 @@ class StreamConsumer:
                 self._share.begin()
             self._take_up(self._plan)
             self._follower.start()
+            if (is_healthy := self._hooks.is_healthy) is not None:
+                self._life.thread("kafkakit-health", lambda: self._ask_health(is_healthy)).start()
             if workers is not None:
                 workers.start()
         except BaseException as error:
@@ -307,6 +310,22 @@ class StreamConsumer:
         except BaseException as error:
             self._life.fail(error)
         self._wind_down()
+
+    def _ask_health(self, is_healthy: Callable[[], object]) -> None:
+        """Note that all answers while records are out of tries and nothing is handled."""
+        while not self._life.stopping.wait(_HEALTH_S):
+            with self._shared.lock:
+                count, parked = self._answers.count, self._parked()
+            if not parked:
+                continue
+            try:
+                answers = bool(is_healthy())
+            except Exception:
+                answers = False
+            with self._shared.lock:
+                if answers and count == self._answers.count:
+                    self._answers.answered()
+                    self._shared.announce()
 
     def _lanes_of(self, route: Route) -> Collection[str] | None:
         """The lanes that are read and still there."""
@@ -349,6 +368,9 @@ class StreamConsumer:
         readers: Mapping[str, ClusterReader] = dict(self._readers)
         ordered = [*(reader for _, reader in sorted(readers.items())), *self._leaving]
         return [(reader, owned) for reader in ordered for owned in list(reader.owned.values())]
+
+    def _parked(self) -> int:
+        return sum(owned.work.parked for _, owned in self._owned() if owned.work is not None)
 
     def _reopen(self, client: GroupConsumer, owned: OwnedPartition, window: ReplayWindow) -> None:
         with self._shared.lock:

@@ -243,7 +243,9 @@ class ConsumerHooks:
     `on_assign` gets partitions that are the consumer's from now on, before a record of them is handled; `on_revoke`
     those that go, after the last one is handled and before that is committed, and whether they were lost: others may
     have them already, and nothing is committed. Both delay the cluster's other partitions, and an error ends the
-    consumer.
+    consumer. `is_healthy` tells whether all that handlers need answers, so that records which alone are left and fail
+    can be told from an outage: it is asked once a second while some are out of tries and nothing is handled, in a
+    thread of its own, and an error counts as false.
     """
 
     reject: RejectSink | None = None
@@ -253,6 +255,7 @@ class ConsumerHooks:
     checkpoint: Checkpoint | None = None
     on_assign: Callable[[Sequence[RecordOrigin]], object] | None = None
     on_revoke: Callable[[Sequence[RecordOrigin], bool], object] | None = None
+    is_healthy: Callable[[], object] | None = None
 
 
 HANGING_S = 300.0

@@ -7,7 +7,7 @@ another record is handled; or it is rejected, and then its offset is done only w
   none is handled, when it failed between others that were and hardly another record begins to fail. In an outage
   those that come do, and of those that wait few have failed before.
 * A sign against a record is that it failed between two other records that were handled. One outage gives one sign at
-  most, however many tries it takes, and two are needed.
+  most, however many tries it takes, and two are needed. A commit tells the next owner whether there is one.
 * While some record can be handled, one is: those out of tries are tried in turns, and where records have an order the
   next one of the key is tried right after one that is out of tries (a walk, in `partition_work`).
 * What is handled is handled in order: a walk that handles a record rejects all that it passed, each of them out of
@@ -16,10 +16,11 @@ another record is handled; or it is rejected, and then its offset is done only w
 
 import math
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from heapq import heappop, heappush
+from itertools import chain
 from typing import Generic, TypeVar
 
 from kafkakit.streams.client.decide.work_rules import Ending, Failure, RetryRule, WorkRules
@@ -88,6 +89,10 @@ class Answers:
         self.count, self.handled, self.doubts, self.known = self.count + 1, self.handled + count, 0, 0
         self.tokens = min(self._moves.max_tokens, self.tokens + count / self._moves.acks_per_move)
         self.share = 1 - (1 - self.share * _MEMORY**signs) * _MEMORY**count
+
+    def answered(self) -> None:
+        """Note that all that handlers need answers, although no record was handled: the next failure may be a sign."""
+        self.count, self.doubts, self.known = self.count + 1, 0, 0
 
     def needed(self) -> int:
         """How many signs make a record that is out of tries one that can never be handled."""
@@ -404,14 +409,23 @@ class WorkCounts:
 class FailingRecords(Generic[T]):
     """`held` wait to be tried again, `rejected` to be durable elsewhere. Dependencies and answers are the consumer's.
 
-    `behind` failed in walks, and stand in their order behind one that is held.
+    `behind` failed in walks, and stand in their order behind one that is held. `had_sign` tells of an offset whether
+    there was a sign against it by the restored commit.
     """
 
-    def __init__(self, rules: WorkRules, dependencies: Dependencies, answers: Answers, counts: WorkCounts) -> None:
+    def __init__(
+        self,
+        rules: WorkRules,
+        dependencies: Dependencies,
+        answers: Answers,
+        counts: WorkCounts,
+        had_sign: Callable[[int], bool],
+    ) -> None:
         self.held: HeldRecords[T] = HeldRecords()
         self.behind: dict[int, HeldRecord[T]] = {}
         self.rejected: Rejections[T] = Rejections()
         self._rules, self._dependencies, self._answers, self._counts = rules, dependencies, answers, counts
+        self._had_sign = had_sign
 
     def take(self, now_ms: int) -> HeldRecord[T] | None:
         """A record whose time has come."""
@@ -550,13 +564,11 @@ class FailingRecords(Generic[T]):
         return held.record if held is not None else self.rejected.record_at(offset)
 
     def marks(self, base: int) -> Iterator[Mark]:
-        """What a commit says of them."""
-        for held in self.held:
-            is_waiting = held.dependency is not None or held.is_parked or not held.tries
-            state = MarkState.DEFERRED if is_waiting else MarkState.RETRYING
+        """What a commit says of them: RETRYING are those that there is a sign against, also for the next owner."""
+        for held in chain(self.held, self.behind.values()):
+            is_retrying = held.dependency is None and held.tries and held.signs_at(self._answers.count)
+            state = MarkState.RETRYING if is_retrying else MarkState.DEFERRED
             yield Mark(start=held.offset, end=held.offset + 1, state=state, count=held.tries)
-        for held in self.behind.values():
-            yield Mark(start=held.offset, end=held.offset + 1, state=MarkState.RETRYING, count=held.tries)
         yield from self.rejected.marks(base)
 
     def _after_failure(self, held: HeldRecord[T]) -> HeldRecord[T]:
@@ -565,7 +577,7 @@ class FailingRecords(Generic[T]):
         held.at, held.of = answers.count, answers.handled
         is_first = before is None or answers.count > before.at
         if before is None:
-            held.is_after_answer = answers.count > answers.at_failure
+            held.signs, held.is_after_answer = int(self._had_sign(held.offset)), answers.count > answers.at_failure
         elif is_first:
             held.signs, held.is_after_answer = before.signs_at(answers.count), True
             held.passed = answers.handled - before.of

@@ -74,11 +74,13 @@ class PartitionWork(Generic[T]):
         self._dependencies = dependencies
         self._answers = answers
         self._ready: ReadyQueue[T] = ReadyQueue(rules.mode, fields.key, fields.size)
-        self._failing: FailingRecords[T] = FailingRecords(rules, dependencies, answers, self.counts)
+        self._unread = UnreadOffsets(state)
+        self._failing: FailingRecords[T] = FailingRecords(
+            rules, dependencies, answers, self.counts, self._unread.had_sign
+        )
         self._out: list[Chunk[T]] = []
         self._steps: deque[Chunk[T]] = deque()
         self._done = DoneSet(state.base, handled_in(state))
-        self._unread = UnreadOffsets(state)
 
     @property
     def base(self) -> int:

@@ -155,6 +155,11 @@ class UnreadOffsets:
             return 0
         return [0 if (mark := self.mark_at(offset)) is None else mark.count for offset in offsets]
 
+    def had_sign(self, offset: int) -> bool:
+        """Whether the restored commit says that an offset failed while others were handled."""
+        mark = self.mark_at(offset)
+        return mark is not None and mark.state is MarkState.RETRYING
+
     def marks(self, position: int, base: int) -> Iterator[Mark]:
         """The marks of what was not read again yet."""
         return unread_marks(self._marks, self._wanted, position, base)

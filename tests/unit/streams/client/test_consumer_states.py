@@ -58,7 +58,7 @@ def check_failed(made: StreamConsumer, error: BaseException, reason: str) -> Non
     assert made.registration() is None
 
 
-NAMES = re.compile(r"kafkakit-(worker-\d+|reader-c\d|route|dead-letters)")
+NAMES = re.compile(r"kafkakit-(worker-\d+|reader-c\d|route|dead-letters|health)")
 EARLIER = list[threading.Thread]()
 
 
@@ -346,7 +346,10 @@ def route_of(route: Any, newer: list[int]) -> Any:
     return replace(route, epoch=newer[0])
 
 
-@pytest.mark.parametrize("name", ["kafkakit-worker-3", "kafkakit-reader-c1", "kafkakit-route", "kafkakit-dead-letters"])
+@pytest.mark.parametrize(
+    "name",
+    ["kafkakit-worker-3", "kafkakit-reader-c1", "kafkakit-route", "kafkakit-dead-letters", "kafkakit-health"],
+)
 def test_a_thread_that_cannot_start_is_an_error_and_leaves_nothing_behind(
     cluster: FakeGroups, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
@@ -358,7 +361,8 @@ def test_a_thread_that_cannot_start_is_an_error_and_leaves_nothing_behind(
         start(thread)
 
     monkeypatch.setattr(threading.Thread, "start", refuse)
-    made = consumer(cluster, handler=Seen(), hooks=ConsumerHooks(reject=print))
+    hooks = ConsumerHooks(reject=print, is_healthy=lambda: True)
+    made = consumer(cluster, handler=Seen(), hooks=hooks)
     with pytest.raises(RuntimeError, match="new thread"):
         made.start()
     check_failed(made, error, "RuntimeError: can't start new thread")
@@ -651,3 +655,36 @@ def test_a_route_that_cannot_be_renewed_is_a_problem(monkeypatch: pytest.MonkeyP
         assert made.figures().problems == ()
         monkeypatch.setattr(fakes.store, "await_change", raising(OSError("gone")))
         until(lambda: made.figures().problems == ("epoch 1 of the route stays in use: OSError: gone",))
+
+
+def test_records_that_alone_are_left_are_rejected_when_all_answers(
+    cluster: FakeGroups, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without `is_healthy` that may be an outage; one that raises knows as little."""
+    monkeypatch.setattr("kafkakit.streams.client.consumer._HEALTH_S", 0.01)
+    answers = [ConnectionError("no answer"), False, True]
+    asked, rejected = list[object](), list[int]()
+
+    def is_healthy() -> object:
+        asked.append(answers[0])
+        if isinstance(answers[0], Exception):
+            raise answers[0]
+        return answers[0]
+
+    def refuse(_: StreamRecord) -> None:
+        raise ValueError("no")
+
+    hooks = ConsumerHooks(is_healthy=is_healthy, reject=lambda found: rejected.append(found.record.offset))
+    made = consumer(cluster, handler=refuse, hooks=hooks, work=UNORDERED)
+    with made:
+        until(lambda: any("nothing was handled since" in each for each in made.figures().problems))
+        for _ in range(2):
+            before = len(asked)
+            until(lambda before=before: len(asked) > before + 20)
+            assert not rejected
+            answers.pop(0)
+        until(lambda: len(set(rejected)) == 20)
+        until(lambda: not made.figures().problems)
+        before = len(asked)
+        assert made.figures().total("handled") == 0
+    assert len(asked) <= before + 1, "nothing failed any more"

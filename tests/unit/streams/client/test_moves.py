@@ -10,7 +10,13 @@ import pytest
 from kafkakit.core.errors import UsageError
 from kafkakit.core.model import TopicPartition
 from kafkakit.streams.client.decide.failures import Answers, Dependencies, RejectReason
-from kafkakit.streams.client.decide.partition_work import PartitionWork, RecordFields
+from kafkakit.streams.client.decide.partition_work import (
+    CommitRule,
+    PartitionWork,
+    RecordFields,
+    next_commit,
+    restore_commit,
+)
 from kafkakit.streams.client.decide.reading import Chunk, LaneShares, ReadyQueue
 from kafkakit.streams.client.decide.work_rules import (
     DependencyDownError,
@@ -25,7 +31,7 @@ from kafkakit.streams.client.decide.work_rules import (
     failure_of,
 )
 from kafkakit.streams.client.workers import RecordOrigin, StreamRecords
-from kafkakit.streams.model.commit import CommitState, MarkState
+from kafkakit.streams.model.commit import CommitIdentity, CommitState, MarkState
 from tests.fakes.group_consumer import FakeRecord
 
 FIELDS: RecordFields[int] = RecordFields(time_ms=lambda n: n, key=lambda n: b"k", size=lambda n: 1)
@@ -175,6 +181,34 @@ def test_a_record_that_failed_before_a_restart_comes_with_its_tries() -> None:
     fresh = again.take(10, 0)
     assert fresh is not None
     assert fresh.tries == 0
+
+
+def restarted(made: PartitionWork[int], rules: WorkRules) -> PartitionWork[int]:
+    """The next owner, which has read all that was read, by the way that commits go."""
+    identity = CommitIdentity(cluster_id="c", topic_id=bytes(16), partition=0, group="g")
+    commit = next_commit(made, identity, CommitRule(), route=None, writer=None).committed
+    found = restore_commit(commit, identity).state
+    again = PartitionWork(found, rules, FIELDS, Dependencies(rules.retry), Answers(rules))
+    offer(again, found.base, made.position)
+    return again
+
+
+@pytest.mark.parametrize("has_sign", [True, False])
+def test_a_record_that_failed_while_others_were_handled_is_rejected_after_a_restart(has_sign: bool) -> None:
+    """Nothing else is left: without that it may as well be an outage."""
+    rules = WorkRules(mode=Mode.UNORDERED, retry=RetryRule(first_ms=10, max_ms=10, max_tries=3))
+    made, *_ = work(rules)
+    offer(made, 0, 5)
+    handle(made, 0, {2} if has_sign else {4})
+    if has_sign:
+        offer(made, 5, 6)
+        handle(made, 1, {2})
+    again = restarted(made, rules)
+    for now_ms in range(0, 100_000, 500):
+        handle(again, now_ms, {2, 4})
+    assert again.counts.rejected == has_sign
+    assert again.counts.handled == 0
+    assert again.parked != has_sign
 
 
 def test_an_outage_moves_nothing() -> None:
