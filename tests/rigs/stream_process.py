@@ -4,6 +4,7 @@ Its argument is a JSON object. What it did is in its trace, a line for each even
 that SIGKILL loses nothing that happened before. SIGTERM ends it in order.
 """
 
+import asyncio
 import json
 import os
 import random
@@ -11,6 +12,7 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from hashlib import sha256
@@ -26,6 +28,7 @@ from kafkakit.ports.streams import MemberRule
 from kafkakit.streams.client import control_store as route_follower
 from kafkakit.streams.client import dead_letters as dead_letter_lane
 from kafkakit.streams.client.client import ClientParts, StreamClient
+from kafkakit.streams.client.consumer import StreamConsumer
 from kafkakit.streams.client.dead_letters import ConsumerHooks, ConsumerOptions
 from kafkakit.streams.client.decide.outgoing import ProducerLimits
 from kafkakit.streams.client.decide.partition_work import CommitRule
@@ -100,7 +103,8 @@ def open_client(given: dict[str, Any]) -> StreamClient:
 
 def produce(client: StreamClient, given: dict[str, Any], trace: Trace, ended: threading.Event) -> None:
     """Numbered records until it is told to end; a record's number is in its value, and is used once."""
-    producer = client.producer(given["stream"], limits=ProducerLimits(delivery_s=120, lane_records=20_000))
+    limits = ProducerLimits(delivery_s=120, lane_records=20_000, compression=given["compression"])
+    producer = client.producer(given["stream"], limits=limits)
 
     def note(number: int, delivery: Any) -> None:
         if delivery.exception() is None:
@@ -134,11 +138,11 @@ def produce(client: StreamClient, given: dict[str, Any], trace: Trace, ended: th
     trace("end")
 
 
-def consume(client: StreamClient, given: dict[str, Any], trace: Trace, ended: threading.Event) -> None:
-    """Handlers that fail, wait for a dependency while the file `outage` is there, and give records up."""
+def handlers(given: dict[str, Any], trace: Trace) -> dict[str, Any]:
+    """One of each kind. They fail, wait for a dependency while the file `outage` is there, and give records up."""
     outage = Path(given["outage"])
 
-    def handle(record: StreamRecord) -> None:
+    def check(record: StreamRecord) -> int:
         number = int(record.value or b"-1")
         if given["reads_headers"]:
             dict(record.headers)
@@ -152,9 +156,36 @@ def consume(client: StreamClient, given: dict[str, Any], trace: Trace, ended: th
             raise RejectError("never")
         if number % FLAKY == 0 and record.tries < 2:
             raise ConnectionError("not yet")
-        time.sleep(given["handle_s"])
+        return number
+
+    def done(record: StreamRecord, number: int) -> None:
         trace("done", record.origin.partition.topic, record.origin.partition.partition, record.offset, number)
 
+    def handle(record: StreamRecord) -> None:
+        number = check(record)
+        time.sleep(given["handle_s"])
+        done(record, number)
+
+    def handle_batch(records: Sequence[StreamRecord]) -> dict[int, Exception]:
+        errors = dict[int, Exception]()
+        for at, record in enumerate(records):
+            try:
+                handle(record)
+            except Exception as error:
+                errors[at] = error
+        return errors
+
+    async def handle_later(record: StreamRecord) -> None:
+        number = check(record)
+        await asyncio.sleep(given["handle_s"])
+        done(record, number)
+
+    return {"handler": handle, "batch_handler": handle_batch, "async_handler": handle_later}
+
+
+def consume(client: StreamClient, given: dict[str, Any], trace: Trace, ended: threading.Event) -> None:
+    """A consumer until it is told to end, with what its figures say."""
+    outage = Path(given["outage"])
     options = ConsumerOptions(
         work=WorkRules(
             mode=Mode(given["mode"]),
@@ -166,10 +197,12 @@ def consume(client: StreamClient, given: dict[str, Any], trace: Trace, ended: th
         concurrency=8,
         commit_every_s=0.3,
         close_s=5.0,
+        strict_guard=given["strict"],
     )
     # Where only records that fail are left, as when the last ones are read by a new life, nothing else ends it.
     hooks = ConsumerHooks(is_healthy=lambda: not outage.exists())
-    consumer = client.consumer(given["stream"], given["group"], handler=handle, options=options, hooks=hooks)
+    handler = {given["handler"]: handlers(given, trace)[given["handler"]]}
+    consumer = client.consumer(given["stream"], given["group"], options=options, hooks=hooks, **handler)
 
     def look() -> None:
         trace("look")
@@ -184,12 +217,21 @@ def consume(client: StreamClient, given: dict[str, Any], trace: Trace, ended: th
             trace("problem", "commits failed")
 
     looking = _often(look, ended)
-    consumer.start()
-    ended.wait()
-    looking.join()
-    look()
-    consumer.close()
+    if given["handler"] == "async_handler":
+        asyncio.run(_until(ended, consumer))
+    else:
+        consumer.start()
+        ended.wait()
+        looking.join()
+        look()
+        consumer.close()
     trace("end")
+
+
+async def _until(ended: threading.Event, consumer: StreamConsumer) -> None:
+    stopping = asyncio.create_task(asyncio.to_thread(ended.wait))
+    stopping.add_done_callback(lambda _: consumer.stop())
+    await consumer.run_async()
 
 
 def _often(look: Any, ended: threading.Event) -> threading.Thread:
