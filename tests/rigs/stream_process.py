@@ -167,12 +167,15 @@ def handlers(given: dict[str, Any], trace: Trace) -> dict[str, Any]:
         done(record, number)
 
     def handle_batch(records: Sequence[StreamRecord]) -> dict[int, Exception]:
-        errors = dict[int, Exception]()
+        errors, stopped = dict[int, Exception](), set[object]()
         for at, record in enumerate(records):
+            key = object() if given["mode"] == "unordered" else record.key if given["mode"] == "key" else None
             try:
-                handle(record)
+                if key not in stopped:  # the client skips them, too
+                    handle(record)
             except Exception as error:
                 errors[at] = error
+                stopped.add(key)
         return errors
 
     async def handle_later(record: StreamRecord) -> None:
