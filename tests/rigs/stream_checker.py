@@ -280,7 +280,7 @@ def check(
     log |= away
     passed: Counter[Spot] = Counter()
     for servers in clusters.values():
-        dead += Counter(spot for spot, _ in letters(servers, dlq, log))
+        dead += Counter(spot for spot, _ in letters(servers, dlq, None if is_compacted else log))
         passed += Counter(notes(servers, dlq))
     found.passed = len(passed)
     _check_producers(found, told, log)
@@ -330,7 +330,7 @@ def _check_consumers(
     found.require(not lost, f"{len(lost)} of {len(log)} records were not handled, first {lost[:3]}")
     missing = [s for s, number in log.items() if is_rejected(number) and not letters[s] and s not in away]
     found.require(not missing, f"{len(missing)} rejected records are no dead letters, first {missing[:1]}")
-    odd = [spot for spot in letters if not is_rejected(log.get(spot, -1))]
+    odd = [spot for spot in letters if spot in log and not is_rejected(log[spot])]
     found.require(not odd, f"{len(odd)} good records are dead letters, first {odd[:1]}")
     found.rejected_twice = letters.total() - len(letters)
     again: Counter[tuple[str, int]] = Counter()

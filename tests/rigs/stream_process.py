@@ -138,17 +138,40 @@ def produce(client: StreamClient, given: dict[str, Any], trace: Trace, ended: th
     trace("end")
 
 
-def handlers(given: dict[str, Any], trace: Trace) -> dict[str, Any]:
+class Handlers:
     """One of each kind. They fail, wait for a dependency while the file `outage` is there, and give records up."""
-    outage = Path(given["outage"])
 
-    def check(record: StreamRecord) -> int:
+    def __init__(self, given: dict[str, Any], trace: Trace) -> None:
+        self._given, self._trace, self._outage = given, trace, Path(given["outage"])
+
+    def handler(self, record: StreamRecord) -> None:
+        number = self._check(record)
+        time.sleep(self._given["handle_s"])
+        self._done(record, number)
+
+    def batch_handler(self, records: Sequence[StreamRecord]) -> dict[int, Exception]:
+        errors, stopped, mode = dict[int, Exception](), set[object](), self._given["mode"]
+        for at, record in enumerate(records):
+            key = object() if mode == "unordered" else record.key if mode == "key" else None
+            try:
+                if key not in stopped:  # the client skips them, too
+                    self.handler(record)
+            except Exception as error:
+                errors[at] = error
+                stopped.add(key)
+        return errors
+
+    async def async_handler(self, record: StreamRecord) -> None:
+        number = self._check(record)
+        await asyncio.sleep(self._given["handle_s"])
+        self._done(record, number)
+
+    def _check(self, record: StreamRecord) -> int:
         number = int(record.value or b"-1")
-        if given["reads_headers"]:
+        if self._given["reads_headers"]:
             dict(record.headers)
-        if (
-            sha256(record.value or b"").digest()[0] & 1 and outage.exists()
-        ):  # half of them, in no pattern that is short to tell
+        # Half of the records need the dependency, in no pattern that is short to tell.
+        if sha256(record.value or b"").digest()[0] & 1 and self._outage.exists():
             raise DependencyDownError("database")
         if number % POISON == 0:
             raise ValueError("poison")
@@ -158,32 +181,9 @@ def handlers(given: dict[str, Any], trace: Trace) -> dict[str, Any]:
             raise ConnectionError("not yet")
         return number
 
-    def done(record: StreamRecord, number: int) -> None:
-        trace("done", record.origin.partition.topic, record.origin.partition.partition, record.offset, number)
-
-    def handle(record: StreamRecord) -> None:
-        number = check(record)
-        time.sleep(given["handle_s"])
-        done(record, number)
-
-    def handle_batch(records: Sequence[StreamRecord]) -> dict[int, Exception]:
-        errors, stopped = dict[int, Exception](), set[object]()
-        for at, record in enumerate(records):
-            key = object() if given["mode"] == "unordered" else record.key if given["mode"] == "key" else None
-            try:
-                if key not in stopped:  # the client skips them, too
-                    handle(record)
-            except Exception as error:
-                errors[at] = error
-                stopped.add(key)
-        return errors
-
-    async def handle_later(record: StreamRecord) -> None:
-        number = check(record)
-        await asyncio.sleep(given["handle_s"])
-        done(record, number)
-
-    return {"handler": handle, "batch_handler": handle_batch, "async_handler": handle_later}
+    def _done(self, record: StreamRecord, number: int) -> None:
+        place = record.origin.partition
+        self._trace("done", place.topic, place.partition, record.offset, number)
 
 
 def consume(client: StreamClient, given: dict[str, Any], trace: Trace, ended: threading.Event) -> None:
@@ -204,7 +204,7 @@ def consume(client: StreamClient, given: dict[str, Any], trace: Trace, ended: th
     )
     # Where only records that fail are left, as when the last ones are read by a new life, nothing else ends it.
     hooks = ConsumerHooks(is_healthy=lambda: not outage.exists())
-    handler = {given["handler"]: handlers(given, trace)[given["handler"]]}
+    handler: dict[str, Any] = {given["handler"]: getattr(Handlers(given, trace), given["handler"])}
     consumer = client.consumer(given["stream"], given["group"], options=options, hooks=hooks, **handler)
 
     def look() -> None:
