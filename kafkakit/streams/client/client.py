@@ -5,7 +5,6 @@ from collections import defaultdict
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
-from itertools import islice
 from typing import TYPE_CHECKING
 
 from kafkakit.core.errors import RefusedError, TryLaterError, UsageError
@@ -31,7 +30,7 @@ from kafkakit.streams.client.dead_letters import (
     with_references,
 )
 from kafkakit.streams.client.decide.figures import ConsumerFigures, ProducerMetrics
-from kafkakit.streams.client.decide.outgoing import ProducerLimits, check_place
+from kafkakit.streams.client.decide.outgoing import MissingTopicError, ProducerLimits, check_place
 from kafkakit.streams.client.producer import AsyncProducer, DualPolicy, DualProducer, Producer, RecordHooks
 from kafkakit.streams.client.watch import TracedHandlers, Watch, WatchParts
 from kafkakit.streams.client.workers import AsyncHandler, BatchHandler, Handler
@@ -298,7 +297,7 @@ class StreamClient:
             hooks = self._watch.record_hooks(stream, hooks)
         found = Producer(
             follower,
-            lambda lane, segment: self._opened(segment, limits, lane_client_id(stream, lane)),
+            lambda lane, segment: self._opened(stream, lane, segment, limits),
             self._parts.clock,
             self._parts.random_bytes,
             limits,
@@ -329,9 +328,19 @@ class StreamClient:
 
     def _member(self, follower: RouteFollower, profile: str, group: str, open_member: OpenMember) -> GroupConsumer:
         """A member on a cluster that was checked: an address alone does not tell which cluster answers."""
-        segments = (segment for _, segment in follower.current().segments() if segment.cluster == profile)
-        for segment in islice(segments, 1):
-            check_place(segment, self._cluster(profile).identify(segment.topic, IDENTIFY_S))
+        route, missing, found = follower.current(), list[MissingTopicError](), 0
+        for lane, segment in route.segments():
+            if segment.cluster != profile:
+                continue
+            try:
+                check_place(
+                    route.stream, lane.name, segment, self._cluster(profile).identify(segment.topic, IDENTIFY_S)
+                )
+                found += 1
+            except MissingTopicError as error:
+                missing.append(error)
+        if missing and not found:  # else the other topics can be read
+            raise missing[0]
         return open_member(profile, group)
 
     def _log(self, follower: RouteFollower, cluster_id: str) -> LogReader:
@@ -356,12 +365,12 @@ class StreamClient:
         self._ledgers.append(ports)
         return RejectLedger(ports, self._parts.clock, wait_s=LEDGER_S)
 
-    def _opened(self, segment: Segment, limits: ProducerLimits, client_id: str) -> StreamProducer:
+    def _opened(self, stream: str, lane: str, segment: Segment, limits: ProducerLimits) -> StreamProducer:
         """A producer for a segment whose cluster and topic were checked; it connects while they are."""
         cluster = self._cluster(segment.cluster)
-        producer = cluster.producer(segment.topic, limits.of_connection, client_id)
+        producer = cluster.producer(segment.topic, limits.of_connection, lane_client_id(stream, lane))
         try:
-            check_place(segment, cluster.identify(segment.topic, IDENTIFY_S))
+            check_place(stream, lane, segment, cluster.identify(segment.topic, IDENTIFY_S))
         except TryLaterError:
             with self._lock:
                 if self._clusters.get(segment.cluster) is cluster:

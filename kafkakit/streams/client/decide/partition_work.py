@@ -461,6 +461,12 @@ def restore_commit(commit: CommittedOffset, identity: CommitIdentity) -> Restore
     )
 
 
+def is_proven(commit: CommittedOffset, identity: CommitIdentity) -> bool:
+    """Whether metadata prove that a commit was written for this partition, topic and group."""
+    reading = read_metadata(commit.metadata, commit.offset, identity)
+    return dialect_named(reading.dialect).has_payload and reading.problem is None and bool(reading.is_bound)
+
+
 def next_commit(
     work: PartitionWork[T],
     identity: CommitIdentity,

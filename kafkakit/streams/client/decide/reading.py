@@ -22,13 +22,15 @@ from kafkakit.streams.model.route import DLQ, LIVE, Route
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """The lane and segment that a topic carries, and what identifies it."""
+    """The lane and segment that a topic carries, and what identifies it; `earlier_ids` are of topics of its name that
+    were deleted."""
 
     lane: str
     segment: int
     cluster_id: str
     topic: str
     topic_id: bytes
+    earlier_ids: tuple[bytes, ...] = ()
 
     def identity(self, partition: int, group: str) -> CommitIdentity:
         """What commits of a partition are bound to."""
@@ -58,6 +60,10 @@ def reading_plan(route: Route, lanes: Collection[str] | None) -> ReadingPlan:
         )
     wanted = [lane for lane in route.lanes if (lane.name in lanes if lanes is not None else lane.name != DLQ)]
     sources: dict[str, dict[str, Source]] = {}
+    earlier: dict[tuple[str, str], tuple[bytes, ...]] = {}
+    for _, old in route.left():
+        place = old.cluster_id, old.topic
+        earlier[place] = (*earlier.get(place, ()), topic_id_bytes(old.topic_id))
     for lane in wanted:
         for segment in lane.readable:
             sources.setdefault(segment.cluster_id, {})[segment.topic] = Source(
@@ -66,6 +72,7 @@ def reading_plan(route: Route, lanes: Collection[str] | None) -> ReadingPlan:
                 cluster_id=segment.cluster_id,
                 topic=segment.topic,
                 topic_id=topic_id_bytes(segment.topic_id),
+                earlier_ids=earlier.get((segment.cluster_id, segment.topic), ()),
             )
     return ReadingPlan(
         epoch=route.epoch,
