@@ -28,7 +28,6 @@ from kafkakit.core.errors import InputError, KafkakitError, OperationFailedError
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.quantities import epoch_ms
 from kafkakit.core.rights import lacking
-from kafkakit.execution.act.retrier import fetch_answers
 from kafkakit.ports.acting import Clock
 from kafkakit.ports.data import ClusterClients, LogReader
 from kafkakit.streams.client.api import ClientKind, ClientRegistration
@@ -368,6 +367,8 @@ def read_bindings(cluster: ClusterClients, segment: Segment, known: WriterFacts)
 def effective_ends(log: LogReader, spans: Mapping[TopicPartition, LogSpan]) -> dict[TopicPartition, int]:
     """The offset after the last record that readers get, of logs without an open transaction; absent where a read
     failed. Cost: as a rule one read of each leader, for a log that ends with markers one more."""
+    from kafkakit.execution.act.retrier import fetch_answers
+
     walks = {key: EndWalk.of(span.start, span.end) for key, span in spans.items()}
     failed: set[TopicPartition] = set()
     while wanted := {k: w.offset for k, w in walks.items() if w.found is None and k not in failed}:
@@ -530,6 +531,8 @@ def _first_times(
     log: LogReader, wanted: Collection[tuple[TopicPartition, int]]
 ) -> dict[tuple[TopicPartition, int], int]:
     """The times of the first records at or above these offsets; absent where a read failed, or a record has none."""
+    from kafkakit.execution.act.retrier import fetch_answers
+
     found: dict[tuple[TopicPartition, int], int] = {}
     left = list(wanted)
     while left:

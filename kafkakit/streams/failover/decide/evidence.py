@@ -31,7 +31,6 @@ from kafkakit.core.cluster_facts import (
 from kafkakit.core.errors import UsageError
 from kafkakit.core.findings import Severity
 from kafkakit.core.model import TopicPartition
-from kafkakit.streams.commits.api import duplicates_of, hazards_of
 from kafkakit.streams.failover.decide.operation import (
     DEFAULT_QUIET_S,
     SHORT_WINDOW_S,
@@ -448,6 +447,8 @@ def group_facts(segment: Segment, about: GroupDescription, commits: Mapping[Topi
 
 def duplicate_budget(old: Mapping[int, tuple[Segment, TopicFacts]], groups: tuple[str, ...]) -> DuplicateBudget:
     """The budget of groups over old segments, by their commits as they stand."""
+    from kafkakit.streams.commits.api import duplicates_of
+
     least, most, unbounded = 0, 0, set[str]()
     for name, _, facts in _commits_of(old, groups):
         found = None if facts is None else duplicates_of(facts)
@@ -463,6 +464,8 @@ def metadata_hazards(
     old: Mapping[int, tuple[Segment, TopicFacts]], groups: tuple[str, ...]
 ) -> tuple[tuple[str, str, str], ...]:
     """What may go wrong with the commits of groups: group, topic and words, one of each kind with its first place."""
+    from kafkakit.streams.commits.api import hazards_of
+
     found: dict[tuple[str, str, str], list[str]] = {}
     for name, topic, facts in _commits_of(old, groups):
         for hazard in () if facts is None else hazards_of(facts):
