@@ -31,7 +31,14 @@ from kafkakit.core.rights import lacking
 from kafkakit.ports.acting import Clock
 from kafkakit.ports.data import ClusterClients, LogReader
 from kafkakit.streams.client.api import ClientKind, ClientRegistration
-from kafkakit.streams.failover.decide.drained import Pace, late_partitions, late_words, left_in, unread_places
+from kafkakit.streams.failover.decide.drained import (
+    Pace,
+    late_partitions,
+    late_words,
+    left_in,
+    recovered_partitions,
+    unread_places,
+)
 from kafkakit.streams.failover.decide.evidence import (
     ClientFacts,
     EndWalk,
@@ -559,6 +566,7 @@ def check_certificate(
     What came after a seal and is among the `copies` is not late any more.
     """
     late: list[str] = []
+    recovered: list[str] = []
     short: list[str] = []
     unread: list[str] = []
     gone: list[str] = []
@@ -570,10 +578,12 @@ def check_certificate(
             (gone if is_gone else unread).append(f"{each.topic}: {facts.problem or 'a leader does not answer'}")
             continue
         late += [late_words(segment, n, more) for n, more in late_partitions(segment, facts, copies.get(segment.id))]
+        recovered += [late_words(segment, n, more) for n, more in recovered_partitions(segment, copies.get(segment.id))]
         short += _short(each, facts)
     return CertificateCheck(
         certificate=certificate,
         late=tuple(late),
+        recovered=tuple(recovered),
         short=tuple(short),
         unread=tuple(unread),
         gone=tuple(gone),

@@ -1126,6 +1126,17 @@ def test_strict_order_holds_no_topic_of_dead_letters_up(dead: FailoverScene) -> 
     assert [len(lane.readable) for lane in dead.route.lanes] == [1, 2]
 
 
+def test_dead_letters_that_came_late_are_copied_with_those_that_were_left(dead: FailoverScene) -> None:
+    """But for what a replay has written again."""
+    end = dead.run(wait_s=5)
+    bury(dead, 3)
+    dead.commit(replay_group(STREAM), dead.route.lanes[1].segments[0], 0, 6, epoch=1)
+    done = closed(dead, end, recover=True)
+    assert (done.copied, done.results[1], done.record.end) == (2, (LETTERS, "deleted"), Step.RECLAIMED)
+    assert letters_of(dead) == [b"bad1", b"bad2"]
+    assert (done.record.copies[2].passed, done.record.copies[2].offsets[0]) == (6, 8)
+
+
 def test_records_that_came_late_are_copied_to_the_current_topic(scene: FailoverScene) -> None:
     end = scene.run()
     scene.write(OLD, 2)
