@@ -512,6 +512,7 @@ ENTRIES = st.lists(
         epoch=st.integers(0, 9),
         group=st.sampled_from(("", "a", "b c", "é\n")),
         delivery_timeout_ms=st.integers(0, 9),
+        lanes=st.sampled_from(((), ("live",), ("retry", "slow"))),
     ),
     max_size=8,
 )
@@ -525,6 +526,8 @@ def test_no_client_is_behind_what_its_process_registered(entries: list[ClientEnt
         same = [one for one in entries if (one.kind, one.group) == key]
         assert each.epoch == min(one.epoch for one in same)
         assert each.delivery_timeout_ms == max(one.delivery_timeout_ms for one in same)
+        lanes = {lane for one in same for lane in one.lanes} if all(one.lanes for one in same) else set()
+        assert each.lanes == tuple(sorted(lanes)), "one that reads all lanes makes it all"
     assert merged(reversed(entries)) == merged(entries) == merged(merged(entries))
 
 

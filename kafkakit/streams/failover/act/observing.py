@@ -52,6 +52,7 @@ from kafkakit.streams.failover.decide.evidence import (
     emptied,
     ends_of,
     group_facts,
+    has_read,
     quiet_of,
     references_in,
     unreachable,
@@ -106,6 +107,7 @@ class ClientWatch:
                     epoch=each.epoch,
                     delivery_timeout_s=timeout_s,
                     is_silent=now_s - since_s > timeout_s + MARGIN_S,
+                    lanes=each.lanes,
                 )
             )
         return tuple(sorted(found, key=lambda client: client.id))
@@ -285,13 +287,18 @@ def _kinds_in_place(record: OperationRecord, segment: Segment, evidence: Evidenc
 
 
 def _unknown(operation: Operation, old: Mapping[int, TopicFacts]) -> tuple[str, ...] | None:
-    """Groups with commits that the operation does not know; None where a cluster was not read."""
+    """Groups with commits that the operation does not wait for; None where a cluster was not read."""
     if any(facts.problem for facts in old.values()):
         return None
-    known = set(operation.groups) | set(operation.request.ignored)
-    read = [facts for number, facts in old.items() if operation.lane_of(number) != DLQ]  # what is there is not lost
-    found = {name for facts in read for name, group in facts.groups.items() if group.commits}
-    return tuple(sorted(name for name in found - known if not name.startswith(REPLAY_GROUPS)))
+    found = set[str]()
+    for number, facts in old.items():
+        readers = operation.readers_of(number)
+        for name, group in facts.groups.items() if operation.lane_of(number) != DLQ else ():  # what stays is not lost
+            # Earlier failovers committed the beginning of each lane for every group.
+            if name not in readers and (has_read(group) if name in operation.groups else group.commits):
+                found.add(name)
+    found -= set(operation.request.ignored)
+    return tuple(sorted(name for name in found if not name.startswith(REPLAY_GROUPS)))
 
 
 OPEN_TO_EVERYONE = "allow.everyone.if.no.acl.found"

@@ -139,7 +139,10 @@ class WriterFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientFacts:
-    """A client of the stream as it registered itself; `is_silent` once it has not written for its delivery timeout."""
+    """A client of the stream as it registered itself; `is_silent` once it has not written for its delivery timeout.
+
+    `lanes` are those that a consumer reads; none stand for all but `dlq`.
+    """
 
     id: str
     is_producer: bool
@@ -147,6 +150,7 @@ class ClientFacts:
     epoch: int
     delivery_timeout_s: float
     is_silent: bool = False
+    lanes: tuple[str, ...] = ()
 
 
 class References(NamedTuple):
