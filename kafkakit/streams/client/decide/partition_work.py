@@ -23,7 +23,7 @@ from kafkakit.streams.client.decide.failures import (
     WorkCounts,
 )
 from kafkakit.streams.client.decide.reading import Chunk, ReadyQueue, UnreadOffsets, handled_in, joined, ranges_of
-from kafkakit.streams.client.decide.work_rules import WorkRules
+from kafkakit.streams.client.decide.work_rules import Ending, WorkRules
 from kafkakit.streams.model.commit import (
     CommitIdentity,
     CommitState,
@@ -309,7 +309,7 @@ class PartitionWork(Generic[T]):
         done = OffsetRanges.of([(0, self._done.base), *self._done.ranges()]).within(window.start, end)
         for start, stop in done:
             self.counts.replayed += self._done.reopen(start, stop)
-        self._unread.open_again(done, self.position)
+        self._unread.open_again(done)
         self.replay = window
         if done.first is None or done.first >= self.position:
             return False
@@ -320,7 +320,7 @@ class PartitionWork(Generic[T]):
         """What may be committed now, less the route, writer and watermark."""
         done = self._done.ranges()
         base = self._done.base
-        current = [*self._failing.marks(base), *self._unread.marks(self.position, base)]
+        current = [*self._failing.marks(base), *self._unread.marks(self._done, self._failing.offsets())]
         marks = list(joined(sorted(current, key=lambda mark: mark.start)))
         rejected = OffsetRanges.of((m.start, m.end) for m in marks if m.state is MarkState.REJECTED)
         window = self.replay
@@ -379,6 +379,9 @@ class PartitionWork(Generic[T]):
         record, failure = chunk.records[index], chunk.failures[index]
         if chunk.walk is None:
             self._failing.failed(offset, record, tries, failure, chunk.dependency, now_ms)
+        elif failure.ending is Ending.WAIT:
+            self._ready.put_back(offset, record)
+            self._end_walk(chunk.walk, now_ms)
         elif self._failing.failed_behind(chunk.walk, offset, record, tries, failure):
             self._walk_on(chunk.walk, now_ms)
         else:
