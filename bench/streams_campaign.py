@@ -93,6 +93,9 @@ def episode(
         mode, codec, handler = chosen.choice(MODES), chosen.choice(CODECS), chosen.choice(HANDLERS)
         counts.update([mode, codec, handler, *(["compacted"] if configs else [])])
         given: dict[str, Any] = {"mode": mode, "handler": handler, "strict": chosen.random() < 0.5}
+        counts["strict"] += given["strict"]
+        if mode == "partition":  # one record after another, with the waits of those that fail
+            rate = min(rate, 20 * partitions)
         world.add("producer", per_s=rate, compression=codec)
         world.add("producer", per_s=rate, compression=codec, jumps=True)
         world.add("consumer", 2, **given)
@@ -103,7 +106,7 @@ def episode(
             counts[kind] += 1
             fault(world, chosen, kind)
         try:
-            verdict = world.finish(180)
+            verdict = world.finish(300)
         except AssertionError as error:
             return counts, [f"{folder.name}: {error}"]
     found = {name: getattr(verdict, name) for name in verdict.__slots__ if name != "problems"}

@@ -551,15 +551,15 @@ class FailingRecords(Generic[T]):
         elif held is not None:
             self.held.wait_until(held, now_ms)
 
-    def move_oldest(self) -> T | None:
-        """Reject the oldest record that waits after a try, if a token pays for it; None where nothing was moved."""
-        oldest = next((held for held in self.held if not held.is_out), None)
-        if oldest is None or oldest.tries < 1 or not oldest.signs_at(self._answers.count):
+    def move_at(self, offset: int) -> T | None:
+        """Reject the record at an offset that waits after a try, if a token pays for it; None where it was not."""
+        held = self.held.get(offset)
+        if held is None or held.is_out or held.tries < 1 or not held.signs_at(self._answers.count):
             return None
         if not self._answers.take_token():
             return None
-        self.reject(oldest.offset, oldest.record, RejectReason.HEAD_OF_LINE, oldest.tries, oldest.failure)
-        return oldest.record
+        self.reject(held.offset, held.record, RejectReason.HEAD_OF_LINE, held.tries, held.failure)
+        return held.record
 
     def reject(self, offset: int, record: T, reason: RejectReason, tries: int, failure: Failure) -> None:
         """The record is not tried again."""

@@ -272,17 +272,26 @@ class PartitionWork(Generic[T]):
                 self._dependencies.given_up(chunk.dependency)
 
     def relieve(self, now_ms: int) -> int:
-        """Move the oldest failing record away while it alone holds the partition up; how many were moved."""
+        """Move the failing record at `base` away while it alone holds the partition up; how many were moved."""
         rule, moved = self._rules.moves, 0
-        while self.fullness >= rule.nearly_full and self.span:
+        while self._held_up >= rule.nearly_full and self.span:
             if self._done.count < rule.acked_share * self.span:
                 break
-            record = self._failing.move_oldest()
+            record = self._failing.move_at(self._done.base)
             if record is None:
                 break
             self._ready.release(record)
             moved += 1
         return moved
+
+    @property
+    def _held_up(self) -> float:
+        """How full the partition is of what no handler comes to; a backlog is no fault of a record that failed."""
+        limits = self._rules.limits
+        found = max(self.span / limits.span, self.commit_fill)
+        if self._out or self._steps or self._ready.has_work:
+            return found
+        return max(found, self.buffered_records / limits.records, self.buffered_bytes / limits.size_bytes)
 
     def unwritten_rejections(self) -> list[Rejection[T]]:
         """Rejected records that are to be written elsewhere; each is given out once."""

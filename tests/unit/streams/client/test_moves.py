@@ -26,6 +26,7 @@ from kafkakit.streams.client.decide.work_rules import (
     Mode,
     MoveRule,
     NotYetError,
+    RejectError,
     RetryLaterError,
     RetryRule,
     WorkLimits,
@@ -350,6 +351,51 @@ def test_the_head_of_the_line_leaves_only_when_it_alone_is_in_the_way() -> None:
     handle(many, 0, set(range(0, 1_000, 20)))
     answers.tokens = 5
     assert many.relieve(0) == 0, "5 % are not done: no single record is in the way"
+
+
+def test_a_backlog_moves_no_record_that_failed() -> None:
+    """The partition is full of records that can be handled: one that has tries left holds up none of them."""
+    rules = WorkRules(
+        mode=Mode.UNORDERED,
+        retry=RetryRule(first_ms=10_000, max_ms=10_000),
+        limits=WorkLimits(records=1_000),
+        moves=MoveRule(first_tokens=10),
+    )
+    made, *_ = work(rules)
+    offer(made, 0, 1_000)
+    chunk = made.take(100, 0)
+    assert chunk is not None
+    chunk.failed(10, FAILED)
+    chunk.handled = 100
+    made.finish(chunk, 0)
+    offer(made, 1_000, 1_100)
+    assert made.fullness > 0.9
+    assert (made.relieve(0), made.pending_failures) == (0, 1)
+
+
+def test_what_waits_for_a_dead_letter_at_the_base_moves_no_other_record() -> None:
+    rules = WorkRules(
+        mode=Mode.UNORDERED,
+        retry=RetryRule(first_ms=10_000, max_ms=10_000),
+        limits=WorkLimits(span=1_000),
+        moves=MoveRule(first_tokens=10),
+    )
+    made, *_ = work(rules)
+    offer(made, 0, 1_000)
+    chunk = made.take(1_000, 0)
+    assert chunk is not None
+    chunk.failed(0, failure_of(RejectError("never")))
+    chunk.failed(500, FAILED)
+    chunk.handled = 1_000
+    made.finish(chunk, 0)
+    assert (made.undurable, made.fullness) == (1, 1.0)
+    assert made.relieve(0) == 0, "moving 500 would not move the base"
+    made.rejection_is_durable(0)
+    assert made.base == 500
+    offer(made, 1_000, 1_500)
+    handle(made, 0, set())
+    assert made.relieve(0) == 1
+    assert [r.offset for r in made.unwritten_rejections()][-1] == 500
 
 
 def test_one_record_finds_out_whether_a_dependency_is_up() -> None:
