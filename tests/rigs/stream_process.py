@@ -5,6 +5,7 @@ that SIGKILL loses nothing that happened before. SIGTERM ends it in order.
 """
 
 import asyncio
+import itertools
 import json
 import os
 import random
@@ -44,7 +45,7 @@ from kafkakit.streams.client.decide.work_rules import (
 from kafkakit.streams.client.workers import StreamRecord
 from kafkakit.wiring import open_control, open_log, open_stream_cluster, this_process
 
-LOOK_S = 0.1
+LOOK_S, STATE_EVERY = 0.1, 50
 SESSION_MS = 6_000
 POISON, REJECTED, FLAKY = 97, 89, 13
 
@@ -207,11 +208,16 @@ def consume(client: StreamClient, given: dict[str, Any], trace: Trace, ended: th
     handler: dict[str, Any] = {given["handler"]: getattr(Handlers(given, trace), given["handler"])}
     consumer = client.consumer(given["stream"], given["group"], options=options, hooks=hooks, **handler)
 
+    looks = itertools.count(1)
+
     def look() -> None:
         trace("look")
         figures = consumer.figures()
+        if next(looks) % STATE_EVERY == 0:  # for whoever wonders why something stands
+            for one in [one for one in figures.partitions if one.lag or one.waiting or one.undurable][:5]:
+                trace("state", one)
         for one in figures.partitions:
-            trace("figure", one.partition.topic, one.partition.partition, one.duplicates, one.handled, one)
+            trace("figure", one.partition.topic, one.partition.partition, one.duplicates, one.handled)
         trace("figures", figures.epoch)
         condition = client.follower(given["stream"]).condition()
         for problem in (*figures.problems, *([f"route: {condition.problem}"] if condition.problem else ())):

@@ -302,7 +302,7 @@ class World:
             return False
 
     def left(self) -> dict[str, object]:
-        """What stands: the ends and commits of partitions that differ, and the last lines of each process alive."""
+        """What stands: the ends and commits of partitions that differ, and what each process alive last told."""
         found: dict[str, object] = {}
         for topic, name in self.topics.items():
             ends = stream_checker.ends(self.servers[name], topic)
@@ -310,7 +310,8 @@ class World:
             found |= {f"{topic}-{at}": (commits.get(at), end) for at, end in ends.items() if commits.get(at, 0) != end}
         for worker in self.workers:
             if worker.is_alive:
-                found[worker.name] = worker.trace().splitlines()[-20:]
+                lines = worker.trace().splitlines()
+                found[worker.name] = [each for each in lines if each.startswith(("state", "problem"))][-10:]
         return found
 
     def finish(self, wait_s: float = WAIT_S) -> Verdict:
