@@ -132,21 +132,25 @@ class Delivery:
                 raise
 
 
+CallBacks = tuple[Delivery, list[Callable[[Delivery], object]]]
+"""A delivery that has its result, and what is to be called with it."""
+
+
 def settle(outcomes: Iterable[tuple[Delivery, Result]]) -> None:
     """Give deliveries their results, each once, and call back; not while a lock is held, as callbacks may send."""
-    called = []
+    called = list[CallBacks]()
     with _lock:
         for delivery, result in outcomes:
             delivery._result = result
             if delivery._callbacks is not None:
-                called.append(delivery)
+                called.append((delivery, delivery._callbacks))
+                delivery._callbacks = None
     call_back(called)
 
 
-def call_back(called: Iterable[Delivery]) -> None:
+def call_back(called: Iterable[CallBacks]) -> None:
     """Call what waits for deliveries that have their results; not while a lock is held."""
-    for delivery in called:
-        callbacks, delivery._callbacks = delivery._callbacks or (), None
+    for delivery, callbacks in called:
         for callback in callbacks:
             delivery._call(callback)
 
@@ -233,7 +237,7 @@ class KeptRecords:
         return entry, error
 
     def answered(
-        self, answers: deque[Answer], count: int, place: Place, called: list[Delivery]
+        self, answers: deque[Answer], count: int, place: Place, called: list[CallBacks]
     ) -> list[tuple[Entry, NotDelivered]]:
         """Take so many answers out: records that are written get their results, and those of them for which something
         waits go to `called`, to `call_back` after the lock is let go. The others are returned."""
@@ -251,7 +255,8 @@ class KeptRecords:
                     self.bytes -= entry.size
                     counters.acknowledged += 1
                     if entry._callbacks is not None:
-                        called.append(entry)
+                        called.append((entry, entry._callbacks))
+                        entry._callbacks = None
         return failed
 
     def wake(self) -> None:

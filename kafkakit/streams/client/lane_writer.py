@@ -31,7 +31,7 @@ from kafkakit.streams.client.decide.outgoing import (
     RecordRefusedError,
     lane_target,
 )
-from kafkakit.streams.client.delivery import Delivery, Entry, KeptRecords, Outcome, Place, call_back, settle
+from kafkakit.streams.client.delivery import CallBacks, Delivery, Entry, KeptRecords, Outcome, Place, call_back, settle
 from kafkakit.streams.model.route import Route, Segment
 
 POLL_EVERY = 256
@@ -319,7 +319,7 @@ class LaneWriter:
         answers = writer.producer.answers if writer.producer is not None else None
         if not answers:
             return
-        settled, called, kept = list[Outcome](), list[Delivery](), self._kept
+        settled, called, kept = list[Outcome](), list[CallBacks](), self._kept
         try:
             with self._lock:
                 count, before = len(answers), kept.counters.acknowledged
