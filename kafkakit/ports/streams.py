@@ -13,10 +13,10 @@ from kafkakit.core.model import TopicPartition
 from kafkakit.core.records import (
     BatchLimits,
     ConnectionFigures,
-    Delivered,
     Headers,
     NotDelivered,
     OutgoingRecord,
+    SentRecord,
     TopicIdentity,
 )
 from kafkakit.streams.model.guarded_reads import BatchVerdict
@@ -244,8 +244,8 @@ class AssignedConsumer(Protocol):
         ...
 
 
-Answer = tuple[Any, Delivered | NotDelivered]
-"""What became of a record, with the token that it was sent with."""
+Answer = tuple[Any, tuple[int, int, int] | NotDelivered]
+"""The token that a record was sent with, and what became of it: the parts of `core.records.Delivered`, or why not."""
 
 
 class StreamProducer(Protocol):
@@ -254,7 +254,7 @@ class StreamProducer(Protocol):
     answers: deque[Answer]
     """What `poll`, `purge` and `close` brought, each record once; the caller takes them out."""
 
-    def send(self, record: OutgoingRecord, token: object) -> bool:
+    def send(self, record: SentRecord, token: object) -> bool:
         """Queue a record; False where the queue is full. Never waits.
 
         Raises `OperationFailedError` where the producer takes nothing more.

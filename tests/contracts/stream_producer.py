@@ -133,4 +133,5 @@ def sent(producer: StreamProducer, records: list[OutgoingRecord]) -> list[Delive
     while len(producer.answers) < len(records) and time.monotonic() < deadline:
         producer.poll(0.1)
     answers = dict(producer.answers)
-    return [answers[number] for number in range(len(records))]
+    found = [answers[number] for number in range(len(records))]
+    return [each if isinstance(each, NotDelivered) else Delivered(*each) for each in found]

@@ -12,6 +12,7 @@ from kafkakit.core.records import (
     FailureKind,
     NotDelivered,
     OutgoingRecord,
+    SentRecord,
     TopicIdentity,
 )
 from kafkakit.ports.streams import Answer
@@ -81,14 +82,14 @@ class FakeStreamProducer:
         size = sum(len(record.value or b"") for record, _ in waiting)
         return ConnectionFigures(waiting_records=len(waiting), waiting_bytes=size, sent_bytes=0, round_trip_p99_ms=1.0)
 
-    def send(self, record: OutgoingRecord, token: object) -> bool:
+    def send(self, record: SentRecord, token: object) -> bool:
         assert not self.is_closed
         with self._cluster.changed:
             if self.is_broken and not self._waiting:
                 raise OperationFailedError("the producer failed for good")
             if len(self._waiting) + len(self._lost) >= self._limits.queue_records:
                 return False
-            self._waiting.append((record, token))
+            self._waiting.append((OutgoingRecord(*record), token))
             self._cluster.changed.notify_all()
         return True
 

@@ -15,7 +15,7 @@ from kafkakit.adapters.kafka.admin_write import quotas_of, quotas_request
 from kafkakit.adapters.kafka.stream_producer import KafkaStreamCluster
 from kafkakit.core.cluster_facts import PRODUCER_BYTE_RATE, CommittedOffset, QuotaEntity, Quotas
 from kafkakit.core.model import TopicPartition
-from kafkakit.core.records import Delivered, OutgoingRecord
+from kafkakit.core.records import NotDelivered, OutgoingRecord
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.streams import StreamProducer
 from kafkakit.streams.model.route import lane_client_id
@@ -128,7 +128,7 @@ def acknowledged(producer: StreamProducer, count: int, size: int = 50_000) -> No
         assert producer.send(OutgoingRecord(value=os.urandom(size)), number)
         becomes("answered", is_answered)
         token, answer = producer.answers.popleft()
-        assert (token, isinstance(answer, Delivered)) == (number, True), answer
+        assert (token, isinstance(answer, NotDelivered)) == (number, False), answer
 
 
 def test_a_lane_with_a_quota_holds_up_its_producers_and_no_others(scene: Scene) -> None:

@@ -126,10 +126,11 @@ class KafkaGroupConsumer:
         if self._broken is not None:
             raise TryLaterError(self._broken)
         self._access.require()
-        if any(_is_refused_session(message) for message in messages):
+        records, events = _without_events(messages)
+        if any(_is_refused_session(event) for event in events):
             self._lengthen_session()
             return []
-        return read_batches(messages)
+        return read_batches(records, events)
 
     def _lengthen_session(self) -> None:
         """Join again with a session that brokers take by default; nothing was assigned before it."""
@@ -358,27 +359,38 @@ def _name(error: Any) -> str:
     return str(error.name()) if hasattr(error, "name") else str(error)
 
 
-def read_batches(messages: list[Any]) -> list[ReadBatch]:
-    """Messages by partition; the end of a partition tells how far the read went.
+def _without_events(messages: list[Any]) -> tuple[list[Any], list[Any]]:
+    """Records, and messages that tell of an error or of the end of a partition.
 
     A consumer handles a record in about a microsecond, so what is done for each of them is done by `map`.
     """
     from confluent_kafka import Message
 
+    if not any(map(Message.error, messages)):
+        return messages, []
+    events = [message for message in messages if message.error() is not None]
+    return [message for message in messages if message.error() is None], events
+
+
+def read_batches(messages: list[Any], events: list[Any]) -> list[ReadBatch]:
+    """Records by partition; the end of a partition tells how far the read went."""
+    from confluent_kafka import Message
+
     found: dict[tuple[str, int], ReadBatch] = {}
-    if any(map(Message.error, messages)):
-        events = [message for message in messages if message.error() is not None]
-        messages = [message for message in messages if message.error() is None]
-    else:
-        events = []
     topics, partitions = list(map(Message.topic, messages)), list(map(Message.partition, messages))
     offsets = list(map(Message.offset, messages))
+    has_one_topic = not topics or topics.count(topics[0]) == len(topics)
     at = 0
     while at < len(messages):
-        end = min(_end_of_run(partitions, at), _end_of_run(topics, at))
+        end = _end_of_run(partitions, at)
+        if not has_one_topic:
+            end = min(end, _end_of_run(topics, at))
         batch = _batch(found, topics[at], partitions[at])
-        batch.records += messages[at:end]
-        batch.offsets += offsets[at:end]
+        if batch.records:
+            batch.records += messages[at:end]
+            batch.offsets += offsets[at:end]
+        else:
+            batch.records, batch.offsets = messages[at:end], offsets[at:end]
         batch.next_offset = offsets[end - 1] + 1
         at = end
     for event in events:

@@ -6,8 +6,9 @@ compression (librdkafka's CONFIGURATION.md); so no batch is larger than the larg
 
 import json
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
+from types import MethodType
 from typing import Any
 
 from kafkakit.adapters.kafka.data import Explain, client_settings, code_of, made, quiet_logger, reason, unanswered
@@ -17,10 +18,9 @@ from kafkakit.core.errors import OperationFailedError
 from kafkakit.core.records import (
     BatchLimits,
     ConnectionFigures,
-    Delivered,
     FailureKind,
     NotDelivered,
-    OutgoingRecord,
+    SentRecord,
     TopicIdentity,
 )
 from kafkakit.ports.streams import Answer
@@ -29,7 +29,6 @@ _BATCH_BYTES = 1_000_000
 _FRAMING_BYTES = 4_096
 _FIGURES_EVERY_MS = 5_000
 _ANY_PARTITION = -1
-_new = tuple.__new__
 
 
 class KafkaStreamCluster:
@@ -73,6 +72,7 @@ class KafkaStreamProducer:
 
         self._refusals = KafkaException
         self.answers: deque[Answer] = deque()
+        self._answered = _noting(self.answers)
         self._topic = topic
         self._last_error: str | None = None
         self._figures: ConnectionFigures | None = None
@@ -107,19 +107,13 @@ class KafkaStreamProducer:
         """librdkafka's statistics, every 5 s."""
         return self._figures
 
-    def send(self, record: OutgoingRecord, token: object) -> bool:
+    def send(self, record: SentRecord, token: object) -> bool:
         """See `ports.streams.StreamProducer`; headers must be checked before: some names crash librdkafka's binding."""
         value, key, headers, at_ms, partition = record
-        try:
-            self._client.produce(
-                self._topic,
-                value,
-                key,
-                _ANY_PARTITION if partition is None else partition,
-                headers=list(headers),
-                timestamp=at_ms or 0,
-                on_delivery=partial(self._on_delivery, token),
-            )
+        where = _ANY_PARTITION if partition is None else partition
+        answered = MethodType(self._answered, token)  # as `partial`, in half of the time
+        try:  # by position: by name it takes 300 ns longer
+            self._client.produce(self._topic, value, key, where, answered, None, at_ms or 0, list(headers))
         except BufferError:
             return False
         except self._refusals as error:
@@ -141,14 +135,6 @@ class KafkaStreamProducer:
             self.purge()
             self._client = None
 
-    def _on_delivery(self, token: object, error: Any, message: Any) -> None:
-        found: Delivered | NotDelivered
-        if error is None:  # made as a tuple: a named one takes three times as long
-            found = _new(Delivered, (message.partition(), message.offset(), message.timestamp()[1]))
-        else:
-            found = _not_delivered(error)
-        self.answers.append((token, found))
-
     def _on_error(self, error: Any) -> None:
         self._last_error = str(error.str())
 
@@ -161,6 +147,19 @@ class KafkaStreamProducer:
             sent_bytes=int(found.get("tx_bytes", 0)),
             round_trip_p99_ms=max(trips, default=0) / 1000,
         )
+
+
+def _noting(answers: deque[Answer]) -> Callable[[object, Any, Any], None]:
+    """What takes librdkafka's report on the record of a token."""
+    append = answers.append
+
+    def note(token: object, error: Any, message: Any) -> None:
+        if error is None:
+            append((token, (message.partition(), message.offset(), message.timestamp()[1])))
+        else:
+            append((token, _not_delivered(error)))
+
+    return note
 
 
 def _not_delivered(error: Any) -> NotDelivered:

@@ -6,12 +6,14 @@ A delivery is the place where a record was written, once it is known.
 import asyncio
 import logging
 import threading
+from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from kafkakit.core.records import OutgoingRecord
+from kafkakit.core.records import NotDelivered, OutgoingRecord, SentRecord
 from kafkakit.ports.acting import Clock
+from kafkakit.ports.streams import Answer
 from kafkakit.streams.client.decide.figures import LaneCounters
 from kafkakit.streams.client.decide.outgoing import BackPressureError, ProducerClosedError, ProducerLimits
 
@@ -32,7 +34,12 @@ class WrittenRecord(NamedTuple):  # one is made for each record, as with Outgoin
     attempts: int
 
 
+Place = tuple[str, int, str, str]
+"""The first four parts of a `WrittenRecord`, which the records of a segment share."""
 Result = WrittenRecord | BaseException
+_NOWHERE: Place = "", 0, "", ""
+Found = tuple[int, int, int] | Result
+"""With a place: partition, offset and time, of which the result is made when it is asked for."""
 
 
 class Delivery:
@@ -43,8 +50,13 @@ class Delivery:
     that of a later `send`, and must not wait.
     """
 
-    _result: Result | None = None
-    _callbacks: list[Callable[["Delivery"], object]] | None = None
+    __slots__ = ("__weakref__", "_callbacks", "_result", "attempts", "place")
+
+    def __init__(self) -> None:
+        self._result: Found | None = None
+        self._callbacks: list[Callable[[Delivery], object]] | None = None
+        self.place: Place | None = None
+        self.attempts = 0
 
     def done(self) -> bool:
         """True once it is acknowledged or given up."""
@@ -100,7 +112,9 @@ class Delivery:
         found = self._result
         if found is None:
             raise TimeoutError
-        return found
+        if isinstance(found, (WrittenRecord, BaseException)):
+            return found
+        return WrittenRecord(*(self.place or _NOWHERE), *found, self.attempts)
 
     def _forget(self, callback: Callable[["Delivery"], object]) -> None:
         with _lock:
@@ -118,15 +132,24 @@ class Delivery:
                 raise
 
 
+CallBacks = tuple[Delivery, list[Callable[[Delivery], object]]]
+"""A delivery that has its result, and what is to be called with it."""
+
+
 def settle(outcomes: Iterable[tuple[Delivery, Result]]) -> None:
     """Give deliveries their results, each once, and call back; not while a lock is held, as callbacks may send."""
-    called = []
+    called = list[CallBacks]()
     with _lock:
         for delivery, result in outcomes:
             delivery._result = result
             if delivery._callbacks is not None:
                 called.append((delivery, delivery._callbacks))
                 delivery._callbacks = None
+    call_back(called)
+
+
+def call_back(called: Iterable[CallBacks]) -> None:
+    """Call what waits for deliveries that have their results; not while a lock is held."""
     for delivery, callbacks in called:
         for callback in callbacks:
             delivery._call(callback)
@@ -139,19 +162,21 @@ _FREE_AGAIN = 7 / 8
 class Entry(Delivery):
     """A record that a lane holds until it is acknowledged or given up; the lane's lock guards it."""
 
-    attempts = 0
-    is_over = False
-    may_be_written = False
-    refused_s: float | None = None
-    reason = ""
-    writer: object | None = None
-    """Who has it on its way now."""
+    __slots__ = ("is_over", "may_be_written", "number", "reason", "record", "refused_s", "sent_s", "size", "writer")
 
-    def __init__(self, record: OutgoingRecord, size: int, number: int, sent_s: float) -> None:
+    def __init__(self, record: SentRecord, size: int, number: int, sent_s: float) -> None:
+        self._result = self._callbacks = self.place = None
+        self.attempts = 0
         self.record, self.size, self.number, self.sent_s = record, size, number, sent_s
+        self.is_over = self.may_be_written = False
+        self.refused_s: float | None = None
+        self.reason = ""
+        self.writer: object | None = None
+        """Who has it on its way now."""
 
 
 Outcome = tuple[Entry, Result]
+_NO_RECORD: SentRecord = OutgoingRecord(value=None)
 
 
 class KeptRecords:
@@ -163,55 +188,76 @@ class KeptRecords:
         self.bytes = 0
         self.is_closed = False
         self._changed = threading.Condition(self.lock)
-        self._limits, self._clock, self._monotonic = limits, clock, clock.monotonic
-        self._entries: dict[int, Entry] = {}
+        self.limit_bytes, self.limit_records = limits.lane_bytes, limits.lane_records
+        self._limits, self._clock = limits, clock
+        self.entries: dict[int, Entry] = {}
         self._sleepers = 0
 
     def __len__(self) -> int:
-        return len(self._entries)
+        return len(self.entries)
 
     def __iter__(self) -> Iterator[Entry]:
-        return iter(tuple(self._entries.values()))
+        return iter(tuple(self.entries.values()))
 
     @property
     def oldest_s(self) -> float:
         """For how long the oldest record has no answer; 0 without any."""
-        oldest = next(iter(self._entries.values()), None)
+        oldest = next(iter(self.entries.values()), None)
         return 0.0 if oldest is None else self._clock.monotonic() - oldest.sent_s
 
-    def take(self, record: OutgoingRecord, size: int, wait_s: float, lane: str, reason: Callable[[], str]) -> Entry:
-        """Keep a record; waits while there is no space for it. `BackPressureError` when `wait_s` ended,
-        `ProducerClosedError` after `close`."""
-        now_s, limits = self._monotonic(), self._limits
-        if len(self._entries) >= limits.lane_records or self.bytes + size > limits.lane_bytes:
-            if not self._sleep_while(lambda: self._is_full(size), now_s + wait_s):
-                raise self._full(lane, reason)
-            now_s = self._clock.monotonic()
-        if self.is_closed:
-            raise ProducerClosedError("the producer is closed")
+    def take(self, record: SentRecord, size: int, now_s: float) -> Entry:
+        """Keep a record that `make_space` found space for."""
         counters = self.counters
-        counters.records += 1
+        number = counters.records = counters.records + 1
         counters.bytes += size
         self.bytes += size
-        entry = self._entries[counters.records] = Entry(record, size, counters.records, now_s)
+        entry = self.entries[number] = Entry(record, size, number, now_s)
         return entry
+
+    def make_space(self, size: int, wait_s: float, lane: str, reason: Callable[[], str]) -> None:
+        """Wait while there is no space for a record. `BackPressureError` when `wait_s` ended, `ProducerClosedError`
+        after `close`."""
+        if self._is_full(size) and not self._sleep_while(lambda: self._is_full(size), self._clock.monotonic() + wait_s):
+            raise self._full(lane, reason)
+        if self.is_closed:
+            raise ProducerClosedError("the producer is closed")
 
     def check_space(self, size: int, lane: str, reason: Callable[[], str]) -> None:
         """`BackPressureError` where a record would have to wait now."""
         if not self.is_closed and self._is_full(size):
             raise self._full(lane, reason)
 
-    def settled(self, entry: Entry, result: Result) -> Outcome:
-        """Forget a record; after the lock is let go, `settle` gives its delivery the result."""
-        del self._entries[entry.number]
+    def failed(self, entry: Entry, error: BaseException) -> Outcome:
+        """Forget a record; after the lock is let go, `settle` gives its delivery the error."""
+        del self.entries[entry.number]
         entry.is_over = True
         self.bytes -= entry.size
-        if isinstance(result, BaseException):
-            self.counters.failed += 1
-        else:
-            self.counters.acknowledged += 1
-        del entry.record  # the application may keep the delivery
-        return entry, result
+        self.counters.failed += 1
+        entry.record = _NO_RECORD  # the application may keep the delivery
+        return entry, error
+
+    def answered(
+        self, answers: deque[Answer], count: int, place: Place, called: list[CallBacks]
+    ) -> list[tuple[Entry, NotDelivered]]:
+        """Take so many answers out: records that are written get their results, and those of them for which something
+        waits go to `called`, to `call_back` after the lock is let go. The others are returned."""
+        entries, counters, failed = self.entries, self.counters, list[tuple[Entry, NotDelivered]]()
+        with _lock:
+            for _ in range(count):
+                entry, found = answers.popleft()
+                if isinstance(found, NotDelivered):
+                    failed.append((entry, found))
+                elif entry.is_over:
+                    counters.late += 1
+                else:
+                    del entries[entry.number]
+                    entry.is_over, entry.place, entry.record, entry._result = True, place, _NO_RECORD, found
+                    self.bytes -= entry.size
+                    counters.acknowledged += 1
+                    if entry._callbacks is not None:
+                        called.append((entry, entry._callbacks))
+                        entry._callbacks = None
+        return failed
 
     def wake(self) -> None:
         """Let those that wait look again, after records were settled: not for the space of some records, as a change
@@ -222,7 +268,7 @@ class KeptRecords:
     def expired(self) -> list[Entry]:
         """The records whose time is over."""
         before_s, found = self._clock.monotonic() - self._limits.delivery_s, list[Entry]()
-        for entry in self._entries.values():
+        for entry in self.entries.values():
             if entry.sent_s > before_s:
                 break
             found.append(entry)
@@ -231,14 +277,14 @@ class KeptRecords:
     def wait_until_answered(self, until_s: float) -> int:
         """Wait for what was taken before this call; how many records have no answer at `until_s`."""
         upto = self.counters.records
-        self._sleep_while(lambda: next(iter(self._entries), upto + 1) <= upto, until_s)
-        return sum(number <= upto for number in self._entries)
+        self._sleep_while(lambda: next(iter(self.entries), upto + 1) <= upto, until_s)
+        return sum(number <= upto for number in self.entries)
 
     def close(self) -> list[Outcome]:
         """Take nothing more, and give up what has no answer."""
         self.is_closed = True
         error = ProducerClosedError("the producer was closed before the record was acknowledged")
-        outcomes = [self.settled(entry, error) for entry in self]
+        outcomes = [self.failed(entry, error) for entry in self]
         self._changed.notify_all()
         return outcomes
 
@@ -251,8 +297,7 @@ class KeptRecords:
         )
 
     def _is_full(self, size: int) -> bool:
-        limits = self._limits
-        return len(self._entries) >= limits.lane_records or self.bytes + size > limits.lane_bytes
+        return len(self.entries) >= self.limit_records or self.bytes + size > self.limit_bytes
 
     def _sleep_while(self, holds: Callable[[], bool], until_s: float) -> bool:
         """Wait, with the lock let go; True once the condition does not hold, or all is closed."""

@@ -13,6 +13,7 @@ reconcile` find all of these by their ids.
 import asyncio
 import itertools
 import logging
+import struct
 import threading
 import time
 from collections import deque
@@ -20,13 +21,14 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
+from itertools import repeat
 from typing import NamedTuple, TypedDict, Unpack
 
 from kafkakit.core.quantities import epoch_ms
 from kafkakit.core.records import Headers, OutgoingRecord
 from kafkakit.ports.acting import Clock
 from kafkakit.ports.streams import StreamProducer
-from kafkakit.streams.client.control_store import RouteFollower
+from kafkakit.streams.client.control_store import RouteFollower, RouteRules
 from kafkakit.streams.client.decide.client_documents import ClientEntry, ClientKind
 from kafkakit.streams.client.decide.figures import ProducerMetrics
 from kafkakit.streams.client.decide.outgoing import (
@@ -44,7 +46,7 @@ from kafkakit.streams.client.decide.outgoing import (
 )
 from kafkakit.streams.client.delivery import Delivery, settle
 from kafkakit.streams.client.lane_writer import LaneWriter
-from kafkakit.streams.model.record_identity import HEADER, identity_prefix, session_of
+from kafkakit.streams.model.record_identity import HEADER, LENGTH, identity_prefix, session_of
 from kafkakit.streams.model.route import LIVE, Route, Segment
 
 TICK_S = 0.05
@@ -105,7 +107,8 @@ class Producer:
         limits: ProducerLimits,
         hooks: RecordHooks,
     ) -> None:
-        self._follower, self._open, self._clock, self._limits = follower, open_segment, clock, limits
+        self._follower, self._open, self._limits = follower, open_segment, limits
+        self._clock, self._monotonic = clock, clock.monotonic
         self._hooks, self._stamps = hooks, RecordStamps(clock, random_bytes)
         self._lock = threading.Lock()
         self._lanes: dict[str, LaneWriter] = {}
@@ -113,6 +116,7 @@ class Producer:
         self._header_errors = 0
         self._stop = threading.Event()
         self._route = follower.current()
+        self._has_hooks = self._chooses(self._route)
         self._ticker = threading.Thread(target=self._tick, name=f"kafkakit-producer-{self.stream}", daemon=True)
         follower.subscribe(self._follow)
         try:
@@ -133,7 +137,9 @@ class Producer:
         *,
         lane: str | None = None,
         wait_s: float = SEND_WAIT_S,
-        **parts: Unpack[RecordParts],
+        headers: Iterable[tuple[str, bytes | None]] = (),
+        at_ms: int | None = None,
+        partition: int | None = None,
     ) -> Delivery:
         """Hand over a record; the result tells where it was written.
 
@@ -141,7 +147,20 @@ class Producer:
         the lane is full, `wait_s` at most, then raises `BackPressureError`; `RecordRefusedError` for a record that
         Kafka or the stream does not take.
         """
-        return self.send_record(self.prepared(value, key, **parts), lane=lane, wait_s=wait_s)
+        if headers or self._has_hooks or type(value) is not bytes or (type(key) is not bytes and key is not None):
+            record = self.prepared(value, key, headers=headers, at_ms=at_ms, partition=partition)
+            return self.send_record(record, lane=lane, wait_s=wait_s)
+        # The same for what nearly all records are, without a call for each step: a record takes 6 us in all.
+        if at_ms is not None or partition is not None:
+            check_record(OutgoingRecord(value, key, (), at_ms, partition))
+        now_s = self._monotonic()
+        own = self._stamps.headers(now_s)
+        size = OWN_BYTES + len(value) + (len(key) if key else 0)
+        if size > self._limits.batch_bytes:
+            raise too_large(size, self._limits.batch_bytes)
+        name = LIVE if lane is None else lane
+        writer = self._used.get(name) or self._lane(name)
+        return writer.send((value, key, own, at_ms, partition), size, wait_s, now_s)
 
     def prepared(
         self,
@@ -153,7 +172,7 @@ class Producer:
         partition: int | None = None,
     ) -> OutgoingRecord:
         """A checked record with its id and time of ingestion, not sent yet."""
-        own = self._stamps.headers()
+        own = self._stamps.headers(self._monotonic())
         if headers:
             own = complete(checked_headers(headers), own)
         record = _new(OutgoingRecord, (value, key, own, at_ms, partition))
@@ -162,15 +181,16 @@ class Producer:
 
     def send_record(self, record: OutgoingRecord, *, lane: str | None = None, wait_s: float = SEND_WAIT_S) -> Delivery:
         """Send what `prepared` made; raises as `send`."""
+        now_s = self._monotonic()
         if lane is None:
             choose = self._hooks.choose_lane
-            lane = LIVE if choose is None else choose(record, self._stamps.now_ms())
+            lane = LIVE if choose is None else choose(record, self._stamps.now_ms(now_s))
         writer = self._used.get(lane) or self._lane(lane)
         if self._hooks.pathway is not None:
             if wait_s <= 0:  # a record that is handed over again and again is one checkpoint
                 writer.check_space(self._size(record))
             record = self._with_pathway(record, lane, self._hooks.pathway)
-        return writer.send(record, self._size(record), wait_s)
+        return writer.send(record, self._size(record), wait_s, now_s)
 
     def flush(self, timeout_s: float) -> Unacknowledged:
         """Wait for the answers to all that was sent before; what has none when the time ends, by lane."""
@@ -235,13 +255,18 @@ class Producer:
     def _lanes_of(self, route: Route) -> dict[str, LaneWriter]:
         return {name: writer for name, writer in self._lanes.items() if route.lane(name) is not None}
 
+    def _chooses(self, route: Route) -> bool:
+        """Whether a record must be shown to a hook: rules of a route that has none choose `live`."""
+        choose, pathway = self._hooks.choose_lane, self._hooks.pathway
+        return pathway is not None or not (choose is None or (isinstance(choose, RouteRules) and not route.rules))
+
     def _writers(self) -> list[LaneWriter]:
         with self._lock:
             return [self._lanes[name] for name in sorted(self._lanes)]
 
     def _follow(self, route: Route) -> None:
         with self._lock:
-            self._route, self._used = route, self._lanes_of(route)
+            self._route, self._used, self._has_hooks = route, self._lanes_of(route), self._chooses(route)
             lanes = list(self._lanes.values())
         for lane in lanes:  # without the lock: what a lane settles may call back
             lane.follow(route)
@@ -279,13 +304,16 @@ class Producer:
 
 STAMP_S = 0.001
 """For how long records get the same time, whose making takes a microsecond."""
+_sequence = struct.Struct(">I").pack
+OWN_BYTES = record_bytes(OutgoingRecord(value=None, headers=((HEADER, bytes(LENGTH)), (INGESTED_HEADER, bytes(13)))))
+"""The most that a record without value, key and other headers takes until 2286, when its time has a digit more."""
 
 
-class _Moment(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Moment:
     until_s: float
     at_ms: int
-    header: tuple[str, bytes]
-    prefix: bytes
+    headers: Iterator[Headers]
     numbers: Iterator[int]
 
 
@@ -293,42 +321,42 @@ class RecordStamps:
     """Thread-safe. Records are numbered from 0 in a session; one that has used its numbers is followed by another."""
 
     def __init__(self, clock: Clock, random_bytes: Callable[[int], bytes]) -> None:
-        self._clock, self._random, self._monotonic = clock, random_bytes, clock.monotonic
+        self._clock, self._random = clock, random_bytes
         self._lock = threading.Lock()
         self._session = session_of(random_bytes(6)), itertools.count()
-        self._moment = self._made(self._monotonic())
+        self._moment = self._made(clock.monotonic())
 
-    def now_ms(self) -> int:
-        """The time in ms of UTC, a millisecond old at most."""
-        return self._now().at_ms
+    def now_ms(self, now_s: float) -> int:
+        """The time in ms of UTC at a time of the monotonic clock, a millisecond old at most."""
+        if now_s >= self._moment.until_s:
+            self._moment = self._made(now_s)
+        return self._moment.at_ms
 
-    def headers(self) -> Headers:
-        """Those of the next record."""
-        moment = self._now()
+    def headers(self, now_s: float) -> Headers:
+        """Those of the next record at a time of the monotonic clock."""
+        moment = self._moment
+        if now_s >= moment.until_s:
+            moment = self._moment = self._made(now_s)
         while True:
-            try:  # counting is atomic
-                return (HEADER, moment.prefix + next(moment.numbers).to_bytes(4, "big")), moment.header
-            except OverflowError:
-                moment = self._next_session(moment)
+            try:
+                return next(moment.headers)
+            except struct.error:
+                moment = self._next_session(moment, now_s)
 
-    def _next_session(self, moment: _Moment) -> _Moment:
+    def _next_session(self, moment: _Moment, now_s: float) -> _Moment:
         with self._lock:
             if self._session[1] is moment.numbers:
                 self._session = session_of(self._random(6)), itertools.count()
-            self._moment = self._made(self._monotonic())
+            self._moment = self._made(now_s)
             return self._moment
-
-    def _now(self) -> _Moment:
-        moment, now_s = self._moment, self._monotonic()
-        if now_s >= moment.until_s:
-            moment = self._moment = self._made(now_s)
-        return moment
 
     def _made(self, now_s: float) -> _Moment:
         at_ms = max(0, epoch_ms(self._clock.now()))  # ids have no space for times before 1970
         session, numbers = self._session
-        header = INGESTED_HEADER, b"%d" % at_ms
-        return _Moment(now_s + STAMP_S, at_ms, header, identity_prefix(at_ms, session), numbers)
+        # No step of this runs Python code, so that threads get numbers of their own.
+        ids = map(identity_prefix(at_ms, session).__add__, map(_sequence, numbers))
+        headers = zip(zip(repeat(HEADER), ids, strict=False), repeat((INGESTED_HEADER, b"%d" % at_ms)), strict=False)
+        return _Moment(now_s + STAMP_S, at_ms, headers, numbers)
 
 
 REPAIR_BATCH = 500

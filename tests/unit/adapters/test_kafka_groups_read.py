@@ -5,7 +5,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from confluent_kafka import Message
 
+from kafkakit.adapters.kafka.group_consumer import read_batches
 from kafkakit.adapters.kafka.groups_read import (
     assignment_of,
     commits_of,
@@ -127,3 +129,18 @@ def test_a_partition_that_the_broker_left_out_has_failed() -> None:
     told = results_of(topics({"partition_index": 0, "error_code": 0}), [TP("t", 0), TP("t", 1)])
     assert told[TP("t", 0)] is None
     assert told[TP("t", 1)] is not None
+
+
+def test_a_poll_is_split_by_topic_and_partition_in_the_order_of_the_log() -> None:
+    places = [("a", 0, 5), ("a", 0, 6), ("a", 1, 9), ("b", 1, 3), ("b", 0, 7), ("a", 0, 8)]
+    messages = [Message(topic=topic, partition=partition, offset=offset) for topic, partition, offset in places]
+    found = {batch.partition: (batch.offsets, batch.next_offset) for batch in read_batches(messages, [])}
+    assert found == {
+        TopicPartition("a", 0): ([5, 6, 8], 9),
+        TopicPartition("a", 1): ([9], 10),
+        TopicPartition("b", 1): ([3], 4),
+        TopicPartition("b", 0): ([7], 8),
+    }
+    (one,) = read_batches(messages[:2], [])
+    assert (one.offsets, one.records) == ([5, 6], messages[:2])
+    assert read_batches([], []) == []

@@ -25,12 +25,13 @@ from kafkakit.streams.client.decide.outgoing import (
     ProducerLimits,
     RecordRefusedError,
     RecordTooLargeError,
+    record_bytes,
 )
 from kafkakit.streams.client.delivery import Delivery
 from kafkakit.streams.client.lane_writer import LaneWriter
 from kafkakit.streams.client.producer import Producer, RecordHooks, RecordStamps
 from kafkakit.streams.model.record_identity import HEADER, decode_record_id
-from kafkakit.streams.model.route import Segment, SegmentState
+from kafkakit.streams.model.route import LaneRule, Segment, SegmentState
 from tests.fakes.stream_cluster import FakeStreamProducer
 from tests.rigs.stream_routes import FakeClusters
 
@@ -367,6 +368,38 @@ def test_rules_choose_the_lane_and_a_pathway_adds_headers(fakes: FakeClusters, c
     assert found == {b"slow", b"live"}
 
 
+def test_rules_that_a_route_gets_later_choose_the_lane_from_then_on(fakes: FakeClusters, producer: Producer) -> None:
+    fakes.routes.move(fakes.segment("b"), "slow")
+    eventually(lambda: producer.metrics().route.epoch == 2)
+    assert producer.send(b"1", b"k").result(LIMIT_S).lane == "live"
+    route = fakes.routes.read()
+    fakes.routes.write(replace(route, epoch=3, rules=(LaneRule(lane="slow", where="key = k"),)))
+    eventually(lambda: producer.metrics().route.epoch == 3)
+    found = [producer.send(b"2", key).result(LIMIT_S).lane for key in (b"k", b"other", None)]
+    assert found == ["slow", "live", "live"]
+
+
+def test_the_size_of_a_record_is_the_same_with_headers_and_without(producer: Producer) -> None:
+    sizes = []
+    for key, headers in ((b"k", ()), (b"k", [("own", b"")]), (None, ()), (None, [("own", b"")])):
+        before = live(producer).counters.bytes if producer.metrics().lanes else 0
+        producer.send(b"value", key, headers=headers).result(LIMIT_S)
+        sizes.append(live(producer).counters.bytes - before)
+    header = record_bytes(OutgoingRecord(None, None, (("own", b""),))) - record_bytes(OutgoingRecord(None))
+    assert (sizes[1] - sizes[0], sizes[3] - sizes[2], sizes[0] - sizes[2]) == (header, header, 1)
+
+
+def test_threads_get_ids_of_their_own(fakes: FakeClusters, producer: Producer) -> None:
+    threads = [threading.Thread(target=lambda: [producer.send(b"x") for _ in range(500)]) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(LIMIT_S)
+    assert not producer.flush(LIMIT_S)
+    ids = [decode_record_id(dict(record.headers)[HEADER] or b"") for record in log(fakes)]
+    assert sorted(found.sequence for found in ids if found) == list(range(2_000))
+
+
 def test_a_pathway_that_fails_keeps_no_record_back(client: StreamClient) -> None:
     def fail(record: OutgoingRecord, lane: str) -> tuple[tuple[str, bytes | None], ...]:
         raise ZeroDivisionError
@@ -399,6 +432,7 @@ GARBAGE: list[tuple[dict[str, object], str]] = [
     ({"partition": 1 << 31}, "partition"),
     ({"lane": "no such lane"}, "has no lane 'no such lane'"),
     ({"lane": 7}, "has no lane '7'"),
+    ({"lane": ""}, "has no lane ''"),
 ]
 
 
@@ -514,9 +548,9 @@ def test_a_wall_clock_before_1970_stamps_the_beginning_of_time() -> None:
             return datetime(1969, 12, 31, tzinfo=UTC)
 
     stamps = RecordStamps(Early(), bytes)
-    (_, identity), (_, ingested) = stamps.headers()
+    (_, identity), (_, ingested) = stamps.headers(0.0)
     found = decode_record_id(identity or b"")
-    assert (found and found.at_ms, ingested, stamps.now_ms()) == (0, b"0", 0)
+    assert (found and found.at_ms, ingested, stamps.now_ms(0.0)) == (0, b"0", 0)
 
 
 def test_metrics_for_prometheus(client: StreamClient, producer: Producer) -> None:
