@@ -158,7 +158,7 @@ def test_values_are_converted_and_refused_by_their_options(
         assert not isinstance(file, str)
         print(number, part, file)
 
-    monkeypatch.setitem(sys.modules, "tried", SimpleNamespace(app=app))  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "tried", SimpleNamespace(app=app))
     monkeypatch.setattr(cli, "ENTRIES", (Entry("try", "tried", "t", is_group=False),))
     code, shown = cli.run(["try", *words.split()]), capsys.readouterr()
     assert (code, shown.out) == (0, answer) or (code == 2 and answer in shown.err)

@@ -657,6 +657,10 @@ def test_a_route_that_cannot_be_renewed_is_a_problem(monkeypatch: pytest.MonkeyP
         until(lambda: made.figures().problems == ("epoch 1 of the route stays in use: OSError: gone",))
 
 
+def is_longer(asked: list[object], count: int) -> bool:
+    return len(asked) > count
+
+
 def test_records_that_alone_are_left_are_rejected_when_all_answers(
     cluster: FakeGroups, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -678,9 +682,8 @@ def test_records_that_alone_are_left_are_rejected_when_all_answers(
     made = consumer(cluster, handler=refuse, hooks=hooks, work=UNORDERED)
     with made:
         until(lambda: any("nothing was handled since" in each for each in made.figures().problems))
-        for _ in range(2):
-            before = len(asked)
-            until(lambda before=before: len(asked) > before + 20)
+        for more in (20, 40):
+            until(partial(is_longer, asked, more))
             assert not rejected
             answers.pop(0)
         until(lambda: len(set(rejected)) == 20)
