@@ -182,7 +182,7 @@ class ClusterReader:
             client.subscribe(sorted(sources), self)
         while self._requests:
             self._requests.popleft()(client)
-        for owned in tuple(self.owned.values()):
+        for owned in self._queued():
             owned.lease = client.lease(owned.partition)
         if self._may_poll(client):
             self._shared.wait_for_demand(_DRAIN_S)
@@ -193,10 +193,8 @@ class ClusterReader:
             with self._shared.lock:
                 self._shared.lock.wait(_DRAIN_S)
         with self._shared.lock:
-            now_ms = self._shared.now_ms()
-            if any(owned.work is not None and owned.work.has_work(now_ms) for owned in self.owned.values()):
-                self._shared.announce()
-        self._write_rejections(self.owned.values())
+            self._shared.announce_work()
+        self._write_rejections(self._queued())
         if self.epoch_read < epoch:
             self._note_epoch(client, epoch)
         waited_s = self._clock.monotonic() - self._asked_s
@@ -209,6 +207,10 @@ class ClusterReader:
             self.commits.ask(client)
             for owned in self.owned.values():
                 self._note_standstill(owned)
+
+    def _queued(self) -> list[OwnedPartition]:
+        """The partitions with records that are not done: of thousands, all others have nothing to do."""
+        return [owned for owned in self.owned.values() if owned.is_queued]
 
     def _note_epoch(self, client: GroupConsumer, epoch: int) -> None:
         """Acknowledge an epoch once the member has a share of every topic, or has been given none for a while."""
@@ -240,6 +242,8 @@ class ClusterReader:
                 self._begin_again(client, owned, owned.work, batch.offsets[0])
             if batch.next_offset >= 0:
                 owned.work.offer(offsets, records, batch.next_offset)
+                owned.lease = client.lease(owned.partition)
+                self._shared.add(owned)
                 self._shared.announce()
                 self._note_passed(owned, owned.work.position)
         if batch.unreadable:
@@ -302,16 +306,15 @@ class ClusterReader:
     def _may_poll(self, client: GroupConsumer) -> bool:
         """Pause what is full and resume what has drained; False where only waiting makes sense."""
         with self._shared.lock:
-            reading = [owned for owned in self.owned.values() if not owned.is_paused]
-            full = [owned for owned in reading if owned.work is not None and not owned.work.wants_records]
-            drained = [
-                owned for owned in self.owned.values() if owned.is_paused and owned.work and owned.work.is_drained
-            ]
+            paused = [owned for owned in self.owned.values() if owned.is_paused]
+            full = [owned for owned in self._queued() if not (owned.is_paused or _wants_records(owned))]
+            drained = [owned for owned in paused if owned.work and owned.work.is_drained]
+        reading = len(self.owned) - len(paused)
         # A pause drops what the client read ahead, to be fetched once more: fast handlers drain sooner than that, and
         # where no other partition is to be read, waiting costs nothing.
         now_s = self._clock.monotonic()
         self._full_s = (self._full_s or now_s) if full else 0.0
-        if full and not drained and now_s - self._full_s < (_ALL_FULL_S if len(full) == len(reading) else _FULL_S):
+        if full and not drained and now_s - self._full_s < (_ALL_FULL_S if len(full) == reading else _FULL_S):
             return False
         self._full_s = 0.0
         if full:
@@ -372,9 +375,7 @@ class ClusterReader:
             assigned.append(owned)
         self._tell(assigned, self._hooks.on_assign)
         with self._shared.lock:
-            for owned in assigned:
-                self.owned[owned.partition] = owned
-                self._shared.add(owned)
+            self.owned |= {owned.partition: owned for owned in assigned}
 
     @staticmethod
     def _is_of_earlier_topic(source: Source, identity: CommitIdentity, commit: CommittedOffset) -> bool:
@@ -429,14 +430,18 @@ class ClusterReader:
     def _write_rejections(self, partitions: Collection[OwnedPartition]) -> None:
         if self._dead_letters is None:
             return
-        for owned in partitions:
-            with self._shared.lock:
-                rejections = owned.work.unwritten_rejections() if owned.work is not None else []
+        with self._shared.lock:
+            some = [(owned, owned.work.unwritten_rejections()) for owned in partitions if owned.work is not None]
+        for owned, rejections in some:
             if rejections:
                 self._dead_letters.add(owned, rejections)
 
     def _work_from(self, state: CommitState) -> PartitionWork[ReadRecord]:
         return PartitionWork(state, self._options.work, FIELDS, self._dependencies, self._answers)
+
+
+def _wants_records(owned: OwnedPartition) -> bool:
+    return owned.work is None or owned.work.wants_records
 
 
 def _is_wanted(record: ReadRecord, wanted: Callable[[ReadRecord], bool]) -> bool:

@@ -230,7 +230,8 @@ class OwnedPartition:
     """A partition of this member. `work` is None while nothing is known of where its log begins.
 
     `written` is what the latest commit says, `end` the log's end at that time. `still_at` is where reading stands still
-    before that end, since `still_s` of the monotonic clock. Nothing is given out once the `lease` has run out.
+    before that end, since `still_s` of the monotonic clock. Nothing is given out once the `lease` has run out. One that
+    `is_queued` may have records that are not done.
     """
 
     origin: RecordOrigin
@@ -240,6 +241,7 @@ class OwnedPartition:
     written: CommitState | None
     is_paused: bool = False
     is_gone: bool = False
+    is_queued: bool = False
     end: int | None = None
     still_at: int | None = None
     still_s: float = 0.0
@@ -269,7 +271,7 @@ class _LaneQueue:
 
 
 class SharedWork:
-    """Gives chunks to workers by the shares of lanes, and by turns among the partitions of a lane.
+    """Gives chunks to workers by the shares of lanes, and by turns among the partitions of a lane that hold records.
 
     `lock` guards every partition's work, and is notified when a chunk is finished. Workers wait by themselves: one is
     woken for new work, and wakes the next where there is more.
@@ -296,8 +298,10 @@ class SharedWork:
             self._shares.update(weights)
 
     def add(self, owned: OwnedPartition) -> None:
-        """A partition was assigned; call with the lock."""
-        self._lanes.setdefault(owned.origin.source.lane, _LaneQueue()).partitions.append(owned)
+        """Records of a partition were read; call with the lock. Those without any cost nothing."""
+        if not owned.is_queued:
+            owned.is_queued = True
+            self._lanes.setdefault(owned.origin.source.lane, _LaneQueue()).partitions.append(owned)
 
     def remove(self, partitions: Collection[OwnedPartition], wait_s: float) -> None:
         """Give out no more of these, and wait for what workers have of them, at most so long; call with the lock.
@@ -305,7 +309,9 @@ class SharedWork:
         What workers have after that is handled again by the next owner.
         """
         for owned in partitions:
-            self._lanes[owned.origin.source.lane].partitions.remove(owned)
+            if owned.is_queued:
+                owned.is_queued = False
+                self._lanes[owned.origin.source.lane].partitions.remove(owned)
         gone = set(map(id, partitions))
         self.lock.wait_for(lambda: not any(id(task.owned) in gone for task in self._tasks), wait_s)
         for owned in partitions:
@@ -327,6 +333,11 @@ class SharedWork:
         self._workers.notify()
         if self.on_work is not None:
             self.on_work()
+
+    def announce_work(self) -> None:
+        """Wake a worker if there is work: a time may have come; call with the lock."""
+        if self._ready(self.now_ms()):
+            self.announce()
 
     def stop(self, wait_s: float) -> None:
         """Give out nothing more, and wait for what workers have, at most so long."""
@@ -413,8 +424,12 @@ class SharedWork:
             limit = max(1, min(_MOST, int(SLICE_S / lane.record_s))) if lane.record_s > 0 else _MOST
             for _ in range(len(lane.partitions)):
                 owned = lane.partitions[0]
+                if owned.work is None or not owned.work.buffered_records:
+                    owned.is_queued = False
+                    lane.partitions.popleft()
+                    continue
                 lane.partitions.rotate(-1)
-                chunk = owned.work.take(limit, now_ms) if owned.work is not None and _is_ours(owned, now_ms) else None
+                chunk = owned.work.take(limit, now_ms) if _is_ours(owned, now_ms) else None
                 if chunk is not None:
                     self._shares.started(name, len(chunk.offsets), ready)
                     task = Task(owned=owned, chunk=chunk, lane=name, began_s=self._clock.monotonic())
