@@ -104,6 +104,13 @@ def open_stream_cluster(settings: Settings, own: Mapping[str, Any] | None = None
     return KafkaStreamCluster(_address(settings), usable_security(settings), own)
 
 
+def serialization_contexts() -> Callable[[str, str, list[tuple[str, bytes | None]]], object]:
+    """What makes contexts for serializers, as confluent-kafka's own."""
+    from kafkakit.adapters.kafka.stream_producer import serialization_contexts as found
+
+    return found()
+
+
 def open_group_member(
     settings: Settings, group: str, rule: MemberRule, *, fetches: bool = True, own: Mapping[str, Any] | None = None
 ) -> GroupConsumer:

@@ -6,7 +6,7 @@ compression (librdkafka's CONFIGURATION.md); so no batch is larger than the larg
 
 import json
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -30,6 +30,14 @@ _FRAMING_BYTES = 4_096
 _FIGURES_EVERY_MS = 5_000
 _ANY_PARTITION = -1
 _new = tuple.__new__
+
+
+def serialization_contexts() -> Callable[[str, str, list[tuple[str, bytes | None]]], object]:
+    """What makes the contexts of confluent-kafka's serializers; needs none of the schema registry's packages."""
+    from confluent_kafka.serialization import MessageField, SerializationContext
+
+    fields = {field.value: field for field in MessageField}
+    return lambda topic, field, headers: SerializationContext(topic, fields[field], headers)
 
 
 class KafkaStreamCluster:

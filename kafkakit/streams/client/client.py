@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,7 @@ from kafkakit.ports.data import LogReader
 from kafkakit.ports.stores import ControlStore
 from kafkakit.ports.streams import AssignedConsumer, GroupConsumer, MemberRule, StreamCluster, StreamProducer
 from kafkakit.streams.client.assigned_member import AssignedMember, GroupShare, WorkerMeter, WorkerOptions, WorkSession
-from kafkakit.streams.client.consumer import OpenMember, StreamConsumer
+from kafkakit.streams.client.consumer import DeserializedHandlers, OpenMember, StreamConsumer
 from kafkakit.streams.client.control_store import ClientRegistrar, RouteFollower, RouteRules
 from kafkakit.streams.client.dead_letters import (
     BatchGuard,
@@ -32,7 +33,15 @@ from kafkakit.streams.client.dead_letters import (
 )
 from kafkakit.streams.client.decide.figures import ConsumerFigures, ProducerMetrics
 from kafkakit.streams.client.decide.outgoing import ProducerLimits, check_place
-from kafkakit.streams.client.producer import AsyncProducer, DualPolicy, DualProducer, Producer, RecordHooks
+from kafkakit.streams.client.producer import (
+    AsyncProducer,
+    DualPolicy,
+    DualProducer,
+    MakeContext,
+    Producer,
+    RecordHooks,
+    SerializingProducer,
+)
 from kafkakit.streams.client.watch import TracedHandlers, Watch, WatchParts
 from kafkakit.streams.client.workers import AsyncHandler, BatchHandler, Handler
 from kafkakit.streams.model.route import DLQ, RETRY, Route, Segment, lane_client_id
@@ -50,7 +59,7 @@ class ClientParts:
 
     `open_member` makes a member of the group that it gets as second argument, `open_guarded` one that judges batches
     before it decodes them. Without `open_ledger` no reference to a rejected record is written. `holder` is this
-    process, as it registers itself. With `assigned` it is a worker of the Assigner.
+    process, as it registers itself. `contexts` are for serializers. With `assigned` it is a worker of the Assigner.
     """
 
     store: ControlStore
@@ -63,6 +72,7 @@ class ClientParts:
     holder: Holder
     watch: WatchParts = field(default_factory=WatchParts)
     open_ledger: Callable[[str], LedgerPorts] | None = None
+    contexts: Callable[[], MakeContext] | None = None
     assigned: "AssignedParts | None" = None
 
 
@@ -179,6 +189,10 @@ class StreamClient:
             hooks = replace(hooks, reject=RetryLane(options.retry_after_s, lane or self._letters(stream), last))
         if self._parts.open_ledger is not None and not has_sink:
             hooks = with_references(hooks, RejectReferences(lambda cluster_id: self._ledger(follower, cluster_id)))
+        if hooks.key_deserializer is not None or hooks.value_deserializer is not None:
+            made = DeserializedHandlers(stream, hooks, options.work.mode, self._make_context())
+            handler, batch_handler = made.single(handler), made.batch(batch_handler)
+            async_handler = made.asynchronous(async_handler)
         hooks, spans = self._watch.consumer_hooks(stream, group, hooks), self._watch.open_spans()
         if options.retry_after_s:
             hooks = replace(hooks, checkpoint=until_due(group, self._parts.clock, hooks.checkpoint))
@@ -296,7 +310,10 @@ class StreamClient:
             hooks = replace(hooks, choose_lane=RouteRules(follower))
         if is_watched:
             hooks = self._watch.record_hooks(stream, hooks)
-        found = Producer(
+        make: Callable[..., Producer] = Producer
+        if hooks.key_serializer is not None or hooks.value_serializer is not None:
+            make = partial(SerializingProducer, make_context=self._make_context())
+        found = make(
             follower,
             lambda lane, segment: self._opened(segment, limits, lane_client_id(stream, lane)),
             self._parts.clock,
@@ -310,6 +327,11 @@ class StreamClient:
             found.close(0)
             raise
         return found
+
+    def _make_context(self) -> MakeContext:
+        if self._parts.contexts is None:
+            raise UsageError("this client makes no contexts for serializers")
+        return self._parts.contexts()
 
     def _handled(self) -> int:
         return sum(each.total("handled") for each in self.figures())

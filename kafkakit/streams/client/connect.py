@@ -40,6 +40,7 @@ from kafkakit.streams.client.decide.outgoing import (
 from kafkakit.streams.client.decide.partition_work import CommitRule
 from kafkakit.streams.client.decide.work_rules import (
     DependencyDownError,
+    DeserializationError,
     Mode,
     MoveRule,
     RejectError,
@@ -64,6 +65,7 @@ from kafkakit.wiring import (
     open_spans,
     open_stream_cluster,
     own_settings,
+    serialization_contexts,
     system_clock,
     this_process,
 )
@@ -75,6 +77,7 @@ __all__ = [
     "ConsumerOptions",
     "ConsumerState",
     "DependencyDownError",
+    "DeserializationError",
     "DualPolicy",
     "DualWriteError",
     "LanePausedError",
@@ -152,6 +155,7 @@ def connect(
         random_bytes=os.urandom,
         holder=this_process("streams client"),
         open_ledger=open_ledger,
+        contexts=serialization_contexts,
         watch=_watch_parts(watch or WatchOptions()),
         assigned=None
         if worker is None

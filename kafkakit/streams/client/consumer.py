@@ -1,31 +1,39 @@
 """The consumer of a stream: it reads all segments of its lanes, and follows the route."""
 
 import threading
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from types import TracebackType
+from typing import Any
 
 from kafkakit.core.errors import UsageError
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.quantities import counted
+from kafkakit.core.records import headers_of
 from kafkakit.ports.acting import Clock
-from kafkakit.ports.streams import GroupConsumer
+from kafkakit.ports.streams import GroupConsumer, ReadRecord
 from kafkakit.streams.client.assigned_member import GroupShare
 from kafkakit.streams.client.cluster_reader import ClusterReader
-from kafkakit.streams.client.dead_letters import ConsumerHooks, ConsumerOptions, DeadLetters
+from kafkakit.streams.client.dead_letters import ConsumerHooks, ConsumerOptions, DeadLetters, Deserializer
 from kafkakit.streams.client.decide.client_documents import ClientEntry, ClientKind
 from kafkakit.streams.client.decide.failures import Answers, Dependencies, WorkCounts
 from kafkakit.streams.client.decide.figures import ConsumerFigures, ConsumerState, PartitionFigures, add_counts
 from kafkakit.streams.client.decide.reading import LaneShares, ReadingPlan, reading_plan
+from kafkakit.streams.client.decide.work_rules import Mode, deserialization_failure
+from kafkakit.streams.client.producer import MakeContext
 from kafkakit.streams.client.workers import (
+    EXITS,
     AsyncHandler,
     BatchHandler,
     ConsumerLifecycle,
     Handler,
     OwnedPartition,
     SharedWork,
+    StreamRecord,
     TaskWorkers,
     ThreadWorkers,
+    WrongReturnError,
+    failed_positions,
 )
 from kafkakit.streams.model.commit import ReplayWindow
 from kafkakit.streams.model.route import Route
@@ -377,6 +385,129 @@ class StreamConsumer:
             went_back = owned.work is not None and owned.work.open_again(window)
         if went_back and owned.work is not None and not owned.is_gone:
             client.seek(owned.partition, owned.work.position)
+
+
+class DeserializedRead:
+    """A record with its key and value deserialized; implements `ReadRecord` but for their types."""
+
+    __slots__ = ("_key", "_read", "_value")
+
+    def __init__(self, read: ReadRecord, key: Any, value: Any) -> None:
+        self._read, self._key, self._value = read, key, value
+
+    def offset(self) -> int:
+        """See the port."""
+        return self._read.offset()
+
+    def key(self) -> Any:
+        """What the deserializer made of it."""
+        return self._key
+
+    def value(self) -> Any:
+        """What the deserializer made of it."""
+        return self._value
+
+    def timestamp(self) -> tuple[int, int]:
+        """See the port."""
+        return self._read.timestamp()
+
+    def headers(self) -> Sequence[tuple[str, bytes | None]]:
+        """See the port."""
+        return headers_of(self._read)
+
+    def __len__(self) -> int:
+        return len(self._read)
+
+
+class DeserializedHandlers:
+    """Puts deserializers before the handlers of a stream; where there is no handler, there is none after it.
+
+    What a deserializer raises is a failure of its record alone, as `deserialization_failure` says. A batch goes to its
+    handler without such records and, in `mode`, without the later ones of their key.
+    """
+
+    def __init__(self, stream: str, hooks: ConsumerHooks, mode: Mode, make_context: MakeContext) -> None:
+        self._stream, self._mode, self._make_context = stream, mode, make_context
+        self._of_key, self._of_value = hooks.key_deserializer, hooks.value_deserializer
+
+    def single(self, handler: Handler | None) -> Handler | None:
+        """A handler of records."""
+
+        def deserialized(record: StreamRecord) -> object:
+            return handler(self._record(record))  # type: ignore[misc]
+
+        return handler and deserialized
+
+    def asynchronous(self, handler: AsyncHandler | None) -> AsyncHandler | None:
+        """An asynchronous handler; its deserializers run in the event loop."""
+
+        def deserialized(record: StreamRecord) -> Awaitable[object]:
+            return handler(self._record(record))  # type: ignore[misc]
+
+        return handler and deserialized
+
+    def batch(self, handler: BatchHandler | None) -> BatchHandler | None:
+        """A handler of batches."""
+
+        def deserialized(records: Sequence[StreamRecord]) -> Mapping[int, BaseException] | None:
+            good, failed = self._batch(records)
+            if not failed:
+                return handler(list(good.values()))  # type: ignore[misc]
+            positions = list(good)
+            try:
+                returned = handler(list(good.values())) if good else None  # type: ignore[misc]
+            except (*EXITS, WrongReturnError):
+                raise
+            except BaseException as error:
+                return failed | dict.fromkeys(positions, error)
+            errors = failed_positions(returned, len(positions))
+            return failed | {positions[at]: error for at, error in errors.items()}
+
+        return handler and deserialized
+
+    def _batch(self, records: Sequence[StreamRecord]) -> tuple[dict[int, StreamRecord], dict[int, BaseException]]:
+        """What the handler gets, and the errors, by position; neither has those that must wait for one that failed."""
+        good: dict[int, StreamRecord] = {}
+        failed: dict[int, BaseException] = {}
+        behind: set[object] = set()
+        for position, record in enumerate(records):
+            order = self._order_of(record) if failed else None
+            if order is not None and order in behind:
+                continue
+            try:
+                good[position] = self._record(record)
+            except EXITS:
+                raise
+            except BaseException as error:
+                failed[position] = error
+                behind.add(self._order_of(record))
+        return good, failed
+
+    def _order_of(self, record: StreamRecord) -> object:
+        return record.key if self._mode is Mode.KEY else self._mode if self._mode is Mode.PARTITION else None
+
+    def _record(self, record: StreamRecord) -> StreamRecord:
+        read, origin, tries = record
+        headers = list(headers_of(read))
+        key, value = read.key(), read.value()
+        if self._of_key is not None:
+            key = self._part("key", self._of_key, key, headers)
+        if self._of_value is not None:
+            value = self._part("value", self._of_value, value, headers)
+        return StreamRecord((DeserializedRead(read, key, value), origin, tries))
+
+    def _part(
+        self, part: str, deserialize: Deserializer, content: bytes | None, headers: list[tuple[str, bytes | None]]
+    ) -> Any:
+        try:
+            return deserialize(content, self._make_context(self._stream, part, headers))
+        except EXITS:
+            raise
+        except BaseException as error:
+            found = deserialization_failure(error, part)
+            if found is error:
+                raise
+            raise found from error
 
 
 def _figures(owned: OwnedPartition) -> PartitionFigures:

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
-from typing import NamedTuple, TypedDict, Unpack
+from typing import Any, NamedTuple, TypedDict, Unpack
 
 from kafkakit.core.quantities import epoch_ms
 from kafkakit.core.records import Headers, OutgoingRecord
@@ -56,14 +56,24 @@ LaneChoice = Callable[[OutgoingRecord, int], str]
 """The lane of a record at a time in ms of UTC."""
 PathwayHeaders = Callable[[OutgoingRecord, str], Headers]
 """What a pathway adds to a record that goes to a lane."""
+Serializer = Callable[[Any, Any], bytes | None]
+"""Makes bytes of a key or value and of a `SerializationContext`, as those of confluent-kafka."""
+MakeContext = Callable[[str, str, list[tuple[str, bytes | None]]], object]
+"""Makes a `SerializationContext` of a topic's name, `key` or `value`, and headers, which a serializer may add to."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordHooks:
-    """What other parts decide of each record; both are called in the thread of `send`."""
+    """What other parts decide of each record; all are called in the thread of `send`.
+
+    Serializers are called as confluent-kafka calls them, for None as well; the topic in their context is the stream.
+    What they raise, `send` raises.
+    """
 
     choose_lane: LaneChoice | None = None
     pathway: PathwayHeaders | None = None
+    key_serializer: Serializer | None = None
+    value_serializer: Serializer | None = None
 
 
 class RecordParts(TypedDict, total=False):
@@ -128,8 +138,8 @@ class Producer:
 
     def send(
         self,
-        value: bytes | None,
-        key: bytes | None = None,
+        value: object,
+        key: object = None,
         *,
         lane: str | None = None,
         wait_s: float = SEND_WAIT_S,
@@ -137,16 +147,16 @@ class Producer:
     ) -> Delivery:
         """Hand over a record; the result tells where it was written.
 
-        Records of a key go to one partition of a segment. `lane` is chosen by the rules unless given. Waits only while
-        the lane is full, `wait_s` at most, then raises `BackPressureError`; `RecordRefusedError` for a record that
-        Kafka or the stream does not take.
+        Key and value are bytes or None, unless `RecordHooks` has serializers. Records of a key go to one partition of a
+        segment. `lane` is chosen by the rules unless given. Waits only while the lane is full, `wait_s` at most, then
+        raises `BackPressureError`; `RecordRefusedError` for a record that Kafka or the stream does not take.
         """
         return self.send_record(self.prepared(value, key, **parts), lane=lane, wait_s=wait_s)
 
     def prepared(
         self,
-        value: bytes | None,
-        key: bytes | None = None,
+        value: object,
+        key: object = None,
         *,
         headers: Iterable[tuple[str, bytes | None]] = (),
         at_ms: int | None = None,
@@ -277,6 +287,40 @@ class Producer:
         return record._replace(headers=headers)
 
 
+class SerializingProducer(Producer):
+    """A producer of keys and values that its serializers make bytes of; without one, bytes are taken as they are."""
+
+    def __init__(
+        self,
+        follower: RouteFollower,
+        open_segment: Callable[[str, Segment], StreamProducer],
+        clock: Clock,
+        random_bytes: Callable[[int], bytes],
+        limits: ProducerLimits,
+        hooks: RecordHooks,
+        make_context: MakeContext,
+    ) -> None:
+        self._make_context = make_context
+        super().__init__(follower, open_segment, clock, random_bytes, limits, hooks)
+
+    def prepared(
+        self,
+        value: object,
+        key: object = None,
+        *,
+        headers: Iterable[tuple[str, bytes | None]] = (),
+        at_ms: int | None = None,
+        partition: int | None = None,
+    ) -> OutgoingRecord:
+        """See `Producer`; the key is serialized first, and serializers may add headers. Raises what they raise."""
+        own, hooks = [*checked_headers(headers)], self._hooks
+        if hooks.key_serializer is not None:
+            key = hooks.key_serializer(key, self._make_context(self.stream, "key", own))
+        if hooks.value_serializer is not None:
+            value = hooks.value_serializer(value, self._make_context(self.stream, "value", own))
+        return super().prepared(value, key, headers=own, at_ms=at_ms, partition=partition)
+
+
 STAMP_S = 0.001
 """For how long records get the same time, whose making takes a microsecond."""
 
@@ -377,8 +421,8 @@ class DualProducer:
 
     def send(
         self,
-        value: bytes | None,
-        key: bytes | None = None,
+        value: object,
+        key: object = None,
         *,
         lane: str | None = None,
         wait_s: float = SEND_WAIT_S,
@@ -520,8 +564,8 @@ class AsyncProducer:
 
     async def send(
         self,
-        value: bytes | None,
-        key: bytes | None = None,
+        value: object,
+        key: object = None,
         *,
         lane: str | None = None,
         wait_s: float = SEND_WAIT_S,

@@ -73,9 +73,11 @@ def check_record(record: OutgoingRecord) -> None:
     """`RecordRefusedError` unless every part but the headers has a type and a range that Kafka takes."""
     value, key, _, at_ms, partition = record
     if value is not None and type(value) is not bytes:
-        raise RecordRefusedError(f"a record's value is bytes or None, not {type(value).__name__}")
+        wrong, hint = type(value).__name__, "encode it, or give RecordHooks a value_serializer"
+        raise RecordRefusedError(f"a record's value is bytes or None, not {wrong}", hint=hint)
     if key is not None and type(key) is not bytes:
-        raise RecordRefusedError(f"a record's key is bytes or None, not {type(key).__name__}")
+        wrong, hint = type(key).__name__, "encode it, or give RecordHooks a key_serializer"
+        raise RecordRefusedError(f"a record's key is bytes or None, not {wrong}", hint=hint)
     if at_ms is not None and not (type(at_ms) is int and 0 <= at_ms <= MAX_TIME_MS):
         raise RecordRefusedError("a record's time is a number of ms since 1970, or None")
     if partition is not None and not (type(partition) is int and 0 <= partition <= MAX_PARTITION):
