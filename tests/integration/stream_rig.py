@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -102,8 +102,10 @@ class StreamRig:
         """One record a number: the value says it, the key is one of 20, partitions take turns."""
         self.write_keyed(segment, [(number, number % 20) for number in numbers])
 
-    def write_keyed(self, segment: Segment, records: Iterable[tuple[int, int]]) -> None:
-        """A record for each number and key; partitions take turns."""
+    def write_keyed(
+        self, segment: Segment, records: Iterable[tuple[int, int]], time_ms: Callable[[int], int] = lambda number: 0
+    ) -> None:
+        """A record for each number and key; partitions take turns. 0 is the time of writing."""
         from confluent_kafka import Producer
 
         client = Producer(
@@ -116,6 +118,7 @@ class StreamRig:
                 value=b"%d" % number,
                 key=b"%d" % key,
                 partition=number % self.partitions,
+                timestamp=time_ms(number),
                 on_delivery=lambda error, _: failures.append(str(error)) if error else None,
             )
             client.poll(0)
@@ -156,6 +159,7 @@ class StreamRig:
                 }
             ),
             hooks=hooks,
+            open_log=lambda _: KafkaLog(self.cluster.bootstrap_servers, self.cluster.security),
             **handler,
         )
 

@@ -212,6 +212,7 @@ class StreamClient:
             hooks=hooks,
             share=share,
             route_problem=lambda: follower.condition().problem,
+            open_log=lambda cluster_id: self._parts.open_log(follower.current().clusters[cluster_id]),
         )
         self._consumers.append(found)
         self._registrars[stream].add(found)

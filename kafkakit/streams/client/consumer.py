@@ -2,15 +2,18 @@
 
 import threading
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
+from datetime import datetime
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
-from kafkakit.core.errors import UsageError
+from kafkakit.core.cluster_facts import ItemError
+from kafkakit.core.errors import OperationFailedError, RefusedError, TryLaterError, UsageError
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.quantities import counted
 from kafkakit.core.records import headers_of
 from kafkakit.ports.acting import Clock
+from kafkakit.ports.data import LogReader
 from kafkakit.ports.streams import GroupConsumer, ReadRecord
 from kafkakit.streams.client.assigned_member import GroupShare
 from kafkakit.streams.client.cluster_reader import ClusterReader
@@ -18,7 +21,15 @@ from kafkakit.streams.client.dead_letters import ConsumerHooks, ConsumerOptions,
 from kafkakit.streams.client.decide.client_documents import ClientEntry, ClientKind
 from kafkakit.streams.client.decide.failures import Answers, Dependencies, WorkCounts
 from kafkakit.streams.client.decide.figures import ConsumerFigures, ConsumerState, PartitionFigures, add_counts
-from kafkakit.streams.client.decide.reading import LaneShares, ReadingPlan, reading_plan
+from kafkakit.streams.client.decide.reading import (
+    LaneShares,
+    ReadingPlan,
+    ReplayRange,
+    reading_plan,
+    replay_ranges,
+    replay_times,
+    replay_window,
+)
 from kafkakit.streams.client.decide.work_rules import Mode, deserialization_failure
 from kafkakit.streams.client.producer import MakeContext
 from kafkakit.streams.client.workers import (
@@ -40,6 +51,8 @@ from kafkakit.streams.model.route import Route
 
 _FOLLOW_S = 0.1
 _HEALTH_S = 1.0
+_TIMES_S = 10.0
+T = TypeVar("T")
 OpenMember = Callable[[str, str], GroupConsumer]
 """Makes a member of a group: the profile of a cluster, and the group."""
 
@@ -51,6 +64,7 @@ class StreamConsumer:
     the caller (`run_async`). A handler that returns has done its record; `RejectError`, `RetryLaterError`,
     `DependencyDownError` and every other error say what becomes of it. `route` gives the newest route that is known.
     With a `share` the Assigner says which partitions are read. `route_problem` is why no newer route would be seen now.
+    `open_log` makes a reader of the logs of a cluster by its id, for `replay_from`.
 
     It is running, stopped or failed. It fails by `SystemExit` or `KeyboardInterrupt` of a handler or hook, by a handler
     that returns what means nothing, by rights that are missing or a commit of a newer version, and by whatever else
@@ -71,6 +85,7 @@ class StreamConsumer:
         hooks: ConsumerHooks | None = None,
         share: GroupShare | None = None,
         route_problem: Callable[[], str] = lambda: "",
+        open_log: Callable[[str], LogReader] | None = None,
     ) -> None:
         if sum(kind is not None for kind in (handler, batch_handler, async_handler)) != 1:
             raise UsageError("a consumer has one handler", hint="give handler, batch_handler or async_handler")
@@ -79,6 +94,7 @@ class StreamConsumer:
         options, hooks = options or ConsumerOptions(), hooks or ConsumerHooks()
         self._group, self._route, self._open_member, self._clock = group, route, open_member, clock
         self._options, self._hooks, self._share, self._route_problem = options, hooks, share, route_problem
+        self._open_log = open_log
         self._stream = route().stream
         self._life = ConsumerLifecycle(f"the consumer of stream {self._stream} in group {group}")
         self._plan: ReadingPlan = reading_plan(route(), options.lanes)
@@ -205,11 +221,38 @@ class StreamConsumer:
         """Handle the offsets `start` to `end` (exclusive) of a partition of this member once more.
 
         Those that were not handled yet are handled once. Live records continue; the partition's own wait for the read.
+        A request with an id that is not 0 is taken up once, also where the partition has gone to another member, as
+        long as the window is in its commits.
         """
-        window = ReplayWindow(start=start, end=end, request_id=request_id)
+        window = replay_window(start, end, request_id)
         for reader, owned in self._owned():
             if owned.partition == partition:
                 reader.request(lambda client, owned=owned: self._reopen(client, owned, window))  # type: ignore[misc]
+
+    def replay_from(
+        self, start: datetime, end: datetime | None = None, *, request_id: int = 0
+    ) -> tuple[ReplayRange, ...]:
+        """Handle again what all partitions of this member have from a time on, up to another one or to now.
+
+        Both are times with a zone. Each partition's offsets are asked of its broker: from the first record at `start`
+        or later to before the first one at `end` or later, and what lies between, whatever its time. Returns them, and
+        raises before anything is begun: `TryLaterError` for a cluster that does not answer. `request_id` is as for
+        `replay`. Waits for brokers, so that it is not for an event loop.
+        """
+        start_ms, end_ms = replay_times(start, end)
+        replay_window(0, 1, request_id)
+        owned_by = [(reader, owned) for reader, owned in self._owned() if not owned.is_gone]
+        asked: list[ReplayRange] = []
+        for cluster_id in sorted({owned.identity.cluster_id for _, owned in owned_by}):
+            keys = [owned.partition for _, owned in owned_by if owned.identity.cluster_id == cluster_id]
+            ranges = self._ranges_at(cluster_id, keys, start_ms, end_ms)
+            asked += [ReplayRange(cluster_id, key, span.start, span.stop) for key, span in sorted(ranges.items())]
+        windows = {(one.cluster_id, one.partition): replay_window(one.start, one.end, request_id) for one in asked}
+        for reader, owned in owned_by:
+            window = windows.get((owned.identity.cluster_id, owned.partition))
+            if window is not None:
+                reader.request(lambda client, owned=owned, window=window: self._reopen(client, owned, window))  # type: ignore[misc]
+        return tuple(asked)
 
     def rejections_are_durable(self, partition: TopicPartition, offsets: Collection[int]) -> None:
         """Rejected records of this member are durable elsewhere, so that its commits may pass them."""
@@ -376,6 +419,49 @@ class StreamConsumer:
         readers: Mapping[str, ClusterReader] = dict(self._readers)
         ordered = [*(reader for _, reader in sorted(readers.items())), *self._leaving]
         return [(reader, owned) for reader in ordered for owned in list(reader.owned.values())]
+
+    def _ranges_at(
+        self, cluster_id: str, keys: Collection[TopicPartition], start_ms: int, end_ms: int | None
+    ) -> Mapping[TopicPartition, range]:
+        if self._open_log is None:
+            raise UsageError("this consumer cannot ask for the offsets of a time")
+        with closing(self._open_log(cluster_id)) as log:
+            if (found := log.cluster_id()) != cluster_id:
+                raise RefusedError(
+                    f"cluster {found} answers in place of {cluster_id}", hint="check the profile's address"
+                )
+            starts = self._asked_of(keys, lambda some: log.offsets_at(dict.fromkeys(some, start_ms)))
+            with_start = [key for key, offset in starts.items() if offset is not None]
+            stops: Mapping[TopicPartition, int | None] = {}
+            if end_ms is not None:
+                stops = self._asked_of(with_start, lambda some: log.offsets_at(dict.fromkeys(some, end_ms)))
+            spans = self._asked_of([key for key in with_start if stops.get(key) is None], log.spans)
+        return replay_ranges(starts, stops, {key: span.end for key, span in spans.items()})
+
+    def _asked_of(
+        self,
+        keys: Collection[TopicPartition],
+        ask: Callable[[Collection[TopicPartition]], Mapping[TopicPartition, T | ItemError]],
+    ) -> dict[TopicPartition, T]:
+        """What brokers answer for each partition; leaders that have moved are asked again for a while."""
+        until_s, found, left = self._clock.monotonic() + _TIMES_S, dict[TopicPartition, T](), list(keys)
+        while left:
+            failed: dict[TopicPartition, ItemError] = {}
+            for key, answer in ask(left).items():
+                if isinstance(answer, ItemError):
+                    failed[key] = answer
+                else:
+                    found[key] = answer
+            for key, error in failed.items():
+                words = f"the offsets of {key} cannot be asked for: {error}"
+                if error.is_denied:
+                    raise OperationFailedError(words, hint="it needs the right DESCRIBE on the topic")
+                if self._clock.monotonic() >= until_s or not error.retriable:
+                    raise TryLaterError(words)
+            left = list(failed)
+            if left:
+                self._clock.sleep(_FOLLOW_S)
+        return found
 
     def _parked(self) -> int:
         return sum(owned.work.parked for _, owned in self._owned() if owned.work is not None)
