@@ -37,7 +37,15 @@ if TYPE_CHECKING:
         TokenVerifier,
     )
     from kafkakit.ports.stores import ControlStore, RunStore, TableStore
-    from kafkakit.ports.streams import AssignedConsumer, GroupConsumer, MemberRule, Spans, StreamCluster
+    from kafkakit.ports.streams import (
+        AssignedConsumer,
+        GroupConsumer,
+        MemberRule,
+        Spans,
+        StreamCluster,
+        TransactionalConsumer,
+        TransactionRule,
+    )
 
 
 def load_clients() -> None:
@@ -126,6 +134,15 @@ def open_group_member(
         fetches=fetches,
         own=own,
     )
+
+
+def open_transactional(
+    settings: Settings, group: str, rule: MemberRule, writing: TransactionRule, own: Mapping[str, Any] | None = None
+) -> TransactionalConsumer:
+    """A member of a group that writes and commits in transactions; waits for the coordinator of its id."""
+    from kafkakit.adapters.kafka.group_consumer import KafkaTransactionalConsumer
+
+    return KafkaTransactionalConsumer(_address(settings), usable_security(settings), group, rule, writing, own)
 
 
 def open_assigned(settings: Settings, group: str) -> AssignedConsumer:

@@ -200,6 +200,21 @@ class StreamRig:
         return {key.partition: span.end for key, span in spans.items() if hasattr(span, "end")}
 
 
+def forget_members(cluster: SandboxCluster, group: str) -> None:
+    """Take all members out of a group, which would keep their partitions until the session ends."""
+    from kafka.admin import KafkaAdminClient, MemberToRemove
+    from kafka.errors import NoError
+
+    with closing(open_groups(cluster)) as groups:
+        found = groups.describe([group])[group]
+    assert isinstance(found, GroupDescription), found
+    gone = [MemberToRemove(member_id=one.member_id) for one in found.members]
+    servers, security = cluster.bootstrap_servers.split(","), to_kafka_python(cluster.security)
+    with closing(KafkaAdminClient(bootstrap_servers=servers, **security)) as admin:
+        answers = admin.remove_group_members(group, gone)
+    assert set(answers.values()) == {NoError}, answers
+
+
 @dataclass(kw_only=True)
 class MemberProcess:
     """A member in a process of its own; it writes a line for each record into `trace` before the handler returns."""
@@ -238,19 +253,7 @@ class MemberProcess:
         self._remove()
 
     def _remove(self) -> None:
-        """Take the dead member out of its group, which would keep its partitions until the session ends."""
-        from kafka.admin import KafkaAdminClient, MemberToRemove
-        from kafka.errors import NoError
-
-        cluster = self.rig.cluster
-        with closing(open_groups(cluster)) as groups:
-            found = groups.describe([self.group])[self.group]
-        assert isinstance(found, GroupDescription), found
-        gone = [MemberToRemove(member_id=one.member_id) for one in found.members]
-        servers, security = cluster.bootstrap_servers.split(","), to_kafka_python(cluster.security)
-        with closing(KafkaAdminClient(bootstrap_servers=servers, **security)) as admin:
-            answers = admin.remove_group_members(self.group, gone)
-        assert set(answers.values()) == {NoError}, answers
+        forget_members(self.rig.cluster, self.group)
 
     def end(self) -> None:
         """SIGTERM it, and wait until it has closed."""

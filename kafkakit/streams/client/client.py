@@ -11,12 +11,22 @@ from typing import TYPE_CHECKING
 
 from kafkakit.core.errors import RefusedError, TryLaterError, UsageError
 from kafkakit.core.lease import Holder
+from kafkakit.core.records import OutgoingRecord
 from kafkakit.core.text import shell_command
 from kafkakit.ports.acting import Clock
 from kafkakit.ports.data import LogReader
 from kafkakit.ports.stores import ControlStore
-from kafkakit.ports.streams import AssignedConsumer, GroupConsumer, MemberRule, StreamCluster, StreamProducer
+from kafkakit.ports.streams import (
+    AssignedConsumer,
+    GroupConsumer,
+    MemberRule,
+    StreamCluster,
+    StreamProducer,
+    TransactionalConsumer,
+    TransactionRule,
+)
 from kafkakit.streams.client.assigned_member import AssignedMember, GroupShare, WorkerMeter, WorkerOptions, WorkSession
+from kafkakit.streams.client.cluster_reader import Outbox, Transform
 from kafkakit.streams.client.consumer import DeserializedHandlers, OpenMember, StreamConsumer
 from kafkakit.streams.client.control_store import ClientRegistrar, RouteFollower, RouteRules
 from kafkakit.streams.client.dead_letters import (
@@ -32,7 +42,13 @@ from kafkakit.streams.client.dead_letters import (
     with_references,
 )
 from kafkakit.streams.client.decide.figures import ConsumerFigures, ProducerMetrics
-from kafkakit.streams.client.decide.outgoing import ProducerLimits, check_place
+from kafkakit.streams.client.decide.outgoing import (
+    ProducerLimits,
+    RecordRefusedError,
+    check_place,
+    check_unmoved,
+    transform_place,
+)
 from kafkakit.streams.client.producer import (
     AsyncProducer,
     DualPolicy,
@@ -40,11 +56,12 @@ from kafkakit.streams.client.producer import (
     MakeContext,
     Producer,
     RecordHooks,
+    RecordParts,
     SerializingProducer,
 )
 from kafkakit.streams.client.watch import TracedHandlers, Watch, WatchParts
 from kafkakit.streams.client.workers import AsyncHandler, BatchHandler, Handler
-from kafkakit.streams.model.route import DLQ, RETRY, Route, Segment, lane_client_id
+from kafkakit.streams.model.route import DLQ, LIVE, RETRY, Route, Segment, lane_client_id
 
 if TYPE_CHECKING:
     from kafkakit.streams.lanes.api_act import RejectLedger
@@ -59,7 +76,8 @@ class ClientParts:
 
     `open_member` makes a member of the group that it gets as second argument, `open_guarded` one that judges batches
     before it decodes them. Without `open_ledger` no reference to a rejected record is written. `holder` is this
-    process, as it registers itself. `contexts` are for serializers. With `assigned` it is a worker of the Assigner.
+    process, as it registers itself. `contexts` are for serializers, `open_transactional` for transforms. With
+    `assigned` it is a worker of the Assigner.
     """
 
     store: ControlStore
@@ -73,6 +91,7 @@ class ClientParts:
     watch: WatchParts = field(default_factory=WatchParts)
     open_ledger: Callable[[str], LedgerPorts] | None = None
     contexts: Callable[[], MakeContext] | None = None
+    open_transactional: Callable[[str, str, MemberRule, TransactionRule], TransactionalConsumer] | None = None
     assigned: "AssignedParts | None" = None
 
 
@@ -166,13 +185,84 @@ class StreamClient:
         of each batch that is too large to be decoded. Without the lane, and where it cannot be written while a
         partition is full, a reference to the record goes to the reject ledger of its cluster.
         """
+        return self._composed(stream, group, handler, batch_handler, async_handler, options, hooks, None)
+
+    def transformer(
+        self,
+        source: str,
+        group: str,
+        target: str,
+        *,
+        transform: Transform,
+        lane: str = LIVE,
+        target_lane: str = LIVE,
+        options: ConsumerOptions | None = None,
+        hooks: ConsumerHooks | None = None,
+        record_hooks: RecordHooks | None = None,
+        limits: ProducerLimits | None = None,
+    ) -> StreamConsumer:
+        """A consumer that writes to another stream, each output once: in a transaction with the commit of its record.
+
+        `transform` gets a record and what takes its outputs. Both lanes must be on one cluster, and the one that is
+        read must have one segment: `InfeasibleError` else. It fails with that later when a route moves on, before it
+        writes anything else. Raises as `consumer`.
+        """
+        options = _transform_options(options or ConsumerOptions(), lane, is_worker=self._session is not None)
+        routes = self.follower(source), self.follower(target)
+        began = transform_place(routes[0].current(), lane, routes[1].current(), target_lane)
+        limits, connect = limits or ProducerLimits(), self._parts.open_transactional
+        if connect is None:
+            raise UsageError("this client makes no transactions")
+        writer = self._made(target, limits, record_hooks)
+        self._producers.append(writer)
+
+        def place() -> str:
+            now = transform_place(routes[0].current(), lane, routes[1].current(), target_lane)
+            check_unmoved(began, now)
+            return now.target.topic
+
+        def make(value: object, key: object, parts: RecordParts) -> tuple[OutgoingRecord, int]:
+            record, size = writer.outgoing(value, key, target_lane, parts)
+            if record.partition is not None and record.partition >= began.target.partitions:
+                raise RecordRefusedError(f"{began.target.topic} has {began.target.partitions} partitions")
+            return record, size
+
+        outbox = Outbox(place, lambda: routes[1].epoch, make)
+        name = options.member.instance or self._parts.random_bytes(8).hex()
+        rule = TransactionRule(
+            transactional_id=f"kafkakit.{source}.{group}.{name}",
+            client_id=lane_client_id(target, target_lane),
+            limits=limits.of_connection,
+        )
+
+        def open_member(profile: str, name: str) -> GroupConsumer:
+            check_place(began.target, self._cluster(began.target.cluster).identify(began.target.topic, IDENTIFY_S))
+            outbox.member = connect(profile, name, options.member, rule)
+            return outbox.member
+
+        transaction = Transaction(outbox, open_member, place)
+        found = self._composed(source, group, outbox.handler(transform), None, None, options, hooks, transaction)
+        self._registrars[target].add(outbox)
+        return found
+
+    def _composed(
+        self,
+        stream: str,
+        group: str,
+        handler: Handler | None,
+        batch_handler: BatchHandler | None,
+        async_handler: AsyncHandler | None,
+        options: ConsumerOptions | None,
+        hooks: ConsumerHooks | None,
+        transaction: "Transaction | None",
+    ) -> StreamConsumer:
         follower, hooks, options = self.follower(stream), hooks or ConsumerHooks(), options or ConsumerOptions()
         open_by_rule = self._parts.open_guarded if options.strict_guard else self._parts.open_member
 
         def as_member(profile: str, name: str) -> GroupConsumer:
             return open_by_rule(profile, name, options.member)
 
-        open_member: OpenMember = as_member
+        open_member: OpenMember = as_member if transaction is None else transaction.open_member
         share = None
         if self._session is not None:
             if options.strict_guard:
@@ -202,7 +292,7 @@ class StreamClient:
             async_handler = traced.asynchronous(async_handler)
         found = StreamConsumer(
             group=group,
-            route=follower.current,
+            route=follower.current if transaction is None else transaction.checked(follower.current),
             open_member=lambda profile, name: self._member(follower, profile, name, open_member),
             clock=self._parts.clock,
             handler=handler,
@@ -213,6 +303,7 @@ class StreamClient:
             share=share,
             route_problem=lambda: follower.condition().problem,
             open_log=lambda cluster_id: self._parts.open_log(follower.current().clusters[cluster_id]),
+            outbox=None if transaction is None else transaction.outbox,
         )
         self._consumers.append(found)
         self._registrars[stream].add(found)
@@ -407,6 +498,42 @@ class StreamClient:
                 with self._lock:
                     self._clusters[profile] = found
         return found
+
+
+@dataclass(frozen=True, slots=True)
+class Transaction:
+    """What makes a consumer a transform: its outbox, how it opens members, and the check of its routes."""
+
+    outbox: Outbox
+    open_member: OpenMember
+    place: Callable[[], str]
+
+    def checked(self, current: Callable[[], Route]) -> Callable[[], Route]:
+        """The route, unless it has moved on: then an error, which ends the consumer."""
+
+        def route() -> Route:
+            with suppress(TryLaterError):  # a lane is paused
+                self.place()
+            return current()
+
+        return route
+
+
+def _transform_options(options: ConsumerOptions, lane: str, *, is_worker: bool) -> ConsumerOptions:
+    """The options with the lane that is read; `UsageError` for those that a transaction cannot hold."""
+    for is_given, name, why in (
+        (
+            is_worker,
+            "worker",
+            "brokers fence members of Kafka's groups, and the Assigner's commits are none of a member",
+        ),
+        (options.strict_guard, "strict_guard", "it reads beside the group"),
+        (bool(options.retry_after_s), "retry_after_s", "the lane retry is written outside of the transaction"),
+        (options.lanes is not None, "lanes", "a transform reads one lane; name it in lane"),
+    ):
+        if is_given:
+            raise UsageError(f"a transform has no {name}: {why}", hint=f"leave {name} out")
+    return replace(options, lanes=(lane,))
 
 
 def _sink_after_retries(route: Route, options: ConsumerOptions, hooks: ConsumerHooks) -> RejectSink:

@@ -22,9 +22,10 @@ from pathlib import Path
 from kafkakit import __version__
 from kafkakit.config.read.environment import read_environment
 from kafkakit.config.read.settings import Given, Settings, load_settings
-from kafkakit.ports.streams import GroupConsumer, MemberRule, StreamCluster
+from kafkakit.ports.streams import GroupConsumer, MemberRule, StreamCluster, TransactionalConsumer, TransactionRule
 from kafkakit.streams.client.assigned_member import WorkerOptions
 from kafkakit.streams.client.client import AssignedParts, ClientParts, StreamClient
+from kafkakit.streams.client.cluster_reader import RecordOutputs
 from kafkakit.streams.client.dead_letters import BATCH_LIMIT_BYTES, ConsumerHooks, ConsumerOptions, LedgerPorts
 from kafkakit.streams.client.decide.figures import ConsumerState
 from kafkakit.streams.client.decide.outgoing import (
@@ -64,6 +65,7 @@ from kafkakit.wiring import (
     open_page_server,
     open_spans,
     open_stream_cluster,
+    open_transactional,
     own_settings,
     serialization_contexts,
     system_clock,
@@ -88,6 +90,7 @@ __all__ = [
     "ProducerClosedError",
     "ProducerLimits",
     "RecordHooks",
+    "RecordOutputs",
     "RecordRefusedError",
     "RecordTooLargeError",
     "RejectError",
@@ -141,6 +144,9 @@ def connect(
         log = open_log(there, committed=True)
         return GuardedMember(member, log, system_clock(), limit_bytes=BATCH_LIMIT_BYTES)
 
+    def open_writing(name: str, group: str, rule: MemberRule, writing: TransactionRule) -> TransactionalConsumer:
+        return open_transactional(_settings(given.for_profile(name), known), group, rule, writing, own)
+
     def open_ledger(name: str) -> LedgerPorts:
         there = _settings(given.for_profile(name), known)
         return LedgerPorts(admin=open_admin(there), data=open_data(there))
@@ -156,6 +162,7 @@ def connect(
         holder=this_process("streams client"),
         open_ledger=open_ledger,
         contexts=serialization_contexts,
+        open_transactional=open_writing,
         watch=_watch_parts(watch or WatchOptions()),
         assigned=None
         if worker is None

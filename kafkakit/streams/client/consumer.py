@@ -16,7 +16,7 @@ from kafkakit.ports.acting import Clock
 from kafkakit.ports.data import LogReader
 from kafkakit.ports.streams import GroupConsumer, ReadRecord
 from kafkakit.streams.client.assigned_member import GroupShare
-from kafkakit.streams.client.cluster_reader import ClusterReader
+from kafkakit.streams.client.cluster_reader import ClusterReader, Outbox
 from kafkakit.streams.client.dead_letters import ConsumerHooks, ConsumerOptions, DeadLetters, Deserializer
 from kafkakit.streams.client.decide.client_documents import ClientEntry, ClientKind
 from kafkakit.streams.client.decide.failures import Answers, Dependencies, WorkCounts
@@ -64,7 +64,8 @@ class StreamConsumer:
     the caller (`run_async`). A handler that returns has done its record; `RejectError`, `RetryLaterError`,
     `DependencyDownError` and every other error say what becomes of it. `route` gives the newest route that is known.
     With a `share` the Assigner says which partitions are read. `route_problem` is why no newer route would be seen now.
-    `open_log` makes a reader of the logs of a cluster by its id, for `replay_from`.
+    `open_log` makes a reader of the logs of a cluster by its id, for `replay_from`. With an `outbox`, of which
+    `handler` is, commits are made in transactions.
 
     It is running, stopped or failed. It fails by `SystemExit` or `KeyboardInterrupt` of a handler or hook, by a handler
     that returns what means nothing, by rights that are missing or a commit of a newer version, and by whatever else
@@ -86,6 +87,7 @@ class StreamConsumer:
         share: GroupShare | None = None,
         route_problem: Callable[[], str] = lambda: "",
         open_log: Callable[[str], LogReader] | None = None,
+        outbox: Outbox | None = None,
     ) -> None:
         if sum(kind is not None for kind in (handler, batch_handler, async_handler)) != 1:
             raise UsageError("a consumer has one handler", hint="give handler, batch_handler or async_handler")
@@ -94,7 +96,9 @@ class StreamConsumer:
         options, hooks = options or ConsumerOptions(), hooks or ConsumerHooks()
         self._group, self._route, self._open_member, self._clock = group, route, open_member, clock
         self._options, self._hooks, self._share, self._route_problem = options, hooks, share, route_problem
-        self._open_log = open_log
+        self._open_log, self._outbox = open_log, outbox
+        if outbox is not None:
+            outbox.is_over = lambda: self._is_over and not any(reader.is_alive for reader in self._readers.values())
         self._stream = route().stream
         self._life = ConsumerLifecycle(f"the consumer of stream {self._stream} in group {group}")
         self._plan: ReadingPlan = reading_plan(route(), options.lanes)
@@ -225,6 +229,7 @@ class StreamConsumer:
         long as the window is in its commits.
         """
         window = replay_window(start, end, request_id)
+        self._require_no_transform()
         for reader, owned in self._owned():
             if owned.partition == partition:
                 reader.request(lambda client, owned=owned: self._reopen(client, owned, window))  # type: ignore[misc]
@@ -241,6 +246,7 @@ class StreamConsumer:
         """
         start_ms, end_ms = replay_times(start, end)
         replay_window(0, 1, request_id)
+        self._require_no_transform()
         owned_by = [(reader, owned) for reader, owned in self._owned() if not owned.is_gone]
         asked: list[ReplayRange] = []
         for cluster_id in sorted({owned.identity.cluster_id for _, owned in owned_by}):
@@ -253,6 +259,13 @@ class StreamConsumer:
             if window is not None:
                 reader.request(lambda client, owned=owned, window=window: self._reopen(client, owned, window))  # type: ignore[misc]
         return tuple(asked)
+
+    def _require_no_transform(self) -> None:
+        if self._outbox is not None:
+            raise UsageError(
+                "a transform writes for each record once, and a replay would have it do so again",
+                hint="replay with a group of its own",
+            )
 
     def rejections_are_durable(self, partition: TopicPartition, offsets: Collection[int]) -> None:
         """Rejected records of this member are durable elsewhere, so that its commits may pass them."""
@@ -413,6 +426,7 @@ class StreamConsumer:
             clock=self._clock,
             lifecycle=self._life,
             is_grouped=lambda: self._share is None or self._share.is_grouped,
+            outbox=self._outbox,
         )
 
     def _owned(self) -> list[tuple[ClusterReader, OwnedPartition]]:

@@ -182,6 +182,13 @@ class Producer:
             record = self._with_pathway(record, lane, self._hooks.pathway)
         return writer.send(record, self._size(record), wait_s)
 
+    def outgoing(self, value: object, key: object, lane: str, parts: RecordParts) -> tuple[OutgoingRecord, int]:
+        """A record as `send` would write it to a lane, with its size, for a writer of its own; raises as `prepared`."""
+        record = self.prepared(value, key, **parts)
+        if self._hooks.pathway is not None:
+            record = self._with_pathway(record, lane, self._hooks.pathway)
+        return record, self._size(record)
+
     def flush(self, timeout_s: float) -> Unacknowledged:
         """Wait for the answers to all that was sent before; what has none when the time ends, by lane."""
         until_s = self._clock.monotonic() + timeout_s
