@@ -312,6 +312,17 @@ def test_a_route_that_moves_on_ends_a_transform_before_it_writes(desk: Desk, str
             desk.transformer(twice)
 
 
+def test_a_last_commit_that_is_refused_still_lets_the_member_leave_its_group(desk: Desk) -> None:
+    made = desk.transformer(twice, commit_every_s=1_000)
+    made.start()
+    until(lambda: made.figures().total("handled") == 100)
+    desk.totals.move(desk.fakes.segment("a"))
+    until(lambda: made.state is ConsumerState.FAILED)
+    with pytest.raises(InfeasibleError):
+        made.close()
+    assert (desk.written(), desk.base(), desk.groups.members) == ({}, 0, {"sums": []})
+
+
 def test_outputs_wait_while_the_lane_is_paused(desk: Desk) -> None:
     with desk.transformer(twice) as made:
         until(lambda: desk.base() == 100)
