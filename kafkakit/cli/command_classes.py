@@ -8,6 +8,7 @@ lines of kafka-kit's scripts: flags before the command, Go's switches, single da
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 from collections.abc import Collection, Mapping, Sequence
 from enum import StrEnum
@@ -70,24 +71,41 @@ class _AtFirstValue:
     """Converts the values of a parameter like typer does, but loads what checks them with the first that needs it.
 
     typer builds the check of every parameter that is not given, too, which takes longer than printing help. What it
-    checks texts and choices with takes longer to load than lint takes for a file.
+    checks texts and choices with takes longer to load than lint takes for a file. What is wrong is left to typer,
+    which words it.
     """
 
     def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
         """The converted value; an empty tuple for a repeatable option that is not given."""
         if value is None:
             return () if param.multiple or param.nargs == -1 else None
-        wanted = param.type_descriptor.annotation
+        wanted, info = param.type_descriptor.annotation, param.type_descriptor.parameter_info
         if isinstance(value, str) and (wanted is str or (isinstance(wanted, type) and issubclass(wanted, StrEnum))):
-            with contextlib.suppress(ValueError):  # typer words what is no choice
+            with contextlib.suppress(ValueError):
                 return wanted(value)
         if wanted == list[str] and isinstance(value, list | tuple) and all(isinstance(item, str) for item in value):
             return list(value)
+        if wanted in (int, float) and type(value) is wanted:
+            return value  # a default: the command line has texts
+        if wanted is int and isinstance(value, str) and _DIGITS.fullmatch(value):
+            number = int(value)
+            if (info.min is None or number >= info.min) and (info.max is None or number <= info.max):
+                return number
+        if wanted is Path and isinstance(value, str) and _is_plain_path(value, info):
+            return Path(value)
         param._runtime_param = None
         return param.get_runtime_param().coerce(value, param=param, ctx=ctx)
 
 
 _AT_FIRST_VALUE = _AtFirstValue()
+_DIGITS = re.compile("[0-9]{1,15}")
+
+
+def _is_plain_path(path: str, info: Any) -> bool:
+    """True for a path of which a parameter asks no more than that it can be read if it is there."""
+    asks_more = info.exists or info.writable or info.resolve_path or info.allow_dash or info.path_type
+    is_any = info.file_okay and info.dir_okay and not asks_more
+    return is_any and (not os.path.exists(path) or os.access(path, os.R_OK))
 
 
 def _before_parsing(command: Any, ctx: Any, args: list[str]) -> None:

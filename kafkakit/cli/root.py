@@ -11,7 +11,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache, partial
 from importlib import import_module
@@ -22,7 +22,7 @@ import typer
 from typer.core import TyperCommand
 
 from kafkakit import __version__
-from kafkakit.cli.command_classes import MAX_WIDTH, CliContext, CliGroup, new_group, shared_option_names
+from kafkakit.cli.command_classes import MAX_WIDTH, CliCommand, CliContext, CliGroup, new_group, shared_option_names
 from kafkakit.cli.output import write_out
 from kafkakit.core.errors import (
     EXIT_CODE_MEANING,
@@ -51,13 +51,17 @@ kafkakit --profile sandbox reassign verify p.json
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A top-level command; `module` holds the typer app named `app`, which is a group unless `is_group` is False."""
+    """A command; `module` holds it as `app`: a typer app, which is a group unless `is_group` is False, or a function.
+
+    `also` are commands of the group that other modules have.
+    """
 
     name: str
     module: str
-    help: str
+    help: str = ""
     is_group: bool = True
     app: str = "app"
+    also: "tuple[Entry, ...]" = ()
 
 
 ENTRIES: tuple[Entry, ...] = (
@@ -132,22 +136,54 @@ class LazyRoot(CliGroup):
         return {entry.name: load(entry) for entry in ENTRIES}
 
 
+class LazyCommands(Mapping[str, Any]):
+    """The commands of entries by name; each is imported when it is first asked for, all when they are listed."""
+
+    def __init__(self, entries: Sequence[Entry]) -> None:
+        self._entries = {entry.name: entry for entry in entries}
+
+    def __getitem__(self, name: str) -> Any:
+        return load(self._entries[name])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+
+def lazy_group(help: str, entries: Sequence[Entry]) -> typer.Typer:  # noqa: A002 - typer's own word
+    """A group as `new_group` makes them that imports a command when it is resolved; its help imports all."""
+
+    class LazyGroup(CliGroup):
+        def __init__(self, **kwargs: Any) -> None:
+            super().__init__(**{**kwargs, "commands": LazyCommands(entries)})
+
+    app = new_group(help)
+    app.info.cls = LazyGroup
+    return app
+
+
 def load(entry: Entry) -> Any:
-    """Import a top-level command and give it the shared options, however its app was made."""
-    app: typer.Typer = getattr(import_module(entry.module), entry.app)
-    return _built(entry, app)
+    """Import a command and give it the shared options, however it was made."""
+    return _built(entry, getattr(import_module(entry.module), entry.app))
 
 
 @cache  # building the commands of a group takes longer than most of them run; tests run many in one process
-def _built(entry: Entry, app: typer.Typer) -> Any:
+def _built(entry: Entry, app: typer.Typer | Callable[..., Any]) -> Any:
     holder = new_group("")
-    if entry.is_group:
+    if not isinstance(app, typer.Typer):
+        holder.command(entry.name, cls=CliCommand, short_help=entry.help)(app)
+    elif entry.is_group:
         holder.add_typer(app, name=entry.name, cls=app.info.cls or CliGroup, help=app.info.help or entry.help)
     else:
         (only,) = app.registered_commands
         only.name = entry.name
         holder.registered_commands.append(only)
-    return typer.main.get_group(holder).commands[entry.name]
+    built: Any = typer.main.get_group(holder).commands[entry.name]
+    for one in entry.also:
+        built.commands[one.name] = load(one)
+    return built
 
 
 def _print_version(value: bool) -> None:

@@ -144,14 +144,15 @@ class EventOptions:
 
     def open(self, stack: ExitStack, cli: CliContext) -> PutEvents:
         """What takes the events of a stream until `stack` ends; `UsageError` where there is no key."""
-        from contextlib import closing
-
-        from kafkakit.execution.act.control_requests import EventQueue
         from kafkakit.streams.failover.api_act import no_events
-        from kafkakit.wiring import open_datadog_events
 
         if not self.dd_events:
             return no_events
+        from contextlib import closing
+
+        from kafkakit.execution.act.control_requests import EventQueue
+        from kafkakit.wiring import open_datadog_events
+
         more = tuple(tag for part in self.dd_event_tags.split(",") if (tag := part.strip()))
         api = open_datadog_events(self.datadog_site, self.api_key_file, cli.output.warn, KEY_PREFIX)
         queue = stack.enter_context(closing(EventQueue(api.send_event, (), cli.output.warn)))

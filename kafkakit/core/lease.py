@@ -87,6 +87,30 @@ class LeaseRecord:
         return f"{self.holder}, since {taken}, last renewed {time if taken.startswith(day) else renewed}"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldLease:
+    """The cluster's lease as the control store has it, None when it has none, and what is certain of its holder.
+
+    `locked_by` is the process of this host that has the lock of the cluster's changes, of any user and control store.
+    `is_silent`: it was watched for its whole term, and was not renewed.
+    """
+
+    record: LeaseRecord | None = None
+    life: Life = Life.UNKNOWN
+    locked_by: str = ""
+    is_silent: bool = False
+
+    @property
+    def is_in_use(self) -> bool:
+        """True while a process may change the cluster, as far as is known."""
+        return bool(self.locked_by) or (self.is_held and not self.is_silent)
+
+    @property
+    def is_held(self) -> bool:
+        """True unless it was given back, or its holder ended."""
+        return self.record is not None and self.record.holder is not None and self.life is not Life.GONE
+
+
 def _second(time: datetime) -> str:
     return f"{time.astimezone(UTC):%Y-%m-%d %H:%M:%S}Z"
 

@@ -136,7 +136,10 @@ class GroupConsumer(Protocol):
         ...
 
     def pause(self, partitions: Collection[TopicPartition]) -> None:
-        """Read no more of these; what the client had read ahead is dropped and read again later."""
+        """Read no more of these; what the client had read ahead is dropped and read again later.
+
+        A pause ends with the assignment: a partition that goes and comes back is read.
+        """
         ...
 
     def resume(self, partitions: Collection[TopicPartition]) -> None:

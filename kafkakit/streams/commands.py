@@ -1,48 +1,53 @@
-"""`kafkakit streams`: names over topics, what groups committed, lag and latency, records, and bombs."""
+"""`kafkakit streams`: names over topics, what groups committed, lag and latency, records, and bombs.
 
-from kafkakit.cli.command_classes import CliCommand, new_group
-from kafkakit.streams.assigner.commands import app as assigner
-from kafkakit.streams.commits.commands.app import app as commits
-from kafkakit.streams.demo.commands import demo
-from kafkakit.streams.failover.commands.app import app as failover
-from kafkakit.streams.failover.commands.app import move, repartition, verify_drain
-from kafkakit.streams.lag.commands import app as lag
-from kafkakit.streams.lanes.commands import dlq, reconcile, route, rules
-from kafkakit.streams.moves.commands import balance, evacuate
-from kafkakit.streams.records.commands import bombs_app as bombs
-from kafkakit.streams.records.commands import records_app as records
-from kafkakit.streams.routes.commands import app as inspecting
-from kafkakit.streams.routes.commands import app as making
-from kafkakit.streams.routes.commands.app import app as lane
-from kafkakit.streams.routes.commands.app import pathway
+A command's module is imported when the command is resolved: what one of them needs, most of the others do not.
+"""
 
-app = new_group(
+from kafkakit.cli.root import Entry, lazy_group
+
+_ROUTES, _LANES = "kafkakit.streams.routes.commands.app", "kafkakit.streams.lanes.commands"
+_FAILOVER, _MOVES = "kafkakit.streams.failover.commands.app", "kafkakit.streams.moves.commands"
+_RECORDS, _DEMO = "kafkakit.streams.records.commands", "kafkakit.streams.demo.commands"
+
+app = lazy_group(
     "Create streams and their lanes, inspect and edit committed offsets, measure lag and latency, show records, "
-    "handle rejected ones, find bombs, and move streams to other clusters."
+    "handle rejected ones, find bombs, and move streams to other clusters.",
+    (
+        Entry("create", _ROUTES, "Create a stream with a topic for each lane.", app="create"),
+        Entry("list", _ROUTES, "List the streams.", app="list_streams"),
+        Entry("show", _ROUTES, "Show a stream, its topics and their readers.", app="show"),
+        Entry("history", _ROUTES, "Show the changes of a stream.", app="history"),
+        Entry("delete", _ROUTES, "Delete a stream, and with --topics its topics.", app="delete"),
+        Entry("link", _ROUTES, "Make an existing topic a part of a stream.", app="link"),
+        Entry("topology", _ROUTES, "Show the graph of streams.", app="topology"),
+        Entry("resolve", _ROUTES, "Print addresses and topics for plain clients.", app="resolve"),
+        Entry("reconcile", _LANES, "Compare the two streams of a dual write.", app="reconcile"),
+        Entry("move", _FAILOVER, "Move a stream to another cluster.", app="move"),
+        Entry("repartition", _FAILOVER, "Give a lane another number of partitions.", app="repartition"),
+        Entry("evacuate", _MOVES, "Move every stream off a cluster.", app="evacuate"),
+        Entry("balance", _MOVES, "Spread streams over clusters by what is written.", app="balance"),
+        Entry("verify-drain", _FAILOVER, "Check a drain certificate.", app="verify_drain"),
+        Entry("pathway", _ROUTES, "Show pathway latencies out of the headers of records.", app="pathway"),
+        Entry(
+            "demo",
+            "kafkakit.streams.demo.commands",
+            "Show a stream while things go wrong, on two clusters.",
+            app="demo",
+        ),
+        Entry(
+            "lane",
+            _ROUTES,
+            also=(
+                Entry("route", _LANES, "Count which lane sampled records would go to.", app="route"),
+                Entry("rules", _LANES, "Show or replace the rules of a stream.", app="rules"),
+            ),
+        ),
+        Entry("assigner", "kafkakit.streams.assigner.commands"),
+        Entry("bombs", _RECORDS, app="bombs_app"),
+        Entry("commits", "kafkakit.streams.commits.commands.app"),
+        Entry("dlq", _LANES, app="dlq"),
+        Entry("failover", _FAILOVER),
+        Entry("lag", "kafkakit.streams.lag.commands"),
+        Entry("records", _RECORDS, app="records_app"),
+    ),
 )
-app.command("create", cls=CliCommand, short_help="Create a stream with a topic for each lane.")(making.create)
-app.command("list", cls=CliCommand, short_help="List the streams.")(inspecting.list_streams)
-app.command("show", cls=CliCommand, short_help="Show a stream, its topics and their readers.")(inspecting.show)
-app.command("history", cls=CliCommand, short_help="Show the changes of a stream.")(inspecting.history)
-app.command("delete", cls=CliCommand, short_help="Delete a stream, and with --topics its topics.")(making.delete)
-app.command("link", cls=CliCommand, short_help="Make an existing topic a part of a stream.")(making.link)
-app.command("topology", cls=CliCommand, short_help="Show the graph of streams.")(inspecting.topology)
-app.command("resolve", cls=CliCommand, short_help="Print addresses and topics for plain clients.")(inspecting.resolve)
-app.command("reconcile", cls=CliCommand, short_help="Compare the two streams of a dual write.")(reconcile)
-lane.command("route", cls=CliCommand, short_help="Count which lane sampled records would go to.")(route)
-lane.command("rules", cls=CliCommand, short_help="Show or replace the rules of a stream.")(rules)
-app.add_typer(lane, name="lane")
-app.add_typer(assigner, name="assigner")
-app.add_typer(bombs, name="bombs")
-app.add_typer(commits, name="commits")
-app.add_typer(dlq, name="dlq")
-app.add_typer(failover, name="failover")
-app.command("move", cls=CliCommand, short_help="Move a stream to another cluster.")(move)
-app.command("repartition", cls=CliCommand, short_help="Give a lane another number of partitions.")(repartition)
-app.command("evacuate", cls=CliCommand, short_help="Move every stream off a cluster.")(evacuate)
-app.command("balance", cls=CliCommand, short_help="Spread streams over clusters by what is written.")(balance)
-app.command("verify-drain", cls=CliCommand, short_help="Check a drain certificate.")(verify_drain)
-app.add_typer(lag, name="lag")
-app.add_typer(records, name="records")
-app.command("pathway", cls=CliCommand, short_help="Show pathway latencies out of the headers of records.")(pathway)
-app.command("demo", cls=CliCommand, short_help="Show a stream while things go wrong, on two clusters.")(demo)

@@ -10,7 +10,7 @@ import sys
 from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Annotated, Any
 from unittest import mock
 
 import pytest
@@ -95,6 +95,73 @@ def test_lint_of_a_file_loads_no_more_than_it_needs(home: Home, options: list[st
     ran = python(home, code)
     assert (ran.returncode, ran.stderr) == (0, "[]\n")
     assert "KKR201" in ran.stdout
+
+
+NOT_BEFORE_A_REQUEST = [
+    "pydantic", "ortools", "numpy", "networkx", "confluent_kafka", "kafkakit.topicmappr", "kafkakit.placement",
+    "kafkakit.simulator", "kafkakit.execution.decide", "kafkakit.streams.lag", "kafkakit.streams.assigner",
+    "kafkakit.streams.commits", "kafkakit.streams.moves", "kafkakit.streams.demo",
+]  # fmt: skip
+UNTIL_CONNECT = """
+import os, sys
+heavy = sys.argv.pop(1).split(",")
+
+def note(event, _):
+    if event == "socket.connect":
+        print("loaded:", sorted(set(heavy) & set(sys.modules)), flush=True)
+        os._exit(0)
+
+sys.addaudithook(note)
+from kafkakit.cli.root import run
+run(sys.argv[1:])
+"""
+
+
+def test_a_failover_loads_no_more_than_it_needs_before_its_first_request(home: Home) -> None:
+    """Nothing answers at these addresses; a value of each type is checked on the way."""
+    home.work.mkdir(exist_ok=True)
+    config = home.work / "config.yaml"
+    profiles = {
+        "prod": {"bootstrap_server": "127.0.0.1:9", "control_store": "kafka"},
+        "east": {"bootstrap_server": "127.0.0.1:9"},
+    }
+    config.write_text(yaml.safe_dump({"profiles": profiles}))
+    words = f"--config {config} --profile prod streams failover run orders --to east --yes --accept-loss 5 --wait 1m"
+    code = f"import sys; sys.argv[1:] = {[','.join(NOT_BEFORE_A_REQUEST), *words.split()]!r}\n{UNTIL_CONNECT}"
+    ran = python(home, code)
+    assert (ran.stdout, ran.stderr) == ("loaded: []\n", "")
+
+
+@pytest.mark.parametrize(
+    ("words", "answer"),
+    [
+        ("", "3 0.5 None\n"),
+        ("--number 007 --file a", "7 0.5 a\n"),
+        ("--number 9 --part 1", "9 1.0 None\n"),
+        ("--number 10", "it must be at most 9"),
+        ("--number 1", "it must be at least 2"),
+        ("--number x", "it is not a whole number"),
+        ("--part x", "it is not a number"),
+    ],
+)
+def test_values_are_converted_and_refused_by_their_options(
+    words: str, answer: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = new_group("t")
+
+    @app.command("try", cls=CliCommand)
+    def attempt(
+        number: Annotated[int, typer.Option(min=2, max=9)] = 3,
+        part: float = 0.5,
+        file: Annotated[Path | None, typer.Option()] = None,
+    ) -> None:
+        assert not isinstance(file, str)
+        print(number, part, file)
+
+    monkeypatch.setitem(sys.modules, "tried", SimpleNamespace(app=app))  # type: ignore[arg-type]
+    monkeypatch.setattr(cli, "ENTRIES", (Entry("try", "tried", "t", is_group=False),))
+    code, shown = cli.run(["try", *words.split()]), capsys.readouterr()
+    assert (code, shown.out) == (0, answer) or (code == 2 and answer in shown.err)
 
 
 FIRST_THREAD = """

@@ -1,5 +1,6 @@
 """`kafkakit streams failover` and `streams verify-drain` by the command line, on clusters in memory."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -79,6 +80,28 @@ def test_a_failover_its_certificate_and_the_end_of_the_old_topic(desk: FailoverD
     file.write_bytes(data)
     checked = desk.run("verify-drain", str(file))
     assert (checked.code, len(checked.json["gone"])) == (0, 1)
+
+
+def test_a_group_is_not_waited_for_on_a_lane_that_it_does_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk = FailoverDesk(tmp_path, monkeypatch, ("live", "slow"))
+    live, _ = desk.scene.route.lanes
+    desk.scene.write("orders.slow.1", 7)
+    desk.scene.read_all("billing")
+    desk.scene.consumer("fast", lanes=("live",))
+    for number, offset in enumerate((10, 5)):
+        desk.scene.commit("fast", live.segments[0], number, offset)
+    plan = desk.failover("plan", "--to", "q")
+    assert ["groups", "ok", "fast", "it does not read lane slow: not waited for there"] in [
+        [each[key] for key in ("check", "level", "where", "text")] for each in plan.json["verdicts"]
+    ]
+    ran = desk.failover("run", "--to", "q", "--yes", "--wait", "5s")
+    assert (ran.code, ran.json["step"]) == (0, "retired"), ran.stderr
+    certificate = json.loads(desk.run("failover", "certify", STREAM, "--print", options=()).stdout)
+    assert [[group["group"] for group in each["groups"]] for each in certificate["segments"]] == [
+        ["billing", "fast"], ["billing"]
+    ]  # fmt: skip
 
 
 def test_waiting_exits_with_75_and_a_late_writer_with_1(desk: FailoverDesk) -> None:

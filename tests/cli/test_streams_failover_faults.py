@@ -199,6 +199,25 @@ def test_a_late_writer_after_the_retirement_keeps_the_topic_until_its_record_is_
     assert [each["outcome"] for each in shown] == ["done", "late-writer", "late-writer", "done"]
 
 
+def test_a_certificate_holds_again_once_late_records_are_copied(desk: FailoverDesk, tmp_path: Path) -> None:
+    assert desk.failover("run", *RUN).code == 0
+    file = tmp_path / "orders.cert"
+    file.write_text(desk.run("failover", "certify", STREAM, "--print", options=()).stdout)
+    desk.scene.write(OLD, 2)
+    checked = desk.run("verify-drain", str(file))
+    assert (checked.code, checked.json["late"]) == (1, [f"{OLD}-0: 2 offsets after the seal"])
+    ran = desk.failover("reclaim", "--recover", "--yes")
+    assert (ran.code, OLD in desk.scene.p.admin.topics) == (75, True), "the grace has not ended"
+    checked = desk.run("verify-drain", str(file))
+    assert (checked.code, checked.json["result"], checked.json["late"]) == (0, "verified", [])
+    assert checked.json["recovered"] == [f"{OLD}-0: 2 offsets after the seal"]
+    text = desk.run("verify-drain", str(file), options=()).stdout
+    assert f"Copied to the current topics:\n  {OLD}-0: 2 offsets after the seal\n" in text
+    desk.scene.write(OLD)
+    checked = desk.run("verify-drain", str(file))
+    assert (checked.code, checked.json["late"]) == (1, [f"{OLD}-0: 1 offset after the seal"])
+
+
 def test_what_is_not_confirmed_is_not_done_in_the_audit_log(desk: FailoverDesk) -> None:
     assert desk.failover("run", *RUN).code == 0
     assert desk.failover("reclaim", "--keep", "--recover", "--yes").code == 2

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
+import yaml
 
 from kafkakit import wiring
 from kafkakit.cli.context import CliContext
@@ -823,6 +824,45 @@ def test_settings_of_plain_consumers_name_their_secrets_and_never_hold_them(
     assert "warning: a plain client does not follow changes of the route" in ran.stderr
     golden = Path(__file__).parents[1] / "cases" / "streams" / f"resolve.{client}"
     assert ran.stdout.replace(str(tmp_path), "/run/k") == golden.read_text()
+
+
+SPRING = {
+    "config.import", "kafka.bootstrap-servers", "kafka.consumer.auto-offset-reset", "kafka.consumer.isolation-level",
+    "kafka.properties", "kafka.security.protocol", "kafka.ssl.bundle", "ssl.bundle.pem.kafka.keystore.certificate",
+    "ssl.bundle.pem.kafka.keystore.private-key", "ssl.bundle.pem.kafka.keystore.private-key-password",
+    "ssl.bundle.pem.kafka.truststore.certificate",
+}  # fmt: skip
+"""Of Spring Boot's reference of properties below `spring`."""
+KAFKA = {"ssl.endpoint.identification.algorithm", "sasl.mechanism", "sasl.jaas.config"}
+
+
+def flattened(value: object, prefix: str = "") -> dict[str, object]:
+    if not isinstance(value, dict) or prefix == "kafka.properties.":
+        return {prefix[:-1]: value}
+    return {key: found for name in value for key, found in flattened(value[name], f"{prefix}{name}.").items()}
+
+
+def test_settings_of_spring_have_the_names_of_its_reference(desk: StreamDesk, tmp_path: Path) -> None:
+    """In brackets a key of a map keeps its dots. A file in the current folder is looked for there, not below `/`."""
+    golden = yaml.safe_load((Path(__file__).parents[1] / "cases" / "streams" / "resolve.spring").read_text())
+    found = flattened(golden["spring"])
+    assert set(found) == SPRING
+    properties = found["kafka.properties"]
+    assert isinstance(properties, dict)
+    assert set(properties) == {f"[{key}]" for key in KAFKA}
+    assert (found["config.import"], golden["stream"]["topics"]) == (["configtree:/run/k/"], "orders.live.1")
+    assert 'password="${kafka.password}";' in properties["[sasl.jaas.config]"]
+    create(desk)
+    security = "{protocol: SASL_PLAINTEXT, sasl: {mechanism: PLAIN, username: ops}}"
+    desk.home.write_config(f"bootstrap_server: fake:1\nsecurity: {security}\n", "profiles.d/p.yaml")
+    (desk.home.work / "kafka.password").write_text("hunter2")
+    (desk.home.work / "kafka.password").chmod(0o600)
+    override = "security.sasl.password_file=kafka.password"
+    ran = desk.home.run("--profile", "p", "streams", "resolve", "orders", "-o", "spring", "-X", override)
+    assert ran.code == 0, ran.stderr
+    found = flattened(yaml.safe_load(ran.stdout)["spring"])
+    assert found["config.import"] == ["configtree:./"]
+    assert "Spring Boot 3.2" not in ran.stdout
 
 
 def test_settings_of_a_plain_consumer_are_for_one_cluster(desk: StreamDesk) -> None:

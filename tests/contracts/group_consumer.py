@@ -196,6 +196,22 @@ class GroupConsumerContract:
         assert member.values[place] == [b"a", b"b", b"c", b"b", b"c"]
         assert member.client.end_offset(place) == 3
 
+    def test_a_partition_that_comes_back_is_read_although_it_was_paused(
+        self, rig: Rig, place: TopicPartition, join: Callable[..., Member]
+    ) -> None:
+        """Whoever reads it knows nothing of a pause that was before."""
+        other = TopicPartition(f"{place.topic}-other", 0)
+        rig.new_topic(other.topic, 1)
+        rig.write(place, [b"a"])
+        member = join(place.topic, other.topic)
+        member.until(lambda: member.next.get(place) == 1 and other in member.owned)
+        member.client.pause([place])
+        member.client.subscribe([other.topic], member)
+        member.until(lambda: place in member.gone)
+        rig.write(place, [b"b"])
+        member.client.subscribe([place.topic, other.topic], member)
+        member.until(lambda: member.values[place][-1] == b"b")
+
     def test_what_is_committed_while_partitions_are_revoked_counts(self, rig: Rig, join: Callable[..., Member]) -> None:
         topic = f"group-contract-{next(_names)}"
         rig.new_topic(topic, 2)

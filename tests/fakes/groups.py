@@ -108,6 +108,10 @@ class FakeGroups:
             held.shares = tuple(ShareOffset(place=place, start=0, lag=0) for place in member.partitions)
         held.state = GroupState.STABLE
 
+    def rebalance(self, group: str) -> None:
+        """Let a group with members share out its partitions again, which does not end."""
+        self._groups[group].state = GroupState.PREPARING
+
     def append(self, partition: TopicPartition, count: int) -> None:
         """Let share groups see new records: members accept them at once."""
         for held in self._groups.values():

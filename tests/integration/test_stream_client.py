@@ -21,13 +21,12 @@ from kafkakit.config.security import to_confluent
 from kafkakit.core.errors import InfeasibleError, UsageError
 from kafkakit.streams.client import dead_letters as dead_letter_lane
 from kafkakit.streams.client.client import StreamClient
-from kafkakit.streams.client.cluster_reader import RecordOutputs
 from kafkakit.streams.client.connect import connect
 from kafkakit.streams.client.consumer import StreamConsumer
 from kafkakit.streams.client.dead_letters import BOMB_REASON, ConsumerHooks, ConsumerOptions
 from kafkakit.streams.client.decide.figures import ConsumerState
 from kafkakit.streams.client.decide.work_rules import Mode, RejectError, RetryRule, WorkLimits, WorkRules
-from kafkakit.streams.client.producer import RecordHooks
+from kafkakit.streams.client.producer import RecordHooks, RecordOutputs
 from kafkakit.streams.client.workers import StreamRecord
 from kafkakit.streams.model.route import LaneRule
 from kafkakit.streams.routes.api_act import RouteStore

@@ -2,6 +2,8 @@
 handled again was foretold. `bench/streams_campaign.py` runs the same faults at random for as long as it is told to."""
 
 import random
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -105,6 +107,40 @@ def test_one_cluster_of_two_dies_with_the_dead_letters(world: World) -> None:
     passed = {spot for spot in rejected if spot.offset < bases[spot.topic].get(spot.partition, 0)}
     assert passed <= early
     assert rejected - early, "none was rejected while the dead letters were away"
+
+
+def test_a_topic_that_is_created_again_is_not_read_as_the_old_one(world: World) -> None:
+    """Each process that notices stops with the command that puts the new topic in its place, and nothing of it is lost.
+
+    A producer that is connected goes on: what it writes is in the new topic, and is handled after the command.
+    """
+    (producer,) = world.add("producer")
+    (consumer,) = world.add("consumer")
+    becomes("nothing is handled", lambda: world.handled() > 300)
+    (topic,) = world.topics
+    cluster = world.first
+    admin = cluster.open_admin()
+    assert admin.delete_topic(topic) is None
+    replicas = dict.fromkeys(range(3), cluster.broker_ids[:1])
+    becomes("it is not created again", lambda: admin.create_topic(topic, replicas, {}) is None)
+    admin.close()
+    becomes("the consumer reads on", lambda: world.problems("the consumer failed: segment 1 is topic"))
+    words = ["streams", "link", world.group, "--topic", topic, "--lane", "live", "--cluster", cluster.name]
+    assert world.problems(" ".join(["kafkakit", *words]))
+    command = [sys.executable, "-m", "kafkakit", "--profile", cluster.name, *words, "--yes"]
+    linked = subprocess.run(command, env=world.env, capture_output=True, text=True, timeout=120, check=True)
+    assert f"segment 1 leaves the stream: its topic {topic} (" in linked.stderr
+    assert [segment.id for lane, segment in world.routes.read().segments() if lane.name == "live"] == [3]
+    consumer.kill()
+    consumer.start()
+    becomes("nothing new is written", lambda: producer.trace().count("figures 2"))
+    producer.end()
+    becomes("not all is committed", world.drained, seen=world.left)
+    consumer.end()
+    done = {number for life in stream_checker.lives(world.folder) for _, number in life.done}
+    there = {int(message.value()) for message in stream_checker.read_log(cluster.bootstrap_servers, [topic])}
+    assert there
+    assert not {number for number in there - done if not is_rejected(number)}
 
 
 def test_metadata_of_commits_come_to_the_brokers_limit(clusters: Clusters, tmp_path: Path) -> None:

@@ -50,6 +50,7 @@ ENDINGS = {
     "retry": Failure(ending=Ending.RETRY),
     "reject": Failure(ending=Ending.REJECT),
     "defer": Failure(ending=Ending.DEFER, dependency="db"),
+    "wait": Failure(ending=Ending.WAIT, after_ms=20),
 }
 
 
@@ -192,7 +193,7 @@ class Life:
 KINDS = (
     ["read"] * 4 + ["take"] * 6 + ["handle"] * 9 + ["finish"] * 5 + ["later"] * 3 + ["commit"] * 3 + ["sink", "crash"]
 )
-HOWS = ["ok"] * 4 + ["retry", "retry", "reject", "defer"]
+HOWS = ["ok"] * 4 + ["retry", "retry", "reject", "defer", "wait"]
 
 
 def program(seed: int, size: int) -> list[tuple[str, int, str]]:
@@ -283,8 +284,8 @@ def test_a_window_that_is_opened_again_is_handled_again(
 class History:
     """What befalls a consumer: keys of the records of partitions, records that nothing can handle, times of no answer.
 
-    Records are named by partition and offset. `restarts` are times (ms); `trailing` good records with a key of their
-    own come to each partition a second apart.
+    Records are named by partition and offset. `restarts` are times (ms); one twice has an owner that tries nothing.
+    `trailing` good records with a key of their own come to each partition a second apart.
     """
 
     mode: Mode
@@ -373,10 +374,11 @@ class Application:
                 changed_ms, size = max(self.now_ms, trailing_ms), len(self.left)
             elif not left and self.now_ms > changed_ms + 20_000 + 1_000 * size:
                 break  # each was tried three times in turns, and cannot be told from an outage
-            if restarts and self.now_ms >= restarts[0]:
+            while restarts and self.now_ms >= restarts[0]:
                 restarts.pop(0)
                 self.states = [work.state() for work in self.work]
                 self.start()
+                assert [work.state() for work in self.work] == self.states, "nothing was tried since"
             if left and self.now_ms >= trailing_ms:
                 trailing_ms, left = self.now_ms + 1_000, left - 1
                 for keys in self.keys:
@@ -451,7 +453,7 @@ def small_histories() -> Iterator[History]:
                 for bits in range(1 << size):
                     poison = frozenset((0, offset) for offset in range(size) if bits >> offset & 1)
                     for outages in ((), ((0, 150),), ((0, 2_000),), ((2, 900),), ((3, 5_000),)):
-                        for restarts in ((), (120,), (900,)):
+                        for restarts in ((), (120,), (900, 900)):
                             yield History(mode=mode, keys=(keys,), poison=poison, outages=outages, restarts=restarts)
 
 
@@ -510,6 +512,7 @@ ENTRIES = st.lists(
         epoch=st.integers(0, 9),
         group=st.sampled_from(("", "a", "b c", "é\n")),
         delivery_timeout_ms=st.integers(0, 9),
+        lanes=st.sampled_from(((), ("live",), ("retry", "slow"))),
     ),
     max_size=8,
 )
@@ -523,6 +526,8 @@ def test_no_client_is_behind_what_its_process_registered(entries: list[ClientEnt
         same = [one for one in entries if (one.kind, one.group) == key]
         assert each.epoch == min(one.epoch for one in same)
         assert each.delivery_timeout_ms == max(one.delivery_timeout_ms for one in same)
+        lanes = {lane for one in same for lane in one.lanes} if all(one.lanes for one in same) else set()
+        assert each.lanes == tuple(sorted(lanes)), "one that reads all lanes makes it all"
     assert merged(reversed(entries)) == merged(entries) == merged(merged(entries))
 
 

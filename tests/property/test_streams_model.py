@@ -697,7 +697,7 @@ def test_no_other_cluster_and_no_topic_made_again_is_written(wanted: tuple[str, 
     meant = replace(segment(1), cluster_id=wanted[0], topic_id=wanted[1])
     found = TopicIdentity(cluster_id=there[0], topic_id=there[1], partitions=2)
     try:
-        check_place(meant, found)
+        check_place("orders", "live", meant, found)
         is_taken = True
     except KafkakitError:
         is_taken = False

@@ -44,11 +44,13 @@ class FakeClient:
     beat: int = 0
     is_live: bool = True
     follows: bool = True
+    lanes: tuple[str, ...] = ()
 
     def registration(self) -> ClientRegistration:
         return ClientRegistration(
             id=self.id, kind=self.kind, group=self.group, epoch=self.epoch, beat=self.beat,
             delivery_timeout_ms=self.delivery_timeout_ms, holder=Holder(host="h", user="u", command="c", pid=1),
+            lanes=self.lanes,
         )  # fmt: skip
 
 

@@ -18,8 +18,8 @@ OLD = "orders.live.1"
 class FailoverDesk:
     """The scene behind profiles `p`, `q` and `r`."""
 
-    def __init__(self, folder: Path, patch: pytest.MonkeyPatch) -> None:
-        self.home, self.scene = Home(folder), FailoverScene()
+    def __init__(self, folder: Path, patch: pytest.MonkeyPatch, lanes: tuple[str, ...] = ("live",)) -> None:
+        self.home, self.scene = Home(folder), FailoverScene(lanes)
         for name in "pqr":
             self.home.write_config(f"bootstrap_server: {name}:1\ncontrol_store: file\n", f"profiles.d/{name}.yaml")
         scene = self.scene

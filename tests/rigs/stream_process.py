@@ -4,6 +4,8 @@ Its argument is a JSON object. What it did is in its trace, a line for each even
 that SIGKILL loses nothing that happened before. SIGTERM ends it in order.
 """
 
+import asyncio
+import itertools
 import json
 import os
 import random
@@ -11,6 +13,7 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from hashlib import sha256
@@ -26,6 +29,7 @@ from kafkakit.ports.streams import MemberRule
 from kafkakit.streams.client import control_store as route_follower
 from kafkakit.streams.client import dead_letters as dead_letter_lane
 from kafkakit.streams.client.client import ClientParts, StreamClient
+from kafkakit.streams.client.consumer import StreamConsumer
 from kafkakit.streams.client.dead_letters import ConsumerHooks, ConsumerOptions
 from kafkakit.streams.client.decide.outgoing import ProducerLimits
 from kafkakit.streams.client.decide.partition_work import CommitRule
@@ -41,7 +45,7 @@ from kafkakit.streams.client.decide.work_rules import (
 from kafkakit.streams.client.workers import StreamRecord
 from kafkakit.wiring import open_control, open_log, open_stream_cluster, this_process
 
-LOOK_S = 0.1
+LOOK_S, STATE_EVERY = 0.1, 50
 SESSION_MS = 6_000
 POISON, REJECTED, FLAKY = 97, 89, 13
 
@@ -100,7 +104,8 @@ def open_client(given: dict[str, Any]) -> StreamClient:
 
 def produce(client: StreamClient, given: dict[str, Any], trace: Trace, ended: threading.Event) -> None:
     """Numbered records until it is told to end; a record's number is in its value, and is used once."""
-    producer = client.producer(given["stream"], limits=ProducerLimits(delivery_s=120, lane_records=20_000))
+    limits = ProducerLimits(delivery_s=120, lane_records=20_000, compression=given["compression"])
+    producer = client.producer(given["stream"], limits=limits)
 
     def note(number: int, delivery: Any) -> None:
         if delivery.exception() is None:
@@ -134,17 +139,40 @@ def produce(client: StreamClient, given: dict[str, Any], trace: Trace, ended: th
     trace("end")
 
 
-def consume(client: StreamClient, given: dict[str, Any], trace: Trace, ended: threading.Event) -> None:
-    """Handlers that fail, wait for a dependency while the file `outage` is there, and give records up."""
-    outage = Path(given["outage"])
+class Handlers:
+    """One of each kind. They fail, wait for a dependency while the file `outage` is there, and give records up."""
 
-    def handle(record: StreamRecord) -> None:
+    def __init__(self, given: dict[str, Any], trace: Trace) -> None:
+        self._given, self._trace, self._outage = given, trace, Path(given["outage"])
+
+    def handler(self, record: StreamRecord) -> None:
+        number = self._check(record)
+        time.sleep(self._given["handle_s"])
+        self._done(record, number)
+
+    def batch_handler(self, records: Sequence[StreamRecord]) -> dict[int, Exception]:
+        errors, stopped, mode = dict[int, Exception](), set[object](), self._given["mode"]
+        for at, record in enumerate(records):
+            key = object() if mode == "unordered" else record.key if mode == "key" else None
+            try:
+                if key not in stopped:  # the client skips them, too
+                    self.handler(record)
+            except Exception as error:
+                errors[at] = error
+                stopped.add(key)
+        return errors
+
+    async def async_handler(self, record: StreamRecord) -> None:
+        number = self._check(record)
+        await asyncio.sleep(self._given["handle_s"])
+        self._done(record, number)
+
+    def _check(self, record: StreamRecord) -> int:
         number = int(record.value or b"-1")
-        if given["reads_headers"]:
+        if self._given["reads_headers"]:
             dict(record.headers)
-        if (
-            sha256(record.value or b"").digest()[0] & 1 and outage.exists()
-        ):  # half of them, in no pattern that is short to tell
+        # Half of the records need the dependency, in no pattern that is short to tell.
+        if sha256(record.value or b"").digest()[0] & 1 and self._outage.exists():
             raise DependencyDownError("database")
         if number % POISON == 0:
             raise ValueError("poison")
@@ -152,9 +180,16 @@ def consume(client: StreamClient, given: dict[str, Any], trace: Trace, ended: th
             raise RejectError("never")
         if number % FLAKY == 0 and record.tries < 2:
             raise ConnectionError("not yet")
-        time.sleep(given["handle_s"])
-        trace("done", record.origin.partition.topic, record.origin.partition.partition, record.offset, number)
+        return number
 
+    def _done(self, record: StreamRecord, number: int) -> None:
+        place = record.origin.partition
+        self._trace("done", place.topic, place.partition, record.offset, number)
+
+
+def consume(client: StreamClient, given: dict[str, Any], trace: Trace, ended: threading.Event) -> None:
+    """A consumer until it is told to end, with what its figures say."""
+    outage = Path(given["outage"])
     options = ConsumerOptions(
         work=WorkRules(
             mode=Mode(given["mode"]),
@@ -166,16 +201,23 @@ def consume(client: StreamClient, given: dict[str, Any], trace: Trace, ended: th
         concurrency=8,
         commit_every_s=0.3,
         close_s=5.0,
+        strict_guard=given["strict"],
     )
     # Where only records that fail are left, as when the last ones are read by a new life, nothing else ends it.
     hooks = ConsumerHooks(is_healthy=lambda: not outage.exists())
-    consumer = client.consumer(given["stream"], given["group"], handler=handle, options=options, hooks=hooks)
+    handler: dict[str, Any] = {given["handler"]: getattr(Handlers(given, trace), given["handler"])}
+    consumer = client.consumer(given["stream"], given["group"], options=options, hooks=hooks, **handler)
+
+    looks = itertools.count(1)
 
     def look() -> None:
         trace("look")
         figures = consumer.figures()
+        if next(looks) % STATE_EVERY == 0:  # for whoever wonders why something stands
+            for one in [one for one in figures.partitions if one.lag or one.waiting or one.undurable][:5]:
+                trace("state", one)
         for one in figures.partitions:
-            trace("figure", one.partition.topic, one.partition.partition, one.duplicates, one.handled, one)
+            trace("figure", one.partition.topic, one.partition.partition, one.duplicates, one.handled)
         trace("figures", figures.epoch)
         condition = client.follower(given["stream"]).condition()
         for problem in (*figures.problems, *([f"route: {condition.problem}"] if condition.problem else ())):
@@ -184,12 +226,21 @@ def consume(client: StreamClient, given: dict[str, Any], trace: Trace, ended: th
             trace("problem", "commits failed")
 
     looking = _often(look, ended)
-    consumer.start()
-    ended.wait()
-    looking.join()
-    look()
-    consumer.close()
+    if given["handler"] == "async_handler":
+        asyncio.run(_until(ended, consumer))
+    else:
+        consumer.start()
+        ended.wait()
+        looking.join()
+        look()
+        consumer.close()
     trace("end")
+
+
+async def _until(ended: threading.Event, consumer: StreamConsumer) -> None:
+    stopping = asyncio.create_task(asyncio.to_thread(ended.wait))
+    stopping.add_done_callback(lambda _: consumer.stop())
+    await consumer.run_async()
 
 
 def _often(look: Any, ended: threading.Event) -> threading.Thread:

@@ -93,6 +93,7 @@ class World:
     folder: Path
     dlq_on: str = "b"
     partitions: int = 3
+    configs: Mapping[str, str] = field(default_factory=dict)
     workers: list[Worker] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -122,7 +123,8 @@ class World:
         """A new topic on a cluster."""
         cluster, topic = self.clusters[name], f"{self.routes.stream}.{lane}.{number}"
         admin = cluster.open_admin()
-        assert admin.create_topic(topic, dict.fromkeys(range(self.partitions), cluster.broker_ids[:1]), {}) is None
+        configs = self.configs if lane != DLQ else {}
+        assert admin.create_topic(topic, dict.fromkeys(range(self.partitions), cluster.broker_ids[:1]), configs) is None
         topic_id = admin.partition_states([topic])[TopicPartition(topic, 0)].topic_id or ""
         admin.close()
         if lane != DLQ:
@@ -142,7 +144,8 @@ class World:
         given = {
             "role": role, "profile": self.first.name, "stream": self.routes.stream, "group": self.group,
             "outage": str(self.outage), "mode": "key", "handle_s": 0.001, "per_s": 400, "limit_chars": 4095,
-            "limits": {}, "jumps": False, "reads_headers": False, **more,
+            "limits": {}, "jumps": False, "reads_headers": False, "handler": "handler", "compression": "zstd",
+            "strict": False, **more,
         }  # fmt: skip
         added = [Worker(world=self, name=name, given=given) for name in names]
         for worker in added:
@@ -187,6 +190,19 @@ class World:
             yield
         finally:
             cluster.revive()
+
+    @contextmanager
+    def controller_gone(self, name: str) -> Iterator[None]:
+        """SIGKILL a cluster's only controller, and start it again at the end."""
+        cluster = self.clusters[name]
+        record = lifecycle.loaded(cluster.store).nodes[0]
+        assert record.process is not None
+        cluster.machine.processes.kill([record.process])
+        try:
+            yield
+        finally:
+            state = lifecycle.loaded(cluster.store)
+            cluster.state = lifecycle.start_node(cluster.machine, cluster.store, state, record.node)
 
     @contextmanager
     def store_away(self) -> Iterator[None]:
@@ -286,7 +302,7 @@ class World:
             return False
 
     def left(self) -> dict[str, object]:
-        """What stands: the ends and commits of partitions that differ, and the last lines of each process alive."""
+        """What stands: the ends and commits of partitions that differ, and what each process alive last told."""
         found: dict[str, object] = {}
         for topic, name in self.topics.items():
             ends = stream_checker.ends(self.servers[name], topic)
@@ -294,7 +310,8 @@ class World:
             found |= {f"{topic}-{at}": (commits.get(at), end) for at, end in ends.items() if commits.get(at, 0) != end}
         for worker in self.workers:
             if worker.is_alive:
-                found[worker.name] = worker.trace().splitlines()[-20:]
+                lines = worker.trace().splitlines()
+                found[worker.name] = [each for each in lines if each.startswith(("state", "problem"))][-10:]
         return found
 
     def finish(self, wait_s: float = WAIT_S) -> Verdict:
@@ -312,8 +329,9 @@ class World:
     def verdict(self) -> Verdict:
         """Count what was done so far."""
         return stream_checker.check(
-            self.folder, self.servers, topics=self.topics, dlq=self.dlq(), group=self.group, is_rejected=is_rejected
-        )
+            self.folder, self.servers, topics=self.topics, dlq=self.dlq(), group=self.group, is_rejected=is_rejected,
+            is_compacted="compact" in self.configs.get("cleanup.policy", ""),
+        )  # fmt: skip
 
     def printed(self) -> str:
         """The end of what the processes printed."""

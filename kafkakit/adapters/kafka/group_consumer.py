@@ -263,6 +263,8 @@ class KafkaGroupConsumer:
             )
             place.offset = place.offset if is_there else OFFSET_BEGINNING
         client.incremental_assign(found if self._fetches else [])
+        if self._fetches:
+            client.resume(found)  # librdkafka keeps a pause of before, and nothing would ever be read
         if self._listener is not None:
             self._listener.assigned(committed)
 

@@ -24,6 +24,7 @@ from kafkakit.core.errors import (
 from kafkakit.core.lease import (
     DEFAULT_TTL_S,
     LEASE_DOCUMENT,
+    HeldLease,
     Holder,
     LeaseRecord,
     Life,
@@ -40,7 +41,6 @@ from kafkakit.core.lease import (
 )
 from kafkakit.core.model import TopicPartition, TopicPartitionReplica
 from kafkakit.core.quantities import format_duration
-from kafkakit.execution.decide.status_looks import HeldLease
 from kafkakit.ports.acting import Clock, Reporter
 from kafkakit.ports.admin import AdminReads, ClusterAdmin
 from kafkakit.ports.stores import ControlStore

@@ -20,6 +20,7 @@ from kafkakit.core.errors import (
     TerminationRequested,
     TryLaterError,
 )
+from kafkakit.core.lease import HeldLease
 from kafkakit.core.model import TopicPartition, TopicPartitionReplica
 from kafkakit.execution.act.retrier import Retrier
 from kafkakit.execution.decide.journal import Promise
@@ -27,7 +28,6 @@ from kafkakit.execution.decide.plan_state import Live
 from kafkakit.execution.decide.status import StatusContext, StatusView, judge
 from kafkakit.execution.decide.status_looks import (
     Health,
-    HeldLease,
     History,
     KnownRun,
     Sample,

@@ -10,6 +10,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from kafkakit.core.cluster_facts import BrokerLogDirs
+from kafkakit.core.lease import HeldLease
 from kafkakit.core.model import Broker, BrokerState, Reassignment, TopicPartition, TopicPartitionReplica
 from kafkakit.core.plan import Move, Plan
 from kafkakit.core.text import abort_command, shell_command
@@ -21,7 +22,6 @@ from kafkakit.execution.decide.status_looks import (
     CopyFacts,
     Growth,
     Health,
-    HeldLease,
     History,
     KnownRun,
     Limit,

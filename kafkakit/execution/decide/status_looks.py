@@ -13,7 +13,6 @@ from enum import StrEnum
 
 from kafkakit.core.cluster_facts import BrokerLogDirs
 from kafkakit.core.findings import stops_above_replicas
-from kafkakit.core.lease import LeaseRecord, Life
 from kafkakit.core.model import ClusterSnapshot, Reassignment, TopicPartition, TopicPartitionReplica
 from kafkakit.core.plan import Plan
 from kafkakit.core.quantities import format_bytes, format_rate, format_rough_time
@@ -85,30 +84,6 @@ class KnownRun:
     journal: str
     state: RunState
     plan: Plan | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeldLease:
-    """The cluster's lease as the control store has it, None when it has none, and what is certain of its holder.
-
-    `locked_by` is the process of this host that has the lock of the cluster's changes, of any user and control store.
-    `is_silent`: it was watched for its whole term, and was not renewed.
-    """
-
-    record: LeaseRecord | None = None
-    life: Life = Life.UNKNOWN
-    locked_by: str = ""
-    is_silent: bool = False
-
-    @property
-    def is_in_use(self) -> bool:
-        """True while a process may change the cluster, as far as is known."""
-        return bool(self.locked_by) or (self.is_held and not self.is_silent)
-
-    @property
-    def is_held(self) -> bool:
-        """True unless it was given back, or its holder ended."""
-        return self.record is not None and self.record.holder is not None and self.life is not Life.GONE
 
 
 def landed_between(before: StatusLook, after: StatusLook) -> int:

@@ -7,6 +7,7 @@ beyond the `TOP` that miss most are summed, and runs are those of this host that
 
 from collections.abc import Callable, Iterable, Mapping
 
+from kafkakit.core.lease import HeldLease
 from kafkakit.core.quantities import counted, format_bytes, format_rate, format_rough_time
 from kafkakit.core.text import shell_command, text_table
 from kafkakit.execution.decide.plan_state import ids
@@ -20,7 +21,7 @@ from kafkakit.execution.decide.status import (
     eta_of,
     list_sizes,
 )
-from kafkakit.execution.decide.status_looks import Cause, Health, HeldLease
+from kafkakit.execution.decide.status_looks import Cause, Health
 from kafkakit.report import MetricFamily, Report, attributes, exposition, gauge, single
 
 SHOWN = 30

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import islice
 from typing import TYPE_CHECKING
 
 from kafkakit.core.errors import RefusedError, TryLaterError, UsageError
@@ -43,6 +42,7 @@ from kafkakit.streams.client.dead_letters import (
 )
 from kafkakit.streams.client.decide.figures import ConsumerFigures, ProducerMetrics
 from kafkakit.streams.client.decide.outgoing import (
+    MissingTopicError,
     ProducerLimits,
     RecordRefusedError,
     check_place,
@@ -236,14 +236,15 @@ class StreamClient:
         )
 
         def open_member(profile: str, name: str) -> GroupConsumer:
-            check_place(began.target, self._cluster(began.target.cluster).identify(began.target.topic, IDENTIFY_S))
+            found = self._cluster(began.target.cluster).identify(began.target.topic, IDENTIFY_S)
+            check_place(target, target_lane, began.target, found)
             outbox.member = connect(profile, name, options.member, rule)
             return outbox.member
 
         transaction = Transaction(outbox, open_member, place)
-        found = self._composed(source, group, outbox.handler(transform), None, None, options, hooks, transaction)
+        made = self._composed(source, group, outbox.handler(transform), None, None, options, hooks, transaction)
         self._registrars[target].add(outbox)
-        return found
+        return made
 
     def _composed(
         self,
@@ -407,7 +408,7 @@ class StreamClient:
             make = partial(SerializingProducer, make_context=self._make_context())
         found = make(
             follower,
-            lambda lane, segment: self._opened(segment, limits, lane_client_id(stream, lane)),
+            lambda lane, segment: self._opened(stream, lane, segment, limits),
             self._parts.clock,
             self._parts.random_bytes,
             limits,
@@ -443,9 +444,19 @@ class StreamClient:
 
     def _member(self, follower: RouteFollower, profile: str, group: str, open_member: OpenMember) -> GroupConsumer:
         """A member on a cluster that was checked: an address alone does not tell which cluster answers."""
-        segments = (segment for _, segment in follower.current().segments() if segment.cluster == profile)
-        for segment in islice(segments, 1):
-            check_place(segment, self._cluster(profile).identify(segment.topic, IDENTIFY_S))
+        route, missing, found = follower.current(), list[MissingTopicError](), 0
+        for lane, segment in route.segments():
+            if segment.cluster != profile:
+                continue
+            try:
+                check_place(
+                    route.stream, lane.name, segment, self._cluster(profile).identify(segment.topic, IDENTIFY_S)
+                )
+                found += 1
+            except MissingTopicError as error:
+                missing.append(error)
+        if missing and not found:  # else the other topics can be read
+            raise missing[0]
         return open_member(profile, group)
 
     def _log(self, follower: RouteFollower, cluster_id: str) -> LogReader:
@@ -470,12 +481,12 @@ class StreamClient:
         self._ledgers.append(ports)
         return RejectLedger(ports, self._parts.clock, wait_s=LEDGER_S)
 
-    def _opened(self, segment: Segment, limits: ProducerLimits, client_id: str) -> StreamProducer:
+    def _opened(self, stream: str, lane: str, segment: Segment, limits: ProducerLimits) -> StreamProducer:
         """A producer for a segment whose cluster and topic were checked; it connects while they are."""
         cluster = self._cluster(segment.cluster)
-        producer = cluster.producer(segment.topic, limits.of_connection, client_id)
+        producer = cluster.producer(segment.topic, limits.of_connection, lane_client_id(stream, lane))
         try:
-            check_place(segment, cluster.identify(segment.topic, IDENTIFY_S))
+            check_place(stream, lane, segment, cluster.identify(segment.topic, IDENTIFY_S))
         except TryLaterError:
             with self._lock:
                 if self._clusters.get(segment.cluster) is cluster:

@@ -7,7 +7,7 @@ transactions, with what it wrote.
 import threading
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Unpack
+from dataclasses import replace
 from zlib import crc32
 
 from kafkakit.core.cluster_facts import CommittedOffset
@@ -25,11 +25,12 @@ from kafkakit.streams.client.decide.partition_work import (
     CommitRule,
     NextCommit,
     PartitionWork,
+    is_proven,
     restore_commit,
 )
 from kafkakit.streams.client.decide.reading import Source
 from kafkakit.streams.client.decide.work_rules import DependencyDownError
-from kafkakit.streams.client.producer import RecordParts
+from kafkakit.streams.client.producer import MakeOutput, RecordOutputs
 from kafkakit.streams.client.workers import (
     EXITS,
     FIELDS,
@@ -40,7 +41,7 @@ from kafkakit.streams.client.workers import (
     SharedWork,
     StreamRecord,
 )
-from kafkakit.streams.model.commit import CommitState
+from kafkakit.streams.model.commit import CommitIdentity, CommitState
 from kafkakit.streams.model.provenance import read_retry_step
 from kafkakit.streams.model.route import RETRY
 
@@ -106,6 +107,8 @@ class ClusterReader:
         self._full_s = 0.0
         self._stopping = threading.Event()
         self._client: GroupConsumer | None = None
+        # Whether a log was found cut: the member after that has looked whether the topic is still the same.
+        self._was_cut = self._is_after_cut = False
         self._thread = lifecycle.thread(f"kafkakit-reader-{cluster_id}", self._run)
 
     def start(self) -> None:
@@ -146,6 +149,7 @@ class ClusterReader:
             try:
                 is_grouped = self._is_grouped()
                 self._client = self._open_member()
+                self._is_after_cut, self._was_cut = self._was_cut, False
                 self._subscribed = frozenset()
                 while not self._stopping.is_set() and self._is_grouped() == is_grouped:
                     self._turn(self._client)
@@ -208,6 +212,10 @@ class ClusterReader:
         waited_s = self._clock.monotonic() - self._asked_s
         if waited_s >= self._options.commit_every_s and (not self.commits.is_asked or waited_s > _ANSWER_S):
             self._asked_s = self._clock.monotonic()
+            if self.commits.gone is not None:
+                raise TryLaterError(
+                    f"the topic of {self.commits.gone} is not there"
+                )  # the next member sees which it is
             self.commits.ask(client)
             for owned in self.owned.values():
                 self._note_standstill(owned)
@@ -263,8 +271,9 @@ class ClusterReader:
         if end is None or end >= work.position:
             return
         lost = f"{owned.partition} ends at {end}, before {work.position}: the log was cut, and is read again"
-        if work.buffered_records:
-            raise TryLaterError(lost)  # with a new member, no worker has records of before
+        if work.buffered_records or not self._is_after_cut:
+            self._was_cut = True
+            raise TryLaterError(lost)  # no worker of a new member has records of before, and it sees another topic
         self.problem = lost
         self._keep_counts(owned)
         if self._outbox is not None:
@@ -349,7 +358,13 @@ class ClusterReader:
                 continue
             identity = source.identity(partition.partition, self._group)
             work, written = None, None
-            if commit is not None:
+            if commit is not None and self._is_of_earlier_topic(source, identity, commit):
+                self.problem = (
+                    f"{partition}: its commit is of a topic that was deleted; this one is read from its start"
+                )
+                if self._client is not None:
+                    self._client.seek(partition, 0)
+            elif commit is not None:
                 restored = restore_commit(commit, identity)
                 if restored.is_newer and not self._options.adopt_newer:
                     raise RefusedError(
@@ -374,6 +389,12 @@ class ClusterReader:
             for owned in assigned:
                 self.owned[owned.partition] = owned
                 self._shared.add(owned)
+
+    @staticmethod
+    def _is_of_earlier_topic(source: Source, identity: CommitIdentity, commit: CommittedOffset) -> bool:
+        """Whether an owner that had not noticed committed what it had read before the topic was created again."""
+        earlier = (replace(identity, topic_id=topic_id) for topic_id in source.earlier_ids)
+        return any(is_proven(commit, each) for each in earlier)
 
     def _tell(self, some: Sequence[OwnedPartition], hook: Callable[..., object] | None, *more: object) -> None:
         """Call a hook of the application about partitions; what it raises ends the consumer."""
@@ -449,22 +470,6 @@ def _is_wanted(record: ReadRecord, wanted: Callable[[ReadRecord], bool]) -> bool
 OUTBOX_BYTES = 64 << 20
 _SPACE_S = 5.0
 TRANSACTION_MS = 15_000
-MakeOutput = Callable[[object, object, RecordParts], tuple[OutgoingRecord, int]]
-
-
-class RecordOutputs:
-    """What a transform writes for one record; it counts once the transform returns, and not if it raises."""
-
-    def __init__(self, make: MakeOutput) -> None:
-        self.records: list[OutgoingRecord] = []
-        self.size = 0
-        self._make = make
-
-    def send(self, value: object, key: object = None, **parts: Unpack[RecordParts]) -> None:
-        """Add a record; takes and raises what `Producer.send` does, but for the lane."""
-        record, size = self._make(value, key, parts)
-        self.records.append(record)
-        self.size += size
 
 
 Transform = Callable[[StreamRecord, RecordOutputs], object]
@@ -583,7 +588,7 @@ def _is_done(written: CommitState, offset: int) -> bool:
     return offset < written.base or offset in written.done
 
 
-TOO_LARGE = "OFFSET_METADATA_TOO_LARGE"
+TOO_LARGE, NO_TOPIC = "OFFSET_METADATA_TOO_LARGE", "UNKNOWN_TOPIC_OR_PART"
 
 
 class GroupCommits:
@@ -607,6 +612,11 @@ class GroupCommits:
         """The error of the latest commit of a partition that failed; None once it succeeded, or the partition left."""
         failed = list(self._failed.items())
         return f"commit of {failed[-1][0]}: {failed[-1][1]}" if failed else None
+
+    @property
+    def gone(self) -> TopicPartition | None:
+        """A partition whose topic the brokers did not know at its latest commit: it was deleted, or made again."""
+        return next((partition for partition, error in list(self._failed.items()) if error == NO_TOPIC), None)
 
     @property
     def is_asked(self) -> bool:

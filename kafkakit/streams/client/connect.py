@@ -25,7 +25,6 @@ from kafkakit.config.read.settings import Given, Settings, load_settings
 from kafkakit.ports.streams import GroupConsumer, MemberRule, StreamCluster, TransactionalConsumer, TransactionRule
 from kafkakit.streams.client.assigned_member import WorkerOptions
 from kafkakit.streams.client.client import AssignedParts, ClientParts, StreamClient
-from kafkakit.streams.client.cluster_reader import RecordOutputs
 from kafkakit.streams.client.dead_letters import BATCH_LIMIT_BYTES, ConsumerHooks, ConsumerOptions, LedgerPorts
 from kafkakit.streams.client.decide.figures import ConsumerState
 from kafkakit.streams.client.decide.outgoing import (
@@ -51,7 +50,7 @@ from kafkakit.streams.client.decide.work_rules import (
     WorkRules,
 )
 from kafkakit.streams.client.guarded_member import GuardedMember
-from kafkakit.streams.client.producer import DualPolicy, RecordHooks
+from kafkakit.streams.client.producer import DualPolicy, RecordHooks, RecordOutputs
 from kafkakit.streams.client.watch import Answer, WatchOptions, WatchParts
 from kafkakit.streams.model.pathways import Bucket, PayloadSender
 from kafkakit.streams.model.record_identity import reconcile, seen_record

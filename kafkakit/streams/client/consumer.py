@@ -324,7 +324,8 @@ class StreamConsumer:
         plan, readers = self._plan, dict(self._readers)
         read = (readers[key].epoch_read if key in readers else 0 for key in plan.sources)
         self._epoch_read = max(self._epoch_read, min(read, default=plan.epoch))
-        return ClientEntry(kind=ClientKind.CONSUMER, group=self._group, epoch=self._epoch_read)
+        lanes = tuple(sorted(self._options.lanes or ()))
+        return ClientEntry(kind=ClientKind.CONSUMER, group=self._group, epoch=self._epoch_read, lanes=lanes)
 
     def _begin(self, workers: ThreadWorkers | None = None) -> None:
         """Start all threads, or none that stays: what is read by fewer than all would stand still in silence."""

@@ -328,6 +328,24 @@ class SerializingProducer(Producer):
         return super().prepared(value, key, headers=own, at_ms=at_ms, partition=partition)
 
 
+MakeOutput = Callable[[object, object, RecordParts], tuple[OutgoingRecord, int]]
+
+
+class RecordOutputs:
+    """What a transform writes for one record; it counts once the transform returns, and not if it raises."""
+
+    def __init__(self, make: MakeOutput) -> None:
+        self.records: list[OutgoingRecord] = []
+        self.size = 0
+        self._make = make
+
+    def send(self, value: object, key: object = None, **parts: Unpack[RecordParts]) -> None:
+        """Add a record; takes and raises what `Producer.send` does, but for the lane."""
+        record, size = self._make(value, key, parts)
+        self.records.append(record)
+        self.size += size
+
+
 STAMP_S = 0.001
 """For how long records get the same time, whose making takes a microsecond."""
 

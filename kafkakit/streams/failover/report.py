@@ -158,6 +158,7 @@ def check_report(check: CertificateCheck) -> Report:
         f"made by kafkakit {certificate.version} at {time_text(certificate.at_ms)}",
     ]
     lines += optional_section("Does not hold:", broken)
+    lines += optional_section("Copied to the current topics:", check.recovered)
     lines += optional_section("Not compared:", [*check.unread, *check.gone])
     lines += section("Sealed:", text_table(columns, rows).splitlines())
     return Report(
@@ -167,6 +168,7 @@ def check_report(check: CertificateCheck) -> Report:
             "reason": "late-writer" if check.late else "offsets-went-back" if check.short else "",
             "certificate": plain_value(certificate),
             "late": list(check.late),
+            "recovered": list(check.recovered),
             "short": list(check.short),
             "unread": list(check.unread),
             "gone": list(check.gone),

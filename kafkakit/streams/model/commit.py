@@ -6,7 +6,7 @@ readings and plans exchange. Times are milliseconds since 1970 by the clock of t
 text in Kafka's base64. Ranges, amounts, times and ages are also written here as people read them.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -96,8 +96,9 @@ class OffsetRanges:
         return self.minus(self.minus(other))
 
     def within(self, start: int, end: int) -> "OffsetRanges":
-        """What the set holds of `start` to `end` (exclusive)."""
-        cut = ((max(start, a), min(end, b)) for a, b in self.ranges)
+        """What the set holds of `start` to `end` (exclusive). Cost: two binary searches, and what it holds."""
+        first, past = bisect_right(self.ranges, (start, start)), bisect_left(self.ranges, (end, end))
+        cut = ((max(start, a), min(end, b)) for a, b in self.ranges[max(0, first - 1) : past])
         return OffsetRanges(tuple((a, b) for a, b in cut if a < b))
 
     def gaps(self, start: int, end: int) -> "OffsetRanges":

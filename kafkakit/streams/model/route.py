@@ -78,7 +78,8 @@ class Lane:
 
     `weight` is the lane's share of a consumer's work beside the others'. Producers of a paused lane wait, its consumers
     read nothing. `quota_bytes_per_s` is what each broker takes from all producers of the lane together, None: all.
-    `left` are sealed segments that no client reads any more: references to rejected records lead into them.
+    `left` are segments that no client reads any more: sealed ones that references to rejected records lead into, and
+    those whose topic was deleted and created again.
     """
 
     name: str

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from kafkakit.core.errors import RefusedError, UsageError
 from kafkakit.core.text import shell_command
+from kafkakit.streams.model.commit import topic_id_bytes
 from kafkakit.streams.model.route import (
     LIVE,
     ROUTE_LIMIT_BYTES,
@@ -48,7 +49,9 @@ def with_topic(stream: str, route: Route | None, name: str, segment: Segment) ->
     """The route with an existing topic: it becomes a lane of its own, or the next segment of a lane.
 
     Without a route it is the first one of a new stream. A segment beside an active one is opened: consumers read it,
-    and nothing is written to it yet.
+    and nothing is written to it yet. One that has the name of another segment's topic on its cluster, and another id,
+    was created after that topic had been deleted, and takes its place; the other one is left, so that consumers know
+    its commits.
     """
     if route is None:
         if name != LIVE:
@@ -58,10 +61,28 @@ def with_topic(stream: str, route: Route | None, name: str, segment: Segment) ->
     lane = route.lane(name)
     if lane is None:
         return with_lane(route, name, segment)
-    state = SegmentState.ACTIVE if lane.active is None else SegmentState.OPENED
+    gone = replaced_segment(route, name, segment)
+    kept = tuple(each for each in lane.segments if each is not gone)
+    has_active = any(each.state is SegmentState.ACTIVE for each in kept)
+    state = SegmentState.OPENED if has_active else SegmentState.ACTIVE
     added = replace(segment, id=route.next_segment, state=state)
+    left = lane.left if gone is None else (*lane.left, replace(gone, state=SegmentState.DRAINING))
     changed = replace(route, next_segment=route.next_segment + 1)
-    return with_changed(changed, replace(lane, segments=(*lane.segments, added)))
+    return with_changed(changed, replace(lane, segments=(*kept, added), left=left))
+
+
+def replaced_segment(route: Route, name: str, segment: Segment) -> Segment | None:
+    """The segment of a lane whose topic was deleted, since this one has its name on its cluster and another id."""
+    lane = route.lane(name)
+    return next(
+        (
+            each
+            for each in (() if lane is None else lane.segments)
+            if (each.cluster_id, each.topic) == (segment.cluster_id, segment.topic)
+            and topic_id_bytes(each.topic_id) != topic_id_bytes(segment.topic_id)
+        ),
+        None,
+    )
 
 
 def without_lane(route: Route, name: str) -> Route:

@@ -11,7 +11,7 @@ there.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from kafkakit.core.cluster_facts import CommittedOffset, GroupState, ItemError, LogSpan
 from kafkakit.core.documents import decode_document, encode_document
@@ -21,9 +21,10 @@ from kafkakit.core.model import ClusterSnapshot, Partition, Topic, TopicPartitio
 from kafkakit.core.quantities import counted, parse_duration, parse_rate
 from kafkakit.core.selection import BrokerList
 from kafkakit.core.text import shell_command
-from kafkakit.placement.problem import rackless_note
 from kafkakit.streams.model.route import Lane, Route, Segment, partitions_of, problem_of, topic_name
-from kafkakit.topicmappr.api import NO_CONSTRAINTS, PlaceRequest, TagConstraints, decide_place, resolve_queries
+
+if TYPE_CHECKING:
+    from kafkakit.topicmappr.api import TagConstraints
 
 MOST_PARTITIONS = 10_000
 USUAL_REPLICATION = 3
@@ -46,7 +47,7 @@ class PlacementScope:
 
     replication: int | None = None
     brokers: BrokerList | None = None
-    constraints: TagConstraints = NO_CONSTRAINTS
+    constraints: "TagConstraints | None" = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,6 +139,9 @@ def plan_topics(
     `spans` are the logs of the topics of these names that are there. Raises `RefusedError` for a topic that is there
     and cannot be adopted, `InfeasibleError` where a partition finds too few brokers.
     """
+    from kafkakit.placement.problem import rackless_note
+    from kafkakit.topicmappr.api import NO_CONSTRAINTS, PlaceRequest, decide_place, resolve_queries
+
     planned: list[PlannedTopic] = []
     takers = [broker for broker in snapshot.brokers if broker.is_alive and broker.id not in snapshot.leaving]
     replication = scope.replication or min(USUAL_REPLICATION, len(takers))
@@ -162,7 +166,7 @@ def plan_topics(
             partitions=shape.partitions,
             replication=replication,
             brokers=scope.brokers,
-            constraints=scope.constraints,
+            constraints=scope.constraints or NO_CONSTRAINTS,
             min_rack_ids=racks if racks < replication else 0,
         )
         lists = decide_place(snapshot, resolve_queries(request, snapshot)).lists

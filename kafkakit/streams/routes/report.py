@@ -453,7 +453,10 @@ def _spring(epoch: int, topics: Sequence[str], access: ConsumerAccess) -> Iterat
     security, secrets = access.security, _secrets(access)
     for key, secret in secrets.items():
         yield f"# {key} is not printed; the profile has it from {secret.words}"
-    folders = sorted({_split(s.place)[0] for s in secrets.values() if s.way is SecretWay.FILE})
+    files = [s.place for s in secrets.values() if s.way is SecretWay.FILE]
+    folders = sorted({path.removesuffix(_split(path)[1]) or "./" for path in files})
+    if security.ca_file or security.cert_file:
+        yield "# for Spring Boot 3.2 or newer: Kafka's clients have no SSL bundles before"
     yield "stream:"
     yield "  # @KafkaListener(topics = \"#{'${stream.topics}'.split(',')}\")"
     yield f"  topics: {_quoted(','.join(topics))}"
@@ -461,8 +464,9 @@ def _spring(epoch: int, topics: Sequence[str], access: ConsumerAccess) -> Iterat
     yield "spring:"
     if folders:
         yield "  config:"
+        yield "    # each file in the folder, and in folders below it, is a property"
         yield "    import:"
-        yield from (f"      - {_quoted(f'configtree:{folder}/')}" for folder in folders)
+        yield from (f"      - {_quoted(f'configtree:{folder}')}" for folder in folders)
     if security.ca_file or security.cert_file:
         yield from ("  ssl:", "    bundle:", "      pem:", "        kafka:")
         if security.ca_file:

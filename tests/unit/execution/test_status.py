@@ -18,7 +18,7 @@ from kafkakit.core.errors import (
     TerminationRequested,
     TryLaterError,
 )
-from kafkakit.core.lease import Holder, LeaseRecord, Life
+from kafkakit.core.lease import HeldLease, Holder, LeaseRecord, Life
 from kafkakit.core.model import ClusterSnapshot, Reassignment, TopicPartition, TopicPartitionReplica
 from kafkakit.core.plan import identity_of
 from kafkakit.core.quantities import format_bytes
@@ -43,7 +43,6 @@ from kafkakit.execution.decide.status_looks import (
     TURN_S,
     Cause,
     CopyFacts,
-    HeldLease,
     History,
     KnownRun,
     Limit,

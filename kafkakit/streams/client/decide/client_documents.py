@@ -42,13 +42,15 @@ class ClientEntry:
 
     `epoch` is the newest one that all of them have finished moving to. A producer has when nothing that it sends can
     be written any more to a segment that this epoch does not write; a consumer when it reads every segment of this
-    epoch. Records are tried for `delivery_timeout_ms`, 0 for a consumer.
+    epoch. Records are tried for `delivery_timeout_ms`, 0 for a consumer. `lanes` are those that consumers read, none
+    for all but `dlq`, and from a process that does not tell.
     """
 
     kind: ClientKind
     epoch: _Count
     group: _Text = ""
     delivery_timeout_ms: _Count = 0
+    lanes: tuple[_Text, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +77,7 @@ class ClientRegistration:
     delivery_timeout_ms: int
     beat: int
     holder: Holder
+    lanes: tuple[str, ...] = ()
 
 
 def clients_folder(stream: str) -> str:
@@ -83,7 +86,7 @@ def clients_folder(stream: str) -> str:
 
 
 def merged(entries: Iterable[ClientEntry]) -> tuple[ClientEntry, ...]:
-    """One entry for each kind and group, sorted: the lowest epoch, and the longest time that records are tried."""
+    """One entry for each kind and group, sorted: the lowest epoch, the longest time of tries, and all lanes."""
     found: dict[tuple[ClientKind, str], ClientEntry] = {}
     for each in entries:
         other = found.get((each.kind, each.group), each)
@@ -92,6 +95,7 @@ def merged(entries: Iterable[ClientEntry]) -> tuple[ClientEntry, ...]:
             group=each.group,
             epoch=min(each.epoch, other.epoch),
             delivery_timeout_ms=max(each.delivery_timeout_ms, other.delivery_timeout_ms),
+            lanes=tuple(sorted({*each.lanes, *other.lanes})) if each.lanes and other.lanes else (),
         )
     return tuple(found[key] for key in sorted(found))
 
@@ -107,6 +111,7 @@ def registrations_of(document: ClientDocument) -> tuple[ClientRegistration, ...]
             delivery_timeout_ms=each.delivery_timeout_ms,
             beat=document.beat,
             holder=document.holder,
+            lanes=each.lanes,
         )
         for each in document.entries
     )

@@ -252,6 +252,10 @@ class HeldRecords(Generic[T]):
         """All, in the order of their offsets."""
         return (self._by_offset[offset] for offset in sorted(self._by_offset))
 
+    def offsets(self) -> Iterator[int]:
+        """Theirs, in any order."""
+        return iter(self._by_offset)
+
     @property
     def parked(self) -> int:
         """How many are out of tries and wait until another record is handled. Cost: one step for each record."""
@@ -370,6 +374,10 @@ class Rejections(Generic[T]):
         """A record was rejected."""
         self._by_offset[rejection.offset] = self._unwritten[rejection.offset] = rejection
 
+    def offsets(self) -> Iterator[int]:
+        """Theirs, in any order."""
+        return iter(self._by_offset)
+
     def record_at(self, offset: int) -> T | None:
         """The rejected record at an offset."""
         rejection = self._by_offset.get(offset)
@@ -458,7 +466,10 @@ class FailingRecords(Generic[T]):
         """A record failed after `tries` earlier ones; `dependency` is what it had waited for."""
         if failure.ending is Ending.WAIT:
             self._answered_otherwise(dependency, now_ms)
-            held = self.held.get(offset) or HeldRecord(offset=offset, record=record, tries=tries, failure=failure)
+            held = self.held.get(offset)
+            if held is None:
+                held = HeldRecord(offset=offset, record=record, tries=tries, failure=failure)
+                held.signs = int(self._had_sign(offset))
             self.held.wait_until(held, now_ms + (failure.after_ms or 0))
             return
         self._counts.failures += 1
@@ -540,15 +551,15 @@ class FailingRecords(Generic[T]):
         elif held is not None:
             self.held.wait_until(held, now_ms)
 
-    def move_oldest(self) -> T | None:
-        """Reject the oldest record that waits after a try, if a token pays for it; None where nothing was moved."""
-        oldest = next((held for held in self.held if not held.is_out), None)
-        if oldest is None or oldest.tries < 1 or not oldest.signs_at(self._answers.count):
+    def move_at(self, offset: int) -> T | None:
+        """Reject the record at an offset that waits after a try, if a token pays for it; None where it was not."""
+        held = self.held.get(offset)
+        if held is None or held.is_out or held.tries < 1 or not held.signs_at(self._answers.count):
             return None
         if not self._answers.take_token():
             return None
-        self.reject(oldest.offset, oldest.record, RejectReason.HEAD_OF_LINE, oldest.tries, oldest.failure)
-        return oldest.record
+        self.reject(held.offset, held.record, RejectReason.HEAD_OF_LINE, held.tries, held.failure)
+        return held.record
 
     def reject(self, offset: int, record: T, reason: RejectReason, tries: int, failure: Failure) -> None:
         """The record is not tried again."""
@@ -563,6 +574,10 @@ class FailingRecords(Generic[T]):
         held = self.held.get(offset)
         return held.record if held is not None else self.rejected.record_at(offset)
 
+    def offsets(self) -> Iterator[int]:
+        """All that failed here and are not done, in any order."""
+        return chain(self.held.offsets(), self.behind, self.rejected.offsets())
+
     def marks(self, base: int) -> Iterator[Mark]:
         """What a commit says of them: RETRYING are those that there is a sign against, also for the next owner."""
         for held in chain(self.held, self.behind.values()):
@@ -575,9 +590,11 @@ class FailingRecords(Generic[T]):
         """The record with what its failures before this one tell."""
         answers, before = self._answers, self.held.get(held.offset) or self.behind.pop(held.offset, None)
         held.at, held.of = answers.count, answers.handled
-        is_first = before is None or answers.count > before.at
-        if before is None:
-            held.signs, held.is_after_answer = int(self._had_sign(held.offset)), answers.count > answers.at_failure
+        is_new = before is None or before.failure.ending is Ending.WAIT
+        is_first = before is None or is_new or answers.count > before.at
+        if before is None or is_new:
+            held.signs = int(self._had_sign(held.offset)) if before is None else before.signs
+            held.is_after_answer = answers.count > answers.at_failure
         elif is_first:
             held.signs, held.is_after_answer = before.signs_at(answers.count), True
             held.passed = answers.handled - before.of

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 from kafkakit.core.errors import InfeasibleError, OperationFailedError, RefusedError, TryLaterError, UsageError
 from kafkakit.core.records import BatchLimits, Headers, OutgoingRecord, TopicIdentity
-from kafkakit.streams.model.commit import NO_TOPIC_ID, topic_id_bytes
+from kafkakit.core.text import shell_command
+from kafkakit.streams.model.commit import NO_TOPIC_ID, topic_id_bytes, topic_id_text
 from kafkakit.streams.model.record_identity import HEADER, decode_record_id
 from kafkakit.streams.model.route import Route, Segment, SegmentState
 
@@ -259,10 +260,14 @@ def check_unmoved(began: TransformPlace, now: TransformPlace) -> None:
             )
 
 
-def check_place(segment: Segment, found: TopicIdentity) -> None:
-    """`RefusedError` unless cluster and topic are those of the segment; an address and a name alone prove nothing.
+class MissingTopicError(TryLaterError):
+    """A segment's topic is not there, at least not yet: brokers learn of a new one at different times."""
 
-    `TryLaterError` for a topic that is not there: brokers learn of a new one at different times.
+
+def check_place(stream: str, lane: str, segment: Segment, found: TopicIdentity) -> None:
+    """`RefusedError` unless cluster and topic are those of a lane's segment; an address and a name prove nothing.
+
+    `MissingTopicError` for a topic that is not there.
     """
     if found.cluster_id != segment.cluster_id:
         raise RefusedError(
@@ -271,13 +276,18 @@ def check_place(segment: Segment, found: TopicIdentity) -> None:
             hint="check the profile's address",
         )
     if not found.partitions:
-        raise TryLaterError(f"cluster {found.cluster_id} has no topic {segment.topic}")
+        raise MissingTopicError(f"cluster {found.cluster_id} has no topic {segment.topic}")
     if _is_other(segment.topic_id, found.topic_id):
+        link = shell_command("streams link", stream, topic=segment.topic, lane=lane, cluster=segment.cluster)
         raise RefusedError(
-            f"segment {segment.id} is topic {segment.topic} with the id {segment.topic_id}, but the topic of that name "
-            f"has the id {found.topic_id}: it was created again",
-            hint="link the new topic to the stream",
+            f"segment {segment.id} is topic {segment.topic} with the id {_plain(segment.topic_id)}, but the topic of "
+            f"that name has the id {_plain(found.topic_id)}: it was deleted and created again",
+            hint=f"once nobody needs what the old topic held, put the new one in its place: {link}",
         )
+
+
+def _plain(topic_id: str) -> str:
+    return topic_id_text(topic_id_bytes(topic_id))
 
 
 def _is_other(wanted: str, found: str) -> bool:

@@ -23,7 +23,7 @@ from kafkakit.streams.client.decide.failures import (
     WorkCounts,
 )
 from kafkakit.streams.client.decide.reading import Chunk, ReadyQueue, UnreadOffsets, handled_in, joined, ranges_of
-from kafkakit.streams.client.decide.work_rules import WorkRules
+from kafkakit.streams.client.decide.work_rules import Ending, WorkRules
 from kafkakit.streams.model.commit import (
     CommitIdentity,
     CommitState,
@@ -273,17 +273,26 @@ class PartitionWork(Generic[T]):
                 self._dependencies.given_up(chunk.dependency)
 
     def relieve(self, now_ms: int) -> int:
-        """Move the oldest failing record away while it alone holds the partition up; how many were moved."""
+        """Move the failing record at `base` away while it alone holds the partition up; how many were moved."""
         rule, moved = self._rules.moves, 0
-        while self.fullness >= rule.nearly_full and self.span:
+        while self._held_up >= rule.nearly_full and self.span:
             if self._done.count < rule.acked_share * self.span:
                 break
-            record = self._failing.move_oldest()
+            record = self._failing.move_at(self._done.base)
             if record is None:
                 break
             self._ready.release(record)
             moved += 1
         return moved
+
+    @property
+    def _held_up(self) -> float:
+        """How full the partition is of what no handler comes to; a backlog is no fault of a record that failed."""
+        limits = self._rules.limits
+        found = max(self.span / limits.span, self.commit_fill)
+        if self._out or self._steps or self._ready.has_work:
+            return found
+        return max(found, self.buffered_records / limits.records, self.buffered_bytes / limits.size_bytes)
 
     def unwritten_rejections(self) -> list[Rejection[T]]:
         """Rejected records that are to be written elsewhere; each is given out once."""
@@ -314,7 +323,7 @@ class PartitionWork(Generic[T]):
         done = OffsetRanges.of([(0, self._done.base), *self._done.ranges()]).within(window.start, end)
         for start, stop in done:
             self.counts.replayed += self._done.reopen(start, stop)
-        self._unread.open_again(done, self.position)
+        self._unread.open_again(done)
         self.replay = window
         if done.first is None or done.first >= self.position:
             return False
@@ -325,7 +334,7 @@ class PartitionWork(Generic[T]):
         """What may be committed now, less the route, writer and watermark."""
         done = self._done.ranges()
         base = self._done.base
-        current = [*self._failing.marks(base), *self._unread.marks(self.position, base)]
+        current = [*self._failing.marks(base), *self._unread.marks(self._done, self._failing.offsets())]
         marks = list(joined(sorted(current, key=lambda mark: mark.start)))
         rejected = OffsetRanges.of((m.start, m.end) for m in marks if m.state is MarkState.REJECTED)
         window = self.replay
@@ -384,6 +393,9 @@ class PartitionWork(Generic[T]):
         record, failure = chunk.records[index], chunk.failures[index]
         if chunk.walk is None:
             self._failing.failed(offset, record, tries, failure, chunk.dependency, now_ms)
+        elif failure.ending is Ending.WAIT:
+            self._ready.put_back(offset, record)
+            self._end_walk(chunk.walk, now_ms)
         elif self._failing.failed_behind(chunk.walk, offset, record, tries, failure):
             self._walk_on(chunk.walk, now_ms)
         else:
@@ -464,6 +476,12 @@ def restore_commit(commit: CommittedOffset, identity: CommitIdentity) -> Restore
         problem=reading.reason or f"metadata of {dialect.reader} are not bound to this commit",
         is_newer=reading.problem is not None and reading.problem in dialect.newer_problems,
     )
+
+
+def is_proven(commit: CommittedOffset, identity: CommitIdentity) -> bool:
+    """Whether metadata prove that a commit was written for this partition, topic and group."""
+    reading = read_metadata(commit.metadata, commit.offset, identity)
+    return dialect_named(reading.dialect).has_payload and reading.problem is None and bool(reading.is_bound)
 
 
 def next_commit(

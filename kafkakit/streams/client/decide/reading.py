@@ -36,13 +36,15 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """The lane and segment that a topic carries, and what identifies it."""
+    """The lane and segment that a topic carries, and what identifies it; `earlier_ids` are of topics of its name that
+    were deleted."""
 
     lane: str
     segment: int
     cluster_id: str
     topic: str
     topic_id: bytes
+    earlier_ids: tuple[bytes, ...] = ()
 
     def identity(self, partition: int, group: str) -> CommitIdentity:
         """What commits of a partition are bound to."""
@@ -72,6 +74,10 @@ def reading_plan(route: Route, lanes: Collection[str] | None) -> ReadingPlan:
         )
     wanted = [lane for lane in route.lanes if (lane.name in lanes if lanes is not None else lane.name != DLQ)]
     sources: dict[str, dict[str, Source]] = {}
+    earlier: dict[tuple[str, str], tuple[bytes, ...]] = {}
+    for _, old in route.left():
+        place = old.cluster_id, old.topic
+        earlier[place] = (*earlier.get(place, ()), topic_id_bytes(old.topic_id))
     for lane in wanted:
         for segment in lane.readable:
             sources.setdefault(segment.cluster_id, {})[segment.topic] = Source(
@@ -80,6 +86,7 @@ def reading_plan(route: Route, lanes: Collection[str] | None) -> ReadingPlan:
                 cluster_id=segment.cluster_id,
                 topic=segment.topic,
                 topic_id=topic_id_bytes(segment.topic_id),
+                earlier_ids=earlier.get((segment.cluster_id, segment.topic), ()),
             )
     return ReadingPlan(
         epoch=route.epoch,
@@ -89,15 +96,11 @@ def reading_plan(route: Route, lanes: Collection[str] | None) -> ReadingPlan:
     )
 
 
-def unread_marks(marks: Iterable[Mark], wanted: OffsetRanges, position: int, base: int) -> Iterator[Mark]:
-    """The restored marks of offsets that were not read again yet."""
+def marks_within(marks: Iterable[Mark], offsets: OffsetRanges) -> Iterator[Mark]:
+    """What marks say of some offsets. Cost: for a mark the logarithm of the ranges, and those that it meets."""
     for mark in marks:
-        if mark.state is MarkState.SKIPPED or mark.end <= position:
-            continue
-        for low, end in wanted.within(max(mark.start, position), mark.end):
-            start = low + 1 if mark.state is MarkState.REJECTED and low == base else low
-            if start < end:
-                yield Mark(start=start, end=end, state=mark.state, count=mark.count, deferred_s=mark.deferred_s)
+        for start, end in offsets.within(mark.start, mark.end):
+            yield Mark(start=start, end=end, state=mark.state, count=mark.count, deferred_s=mark.deferred_s)
 
 
 def joined(marks: Iterable[Mark]) -> Iterator[Mark]:
@@ -148,13 +151,16 @@ def handled_in(state: CommitState) -> OffsetRanges:
 
 
 class UnreadOffsets:
-    """Below `fresh` only some offsets are still to be read, from `fresh` on all are."""
+    """Below `fresh` only some offsets are still to be read, from `fresh` on all are.
+
+    What the restored commit says of an offset is kept until it is done or has failed again, so that the next owner is
+    told where this one did not come to it.
+    """
 
     __slots__ = ("_marks", "_wanted", "fresh")
 
     def __init__(self, state: CommitState) -> None:
         self.fresh = state.end
-        # What a restart must see again: marks whose records were not read yet.
         self._marks = state.marks
         self._wanted = handled_in(state).gaps(state.base, state.end)
 
@@ -174,9 +180,25 @@ class UnreadOffsets:
         mark = self.mark_at(offset)
         return mark is not None and mark.state is MarkState.RETRYING
 
-    def marks(self, position: int, base: int) -> Iterator[Mark]:
-        """The marks of what was not read again yet."""
-        return unread_marks(self._marks, self._wanted, position, base)
+    def marks(self, done: DoneSet, failed: Iterable[int]) -> list[Mark]:
+        """What a commit says of records that were not read or not tried again; `failed` are those that were.
+
+        Cost: what is done and failed in ranges while there are such records, nothing later.
+        """
+        if not self._marks:
+            return []
+        base, end = done.base, self._marks[-1].end
+        tried = done.ranges().union(OffsetRanges.of((offset, offset + 1) for offset in failed))
+        untried, rejected = tried.gaps(base, end), MarkState.REJECTED
+        pending = marks_within((mark for mark in self._marks if not mark.state.is_done), untried)
+        # A rejected record that was read is among the failed; that at base cannot be in a done set.
+        unread = marks_within((mark for mark in self._marks if mark.state is rejected), self._wanted)
+        self._marks = tuple(sorted((*pending, *unread), key=lambda mark: mark.start))
+        beyond_base = OffsetRanges.of([(base + 1, end)])
+        return [
+            *(mark for mark in self._marks if mark.state is not rejected),
+            *marks_within((mark for mark in self._marks if mark.state is rejected), beyond_base),
+        ]
 
     def sift(
         self, offsets: list[int], records: list[T], at: int
@@ -211,10 +233,11 @@ class UnreadOffsets:
         self.fresh = max(self.fresh, end)
         return gone
 
-    def open_again(self, offsets: OffsetRanges, position: int) -> None:
+    def open_again(self, offsets: OffsetRanges) -> None:
         """These offsets, which were done, are to be read again."""
-        # Marks of what was read are history: they say nothing of the window's second time.
-        self._marks = tuple(mark for mark in self._marks if mark.end > position)
+        # Marks of what was done are history: they say nothing of the window's second time.
+        if self._marks:
+            self._marks = tuple(marks_within(self._marks, offsets.gaps(0, self._marks[-1].end)))
         self._wanted = self._wanted.union(offsets)
 
     def _gone(self, start: int, end: int, done: DoneSet) -> int:

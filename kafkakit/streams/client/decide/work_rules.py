@@ -199,10 +199,10 @@ class MoveRule:
     where good records fail as well, so that one in a hundred of those is moved, up to three times `max_tries`. While
     none is handled, at most `probes_per_s` of those out of tries are tried again, for all partitions of a consumer.
 
-    A record that has tries left is moved only where the partition is at `nearly_full` of a limit and `acked_share` of
-    what lies between its oldest and its newest record is done: then this record alone holds the partition up. Such a
-    move costs a token, and `acks_per_move` records done earn one. A consumer holds `first_tokens` at first and
-    `max_tokens` at most.
+    A record that has tries left is moved only from the committed offset, where the partition is at `nearly_full` of a
+    limit, not for a backlog, and `acked_share` of what lies between there and its newest done record is done: then this
+    record alone holds the partition up. Such a move costs a token, and `acks_per_move` records done earn one. A
+    consumer holds `first_tokens` at first and `max_tokens` at most.
     """
 
     acks_per_move: int = 50

@@ -35,10 +35,18 @@ def newest_certificate(journals: OperationJournals, operation: str = "") -> tupl
     raise RefusedError(words, hint="kafkakit streams failover certify STREAM")
 
 
-def hash_in_journal(journals: OperationJournals, operation: str) -> str | None:
-    """The hash of the certificate that counts, by the operation's journal; None where the store has no journal."""
-    record = journals.record(operation) if operation in journals.names() else None
-    return None if record is None else record.certificate
+def check_again(
+    certificate: DrainCertificate, journals: OperationJournals, open_cluster: OpenCluster
+) -> CertificateCheck:
+    """A certificate against what is there now, and against the journal of its operation if the store has that.
+
+    What the journal says is copied of the records that came after a seal is not late any more.
+    """
+    name = certificate.operation
+    record = journals.record(name) if name in journals.names() else None
+    if record is None:
+        return check_certificate(certificate, open_cluster, None)
+    return check_certificate(certificate, open_cluster, record.certificate, record.copies)
 
 
 def abortable(parts: RunParts, stream: str, open_cluster: OpenCluster) -> Closing:
@@ -209,16 +217,14 @@ def _recover(parts: RunParts, open_cluster: OpenCluster, journal: Journal, certi
         segment, operation = each.as_segment(), state_of(journal).operation
         facts = read_old(segment, (), open_cluster)
         before = state_of(journal).copies_of(each.segment)
+        spans = late_spans(segment, facts, before)
         if each.segment in there and operation.lane_of(each.segment) == DLQ:
-            letters = {n: found for n, found in uncopied(segment, facts.whole_spans or {}, before).items() if found}
-            if letters:
-                journal.intent(Word.LETTERS, {"segment": each.segment})
-                parts.records.letters(route, segment, letters, before, note)
-        after = state_of(journal).copies_of(each.segment)
-        late = late_spans(segment, facts, after)
-        if late:
-            journal.intent(Word.LETTERS, {"segment": each.segment, "late": True})
-            parts.records.late(route, each.lane, segment, late, after, note)
+            for number, letters in uncopied(segment, facts.whole_spans or {}, before).items():
+                if letters:
+                    spans[number] = range(letters.start, spans.get(number, letters).stop)
+        if spans:
+            journal.intent(Word.LETTERS, {"segment": each.segment})
+            parts.records.copy(route, each.lane, segment, spans, before, note)
         copied += state_of(journal).copies_of(each.segment).records - before.records
     if any(each.segment in there for each in certificate.segments) and route.lane(DLQ) is not None:
         journal.intent(Word.LETTERS, {"references": True})

@@ -58,63 +58,34 @@ class OldRecords:
         self._clusters, self._clock, self._guard = StreamClusters(open_cluster), clock, guard
         self._timeout_s = timeout_s
 
-    def letters(
-        self,
-        route: Route,
-        segment: Segment,
-        spans: Mapping[int, range],
-        before: OldCopies,
-        note: Callable[[OldCopies], None],
-    ) -> None:
-        """Copy dead letters to the lane's active topic; those that a replay has written again are passed over.
-
-        `note` gets what is copied after each batch. Raises what brokers say of a read or a write.
-        """
-        states = ReplayStates(self._clusters, route.stream)
-        keys = {TopicPartition(segment.topic, number): span for number, span in spans.items()}
-        known = states.of(segment, keys)
-        self._copy(route, DLQ, segment, keys, before, note, lambda one: known[one.partition].was_done(one.offset))
-
-    def late(
-        self,
-        route: Route,
-        lane: str,
-        segment: Segment,
-        spans: Mapping[int, range],
-        before: OldCopies,
-        note: Callable[[OldCopies], None],
-    ) -> None:
-        """Copy what came after a seal to the lane's active topic; `note` as in `letters`."""
-        keys = {TopicPartition(segment.topic, number): span for number, span in spans.items()}
-        self._copy(route, lane, segment, keys, before, note, lambda _: False)
-
-    def references(self, route: Route) -> CopyOutcome:
-        """Copy every record that a reference of the stream leads to into its lane `dlq`."""
-        wait_s = max(self._timeout_s(profile) for profile in route.clusters.values())
-        return RejectCopier(self._clusters, self._clock, self._guard, wait_s=wait_s).copy(route, ahead_s=None)
-
-    def _copy(
+    def copy(
         self,
         route: Route,
         lane_name: str,
         segment: Segment,
-        spans: Mapping[TopicPartition, range],
+        spans: Mapping[int, range],
         before: OldCopies,
         note: Callable[[OldCopies], None],
-        passes: Callable[[Record], bool],
     ) -> None:
+        """Copy records to the lane's active topic; dead letters that a replay has written again are passed over.
+
+        `note` gets what is copied after each batch. Raises what brokers say of a read or a write.
+        """
         lane = route.lane(lane_name)
         target = None if lane is None else lane.active
         if target is None:
             hint = str(shell_command("streams show", route.stream))
             raise RefusedError(f"lane {lane_name} of stream {route.stream} has no active topic", hint=hint)
+        keys = {TopicPartition(segment.topic, number): span for number, span in spans.items()}
+        replayed = ReplayStates(self._clusters, route.stream).of(segment, keys) if lane_name == DLQ else {}
         reader = LaneReader(self._clusters, self._clock, wait_s=self._timeout_s(segment.cluster))
         data = self._clusters.of_segment(target).data
         writer = BatchWriter(data, wait_s=self._timeout_s(target.cluster))
         copies, offsets, batch, size = before, dict(before.offsets), list[Record](), 0
-        for _, record in reader.records(Lane(name=lane_name, segments=(segment,)), lambda *_: spans):
+        for _, record in reader.records(Lane(name=lane_name, segments=(segment,)), lambda *_: keys):
             offsets[record.partition.partition] = record.offset + 1
-            if passes(record):
+            state = replayed.get(record.partition)
+            if state is not None and state.was_done(record.offset):
                 copies = replace(copies, passed=copies.passed + 1)
                 continue
             batch.append(record)
@@ -125,8 +96,13 @@ class OldRecords:
                 note(copies)
                 batch, size = [], 0
         self._write(target, writer, batch)
-        ends = {key.partition: span.stop for key, span in spans.items()}
+        ends = {number: span.stop for number, span in spans.items()}
         note(replace(copies, offsets={**offsets, **ends}, records=copies.records + len(batch)))
+
+    def references(self, route: Route) -> CopyOutcome:
+        """Copy every record that a reference of the stream leads to into its lane `dlq`."""
+        wait_s = max(self._timeout_s(profile) for profile in route.clusters.values())
+        return RejectCopier(self._clusters, self._clock, self._guard, wait_s=wait_s).copy(route, ahead_s=None)
 
     def _write(self, target: Segment, writer: BatchWriter, batch: Sequence[Record]) -> None:
         if not batch:

@@ -28,11 +28,17 @@ from kafkakit.core.errors import InputError, KafkakitError, OperationFailedError
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.quantities import epoch_ms
 from kafkakit.core.rights import lacking
-from kafkakit.execution.act.retrier import fetch_answers
 from kafkakit.ports.acting import Clock
 from kafkakit.ports.data import ClusterClients, LogReader
 from kafkakit.streams.client.api import ClientKind, ClientRegistration
-from kafkakit.streams.failover.decide.drained import Pace, late_partitions, late_words, left_in, unread_places
+from kafkakit.streams.failover.decide.drained import (
+    Pace,
+    late_partitions,
+    late_words,
+    left_in,
+    recovered_partitions,
+    unread_places,
+)
 from kafkakit.streams.failover.decide.evidence import (
     ClientFacts,
     EndWalk,
@@ -46,6 +52,7 @@ from kafkakit.streams.failover.decide.evidence import (
     emptied,
     ends_of,
     group_facts,
+    has_read,
     quiet_of,
     references_in,
     unreachable,
@@ -100,6 +107,7 @@ class ClientWatch:
                     epoch=each.epoch,
                     delivery_timeout_s=timeout_s,
                     is_silent=now_s - since_s > timeout_s + MARGIN_S,
+                    lanes=each.lanes,
                 )
             )
         return tuple(sorted(found, key=lambda client: client.id))
@@ -279,13 +287,18 @@ def _kinds_in_place(record: OperationRecord, segment: Segment, evidence: Evidenc
 
 
 def _unknown(operation: Operation, old: Mapping[int, TopicFacts]) -> tuple[str, ...] | None:
-    """Groups with commits that the operation does not know; None where a cluster was not read."""
+    """Groups with commits that the operation does not wait for; None where a cluster was not read."""
     if any(facts.problem for facts in old.values()):
         return None
-    known = set(operation.groups) | set(operation.request.ignored)
-    read = [facts for number, facts in old.items() if operation.lane_of(number) != DLQ]  # what is there is not lost
-    found = {name for facts in read for name, group in facts.groups.items() if group.commits}
-    return tuple(sorted(name for name in found - known if not name.startswith(REPLAY_GROUPS)))
+    found = set[str]()
+    for number, facts in old.items():
+        readers = operation.readers_of(number)
+        for name, group in facts.groups.items() if operation.lane_of(number) != DLQ else ():  # what stays is not lost
+            # Earlier failovers committed the beginning of each lane for every group.
+            if name not in readers and (has_read(group) if name in operation.groups else group.commits):
+                found.add(name)
+    found -= set(operation.request.ignored)
+    return tuple(sorted(name for name in found if not name.startswith(REPLAY_GROUPS)))
 
 
 OPEN_TO_EVERYONE = "allow.everyone.if.no.acl.found"
@@ -368,6 +381,8 @@ def read_bindings(cluster: ClusterClients, segment: Segment, known: WriterFacts)
 def effective_ends(log: LogReader, spans: Mapping[TopicPartition, LogSpan]) -> dict[TopicPartition, int]:
     """The offset after the last record that readers get, of logs without an open transaction; absent where a read
     failed. Cost: as a rule one read of each leader, for a log that ends with markers one more."""
+    from kafkakit.execution.act.retrier import fetch_answers
+
     walks = {key: EndWalk.of(span.start, span.end) for key, span in spans.items()}
     failed: set[TopicPartition] = set()
     while wanted := {k: w.offset for k, w in walks.items() if w.found is None and k not in failed}:
@@ -530,6 +545,8 @@ def _first_times(
     log: LogReader, wanted: Collection[tuple[TopicPartition, int]]
 ) -> dict[tuple[TopicPartition, int], int]:
     """The times of the first records at or above these offsets; absent where a read failed, or a record has none."""
+    from kafkakit.execution.act.retrier import fetch_answers
+
     found: dict[tuple[TopicPartition, int], int] = {}
     left = list(wanted)
     while left:
@@ -556,6 +573,7 @@ def check_certificate(
     What came after a seal and is among the `copies` is not late any more.
     """
     late: list[str] = []
+    recovered: list[str] = []
     short: list[str] = []
     unread: list[str] = []
     gone: list[str] = []
@@ -567,10 +585,12 @@ def check_certificate(
             (gone if is_gone else unread).append(f"{each.topic}: {facts.problem or 'a leader does not answer'}")
             continue
         late += [late_words(segment, n, more) for n, more in late_partitions(segment, facts, copies.get(segment.id))]
+        recovered += [late_words(segment, n, more) for n, more in recovered_partitions(segment, copies.get(segment.id))]
         short += _short(each, facts)
     return CertificateCheck(
         certificate=certificate,
         late=tuple(late),
+        recovered=tuple(recovered),
         short=tuple(short),
         unread=tuple(unread),
         gone=tuple(gone),

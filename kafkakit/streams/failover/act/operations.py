@@ -57,6 +57,7 @@ from kafkakit.streams.failover.decide.plan import (
     TargetPlace,
     inherited,
     known_segments,
+    lanes_read,
     letter_groups,
     make_plan,
     moves_of,
@@ -204,8 +205,14 @@ class Planner:
             for n, f in evidence.old.items()
             if f.whole_spans
         }
-        operation = replace(operation, groups=required_groups(request, route, evidence), starts=starts)
-        operation = replace(operation, letter_groups=letter_groups(request, route, evidence))
+        groups = required_groups(request, route, evidence)
+        operation = replace(
+            operation,
+            groups=groups,
+            starts=starts,
+            letter_groups=letter_groups(request, route, evidence),
+            lanes=lanes_read(request, route, evidence, groups),
+        )
         place = TargetPlace(
             profile=request.to,
             cluster_id=info.cluster_id,

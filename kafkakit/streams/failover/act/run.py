@@ -89,7 +89,7 @@ from kafkakit.streams.failover.decide.operation import (
 )
 from kafkakit.streams.failover.decide.plan import FENCE_RATE, SIZE_KEY, SIZE_LIMIT, fence_bindings
 from kafkakit.streams.failover.decide.steps import edited, next_step
-from kafkakit.streams.model.route import Route, Segment, lane_client_id, partitions_of, segment_problem
+from kafkakit.streams.model.route import DLQ, Route, Segment, lane_client_id, partitions_of, segment_problem
 from kafkakit.streams.routes.api_act import (
     LaneShape,
     OpenCluster,
@@ -477,7 +477,7 @@ class OperationRun:
             self._journal.intent(Word.LETTERS, {"segment": segment.id})
             before = self.record.copies_of(segment.id)
             spans = uncopied(segment, evidence.old[segment.id].whole_spans or {}, before)
-            self._parts.records.letters(evidence.route, segment, spans, before, self._note_copies)
+            self._parts.records.copy(evidence.route, DLQ, segment, spans, before, self._note_copies)
             done = self.record.copies_of(segment.id)
             self._parts.reporter.say(f"{segment.topic}: {done.records:,} dead letters copied, {done.passed:,} replayed")
         if not action.references:

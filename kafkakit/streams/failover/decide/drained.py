@@ -85,6 +85,13 @@ def late_spans(segment: Segment, facts: TopicFacts, copies: OldCopies | None = N
     return {number: late for number, late in found.items() if late}
 
 
+def recovered_partitions(segment: Segment, copies: OldCopies | None) -> tuple[tuple[int, int], ...]:
+    """Partitions of which offsets after the seal were copied, with how many."""
+    offsets = {} if copies is None else copies.offsets
+    found = ((seal.partition, offsets.get(seal.partition, 0) - seal.end) for seal in segment.seal)
+    return tuple((number, more) for number, more in found if more > 0)
+
+
 def late_words(segment: Segment, partition: int, more: int) -> str:
     """How far a partition grew after its seal, in words."""
     return f"{segment.topic}-{partition}: {counted(more, 'offset')} after the seal"

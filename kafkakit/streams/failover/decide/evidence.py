@@ -31,7 +31,6 @@ from kafkakit.core.cluster_facts import (
 from kafkakit.core.errors import UsageError
 from kafkakit.core.findings import Severity
 from kafkakit.core.model import TopicPartition
-from kafkakit.streams.commits.api import duplicates_of, hazards_of
 from kafkakit.streams.failover.decide.operation import (
     DEFAULT_QUIET_S,
     SHORT_WINDOW_S,
@@ -140,7 +139,10 @@ class WriterFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientFacts:
-    """A client of the stream as it registered itself; `is_silent` once it has not written for its delivery timeout."""
+    """A client of the stream as it registered itself; `is_silent` once it has not written for its delivery timeout.
+
+    `lanes` are those that a consumer reads; none stand for all but `dlq`.
+    """
 
     id: str
     is_producer: bool
@@ -148,6 +150,7 @@ class ClientFacts:
     epoch: int
     delivery_timeout_s: float
     is_silent: bool = False
+    lanes: tuple[str, ...] = ()
 
 
 class References(NamedTuple):
@@ -448,6 +451,8 @@ def group_facts(segment: Segment, about: GroupDescription, commits: Mapping[Topi
 
 def duplicate_budget(old: Mapping[int, tuple[Segment, TopicFacts]], groups: tuple[str, ...]) -> DuplicateBudget:
     """The budget of groups over old segments, by their commits as they stand."""
+    from kafkakit.streams.commits.api import duplicates_of
+
     least, most, unbounded = 0, 0, set[str]()
     for name, _, facts in _commits_of(old, groups):
         found = None if facts is None else duplicates_of(facts)
@@ -463,6 +468,8 @@ def metadata_hazards(
     old: Mapping[int, tuple[Segment, TopicFacts]], groups: tuple[str, ...]
 ) -> tuple[tuple[str, str, str], ...]:
     """What may go wrong with the commits of groups: group, topic and words, one of each kind with its first place."""
+    from kafkakit.streams.commits.api import hazards_of
+
     found: dict[tuple[str, str, str], list[str]] = {}
     for name, topic, facts in _commits_of(old, groups):
         for hazard in () if facts is None else hazards_of(facts):

@@ -251,12 +251,14 @@ class RunEnd:
 class CertificateCheck:
     """What a check found: `late` partitions grew after the seal, `short` groups stand below an end that they reached.
 
-    `unread` says what could not be compared, `gone` are topics that were deleted since. `is_anchored` tells whether the
-    journal of the operation names the certificate's hash; None where there is no journal.
+    `recovered` partitions also grew, and what they grew by was copied to current topics. `unread` says what could not
+    be compared, `gone` are topics that were deleted since. `is_anchored` tells whether the journal of the operation
+    names the certificate's hash; None where there is no journal.
     """
 
     certificate: DrainCertificate
     late: tuple[str, ...] = ()
+    recovered: tuple[str, ...] = ()
     short: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
     gone: tuple[str, ...] = ()

@@ -163,8 +163,9 @@ class LaneMove:
 class Operation:
     """One failover as it was planned. `groups` must have read the old segments before they are retired.
 
-    Lane `dlq` is read by tools, and by `letter_groups`, which need not read the other lanes (`readers_of`).
-    `approval` is what approved the plan, in words (`--approve-with`).
+    `lanes` has those that a group reads, for groups that do not read all. Lane `dlq` is read by tools, and by
+    `letter_groups`, which need not read the other lanes (`readers_of`). `approval` is what approved the plan, in words
+    (`--approve-with`).
     `starts` are the first offsets of the old logs then, by segment id: a group without a commit has lost nothing below.
     """
 
@@ -179,6 +180,7 @@ class Operation:
     approval: str = ""
     starts: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     letter_groups: tuple[str, ...] = ()
+    lanes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def stream(self) -> str:
@@ -209,13 +211,17 @@ class Operation:
 
     def begins_in(self, lane: str) -> tuple[str, ...]:
         """The groups that must find the beginning of a lane's new topic."""
-        return self.letter_groups if lane == DLQ else self.groups
+        return self.letter_groups if lane == DLQ else self._groups_of(lane)
 
     def readers_of(self, segment_id: int) -> tuple[str, ...]:
         """The groups that must have read an old segment: none where it stays readable."""
-        if self.lane_of(segment_id) != DLQ:
-            return self.groups
+        lane = self.lane_of(segment_id)
+        if lane != DLQ:
+            return self._groups_of(lane)
         return self.letter_groups if self.request.dead_letters is DeadLetters.COPY else ()
+
+    def _groups_of(self, lane: str) -> tuple[str, ...]:
+        return tuple(name for name in self.groups if lane in self.lanes.get(name, (lane,)))
 
     def target_in(self, lane: Lane) -> Segment | None:
         """The target's segment of a lane in a route, None where it is not in it."""
@@ -380,9 +386,13 @@ def _amended(record: OperationRecord, line: Line) -> OperationRecord:
     request: FailoverRequest = read_data(line.data, FailoverRequest)
     groups = (set(record.operation.groups) | set(request.groups)) - set(request.ignored)
     letters = tuple(name for name in record.operation.letter_groups if name not in request.ignored)
-    operation = replace(record.operation, request=request, groups=tuple(sorted(groups)), letter_groups=letters)
+    lanes = {name: read for name, read in record.operation.lanes.items() if name in groups - set(request.groups)}
+    operation = replace(
+        record.operation, request=request, groups=tuple(sorted(groups)), letter_groups=letters, lanes=lanes
+    )
     # A certificate proves what it proves for its own groups alone.
-    is_same = groups == set(record.operation.groups) and request.dead_letters is record.request.dead_letters
+    is_same = (groups, lanes) == (set(record.operation.groups), record.operation.lanes)
+    is_same &= request.dead_letters is record.request.dead_letters
     certificate = record.certificate if is_same else ""
     return replace(record, operation=operation, certificate=certificate)
 

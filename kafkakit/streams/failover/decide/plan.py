@@ -27,6 +27,7 @@ from kafkakit.core.cluster_facts import (
     AclPattern,
     AclPermission,
     AclResourceKind,
+    GroupState,
     GroupType,
     ItemError,
     QuotaEntity,
@@ -166,6 +167,32 @@ def required_groups(request: FailoverRequest, route: Route, evidence: Evidence) 
     only = set(letter_groups(request, route, evidence)) - readers - {rule.name for rule in route.groups}
     own = {name for name in found | readers if name.startswith(REPLAY_GROUPS)}
     return tuple(sorted((found | readers) - only - own - set(request.ignored)))
+
+
+def lanes_read(
+    request: FailoverRequest, route: Route, evidence: Evidence, groups: Iterable[str]
+) -> dict[str, tuple[str, ...]]:
+    """The lanes that groups read, for those that certainly do not read all of them.
+
+    It is certain by what all consumers of a group registered, else by a cluster where the group is stable: its members
+    hold partitions of all that they read there. A lane counts as read, too, for which the group has committed, and
+    so does each lane for a group that is named with `--require-group`.
+    """
+    lanes = {each.id: (lane.name, each.cluster_id) for lane, each in route.segments() if lane.name != DLQ}
+    every, found = {name for name, _ in lanes.values()}, dict[str, tuple[str, ...]]()
+    old = {number: facts for number, facts in evidence.old.items() if number in lanes and not facts.problem}
+    for group in sorted(set(groups) - set(request.groups)):
+        own = {number: facts.groups[group] for number, facts in old.items() if group in facts.groups}
+        read = {lanes[number][0] for number, facts in own.items() if has_read(facts)}
+        clients = [client for client in evidence.clients if client.group == group and not client.is_producer]
+        if clients:
+            read |= {lane for client in clients for lane in client.lanes or every}
+        else:
+            stable = {lanes[n][1] for n, f in own.items() if f.state is GroupState.STABLE and any(f.held)}
+            read |= {lane for n, (lane, cluster) in lanes.items() if cluster not in stable or n not in old}
+        if not every <= read:
+            found[group] = tuple(sorted(read & every))
+    return found
 
 
 def letter_groups(request: FailoverRequest, route: Route, evidence: Evidence) -> tuple[str, ...]:
@@ -416,8 +443,8 @@ def _of_groups(operation: Operation, old: Iterable[tuple[Segment, TopicFacts]]) 
     for segment, facts in old:
         is_dlq = operation.lane_of(segment.id) == DLQ
         for name, group in sorted(facts.groups.items()):
-            if is_dlq and name not in operation.readers_of(segment.id):
-                continue  # nothing is taken from it: the topic stays readable
+            if (is_dlq or name in operation.lanes) and name not in operation.readers_of(segment.id):
+                continue  # nothing is taken from it: the topic stays readable, or it does not read the lane
             if name not in operation.readers_of(segment.id):
                 yield Verdict(check="groups", level=Level.WARNING, where=name, text=f"not waited for: {segment.topic}")
                 continue
@@ -429,6 +456,11 @@ def _of_groups(operation: Operation, old: Iterable[tuple[Segment, TopicFacts]]) 
             elif group.type is GroupType.SHARE:
                 text = "a share group has no offsets that could prove anything"
                 yield Verdict(check="share-group", level=Level.REFUSED, where=name, text=text)
+    moved = {move.lane for move in operation.moves if move.lane != DLQ}
+    for name, lanes in sorted(operation.lanes.items()):
+        if unread := sorted(moved - set(lanes)):
+            text = f"it does not read lane {', '.join(unread)}: not waited for there"
+            yield Verdict(check="groups", level=Level.OK, where=name, text=text)
     if not operation.groups:
         text = "no group is required: the old segments count as drained once they are quiet"
         yield Verdict(check="groups", level=Level.WARNING, where=operation.stream, text=text)

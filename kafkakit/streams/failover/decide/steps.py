@@ -191,7 +191,7 @@ def _drain(record: OperationRecord, evidence: Evidence, until: Step) -> Action:
     if evidence.unknown_groups:
         names = ", ".join(evidence.unknown_groups[:20])
         lines = (
-            f"groups that are not part of the operation committed for old topics: {names}",
+            f"groups that the operation does not wait for committed for old topics: {names}",
             "name each with --require-group, to wait for it, or --ignore-group",
         )
         return Refuse(reason=Item.UNKNOWN_GROUPS, lines=lines)

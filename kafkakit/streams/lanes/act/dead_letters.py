@@ -34,7 +34,6 @@ from kafkakit.core.records import Record
 from kafkakit.core.text import shell_command
 from kafkakit.ports.acting import Clock
 from kafkakit.ports.data import ClusterClients
-from kafkakit.streams.lag.api_act import topic_facts
 from kafkakit.streams.lanes.act.reject_ledger import BatchRecord, BatchWriter, RejectLedger
 from kafkakit.streams.lanes.decide import (
     CopyOutcome,
@@ -411,6 +410,8 @@ class RejectCopier:
         self, ports: ClusterClients, entries: Sequence[Reject], ahead_s: float | None, tally: _Tally
     ) -> Iterator[Reject]:
         """Those to copy now; the others are counted as waiting."""
+        from kafkakit.streams.lag.api_act import topic_facts
+
         facts = topic_facts(ports.admin, sorted({entry.place.topic for entry in entries})) if entries else {}
         now_ms = epoch_ms(self._clock.now())
         for entry in entries:

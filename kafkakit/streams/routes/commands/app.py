@@ -248,7 +248,8 @@ def link(
     """Make an existing topic a part of a stream; a stream that does not exist is created with this lane.
 
     The topic is not changed. Of a new lane it is the active segment. Beside an active segment it is opened: consumers
-    read it, and nothing is written to it until it becomes active.
+    read it, and nothing is written to it until it becomes active. If the lane's topic was deleted and created again
+    under its name, the new one takes its place.
 
     Examples:
 
@@ -258,7 +259,7 @@ def link(
     """
     from kafkakit.report import cluster_words
     from kafkakit.streams.model.route import check_lane, check_stream, refuse_reserved
-    from kafkakit.streams.model.route_edits import missing_quotas, with_topic
+    from kafkakit.streams.model.route_edits import missing_quotas, replaced_segment, with_topic
     from kafkakit.streams.routes.act.clusters import existing_topic, refuse_shared
     from kafkakit.streams.routes.report import changed_report
 
@@ -274,6 +275,12 @@ def link(
         with_topic(stream, before, lane, segment)
         place = cluster_words(segment.cluster_id, profile)
         question = f"Make topic {topic} of {place} a part of stream {stream}, lane {lane}?"
+        old = None if before is None else replaced_segment(before, lane, segment)
+        if old is not None:
+            cli.output.say(
+                f"segment {old.id} leaves the stream: its topic {topic} ({old.topic_id}) was deleted, and another one "
+                f"({segment.topic_id}) has its name now and takes its place; what was not read of it is lost"
+            )
         route = None
         if not consent.dry_run and consent.confirm(cli, question):
             streams.warn_of_default_store()

@@ -17,7 +17,7 @@ from kafkakit.ports.streams import MemberRule, TransactionalConsumer, Transactio
 from kafkakit.streams.client import cluster_reader
 from kafkakit.streams.client import producer as dual
 from kafkakit.streams.client.client import StreamClient
-from kafkakit.streams.client.cluster_reader import Outbox, RecordOutputs, Transform
+from kafkakit.streams.client.cluster_reader import Outbox, Transform
 from kafkakit.streams.client.consumer import StreamConsumer
 from kafkakit.streams.client.dead_letters import ConsumerOptions
 from kafkakit.streams.client.decide.client_documents import ClientEntry
@@ -32,7 +32,7 @@ from kafkakit.streams.client.decide.outgoing import (
 from kafkakit.streams.client.decide.partition_work import MIN_LIMIT_CHARS, CommitRule, NextCommit
 from kafkakit.streams.client.decide.reading import Source
 from kafkakit.streams.client.decide.work_rules import DependencyDownError, Mode, RetryLaterError, WorkRules
-from kafkakit.streams.client.producer import DualPolicy, DualProducer
+from kafkakit.streams.client.producer import DualPolicy, DualProducer, RecordOutputs
 from kafkakit.streams.client.workers import OwnedPartition, RecordOrigin, StreamRecord
 from kafkakit.streams.model.commit import CommitState
 from kafkakit.streams.model.kkm1.encode import advise, encode_commit

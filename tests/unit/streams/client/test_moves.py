@@ -4,6 +4,7 @@ What a worker gets of one partition, and what it costs; the order itself is in t
 """
 
 from collections import Counter
+from collections.abc import Collection, Mapping
 
 import pytest
 
@@ -24,6 +25,8 @@ from kafkakit.streams.client.decide.work_rules import (
     Failure,
     Mode,
     MoveRule,
+    NotYetError,
+    RejectError,
     RetryLaterError,
     RetryRule,
     WorkLimits,
@@ -31,7 +34,7 @@ from kafkakit.streams.client.decide.work_rules import (
     failure_of,
 )
 from kafkakit.streams.client.workers import RecordOrigin, StreamRecords
-from kafkakit.streams.model.commit import CommitIdentity, CommitState, MarkState
+from kafkakit.streams.model.commit import CommitIdentity, CommitState, Mark, MarkState, OffsetRanges, ReplayWindow
 from tests.fakes.group_consumer import FakeRecord
 
 FIELDS: RecordFields[int] = RecordFields(time_ms=lambda n: n, key=lambda n: b"k", size=lambda n: 1)
@@ -43,12 +46,16 @@ def work(rules: WorkRules) -> tuple[PartitionWork[int], Dependencies, Answers]:
     return PartitionWork(CommitState(base=0), rules, FIELDS, dependencies, answers), dependencies, answers
 
 
-def handle(made: PartitionWork[int], now_ms: int, bad: set[int], limit: int = 1_000) -> list[int]:
-    """Handle all that may be handled now; what was tried."""
+def handle(
+    made: PartitionWork[int], now_ms: int, bad: Collection[int], limit: int = 1_000, due: Mapping[int, int] = {}
+) -> list[int]:
+    """Handle all that may be handled now, or is due; what was tried."""
     tried = []
     while (chunk := made.take(limit, now_ms)) is not None:
         for index, offset in enumerate(chunk.offsets):
-            if index not in chunk.skipped:
+            if index not in chunk.skipped and due.get(offset, 0) > now_ms:
+                chunk.failed(index, failure_of(NotYetError(due[offset] - now_ms)))
+            elif index not in chunk.skipped:
                 tried.append(offset)
                 if offset in bad:
                     chunk.failed(index, FAILED)
@@ -128,6 +135,43 @@ def test_the_next_record_of_a_key_is_tried_right_after_one_that_is_out_of_tries(
     ]
 
 
+@pytest.mark.parametrize("mode", [Mode.KEY, Mode.PARTITION])
+def test_a_record_whose_time_has_not_come_did_not_fail_behind_one_that_is_out_of_tries(mode: Mode) -> None:
+    rules = WorkRules(mode=mode, retry=RetryRule(first_ms=10, max_ms=10, max_tries=2))
+    made, *_ = work(rules)
+    offer(made, 0, 4)
+    due = {2: 5_000}
+    tried = [handle(made, now_ms, {0, 1}, due=due) for now_ms in (0, 10, 300, 600, 900, 1_200)]
+    assert tried == [[0], [0], [0, 1], [0, 1], [0, 1], [0, 1]]
+    assert made.counts.failures == 10, "2 was reached three times, and waits"
+    assert [(mark.start, mark.end, mark.count) for mark in made.state().marks] == [(0, 1, 6), (1, 2, 4)]
+    assert handle(made, 5_000, {0, 1}, due=due) == [0, 1, 2, 3]
+    assert [rejection.offset for rejection in made.unwritten_rejections()] == [0, 1]
+
+
+def test_waiting_for_its_time_is_no_failure_that_tells_an_outage_from_bad_records() -> None:
+    """Both that are left fail for the first time after many were handled."""
+    rules = WorkRules(mode=Mode.UNORDERED, retry=RetryRule(first_ms=10, max_ms=10, max_tries=2))
+    made, *_ = work(rules)
+    offer(made, 0, 100)
+    assert len(handle(made, 0, (), due={0: 200, 1: 200})) == 98
+    for now_ms in range(200, 100_000, 500):
+        handle(made, now_ms, {0, 1})
+    assert (made.counts.rejected, made.parked) == (0, 2)
+
+
+def test_a_sign_is_not_lost_while_a_record_waits_for_its_time() -> None:
+    rules = WorkRules(mode=Mode.UNORDERED, retry=RetryRule(first_ms=10, max_ms=10, max_tries=3))
+    mark = Mark(start=0, end=1, state=MarkState.RETRYING, count=2)
+    made = PartitionWork(CommitState(base=0, marks=(mark,)), rules, FIELDS, Dependencies(rules.retry), Answers(rules))
+    offer(made, 0, 1)
+    handle(made, 0, (), due={0: 200})
+    assert made.state().marks == (mark,)
+    for now_ms in range(200, 100_000, 500):
+        handle(made, now_ms, {0})
+    assert made.counts.rejected == 1
+
+
 def test_records_out_of_tries_are_tried_in_turns_at_a_bounded_rate() -> None:
     rules = WorkRules(
         mode=Mode.UNORDERED, retry=RetryRule(first_ms=10, max_ms=100, max_tries=1), moves=MoveRule(probes_per_s=10)
@@ -193,9 +237,12 @@ def restarted(made: PartitionWork[int], rules: WorkRules) -> PartitionWork[int]:
     return again
 
 
+@pytest.mark.parametrize("restarts", [1, 2])
 @pytest.mark.parametrize("has_sign", [True, False])
-def test_a_record_that_failed_while_others_were_handled_is_rejected_after_a_restart(has_sign: bool) -> None:
-    """Nothing else is left: without that it may as well be an outage."""
+def test_a_record_that_failed_while_others_were_handled_is_rejected_after_restarts(
+    has_sign: bool, restarts: int
+) -> None:
+    """Nothing else is left: without that it may as well be an outage. Nothing is tried between two restarts."""
     rules = WorkRules(mode=Mode.UNORDERED, retry=RetryRule(first_ms=10, max_ms=10, max_tries=3))
     made, *_ = work(rules)
     offer(made, 0, 5)
@@ -204,11 +251,64 @@ def test_a_record_that_failed_while_others_were_handled_is_rejected_after_a_rest
         offer(made, 5, 6)
         handle(made, 1, {2})
     again = restarted(made, rules)
+    for _ in range(restarts - 1):
+        again = restarted(again, rules)
     for now_ms in range(0, 100_000, 500):
         handle(again, now_ms, {2, 4})
     assert again.counts.rejected == has_sign
     assert again.counts.handled == 0
     assert again.parked != has_sign
+
+
+def test_what_is_known_of_a_record_stays_in_commits_until_it_is_tried_again() -> None:
+    """Marks of records that wait, are at a worker or were not read; not of those that are done or failed once more."""
+    rules = WorkRules(mode=Mode.UNORDERED, retry=RetryRule(first_ms=10, max_ms=10, max_tries=9))
+    retrying, deferred, rejected = MarkState.RETRYING, MarkState.DEFERRED, MarkState.REJECTED
+    marks = (
+        Mark(start=2, end=5, state=retrying, count=3),
+        Mark(start=5, end=6, state=deferred, count=1),
+        Mark(start=7, end=8, state=rejected, count=9),
+        Mark(start=8, end=9, state=retrying, count=2),
+    )
+    state = CommitState(base=0, done=OffsetRanges.of([(6, 8)]), marks=marks)
+    made = PartitionWork(state, rules, FIELDS, Dependencies(rules.retry), Answers(rules))
+    made.offer([0, 1, 2, 3], [0, 1, 2, 3], 4)
+    assert made.state().marks == marks, "four were read, and none was tried"
+    chunk = made.take(3, 0)
+    assert chunk is not None
+    assert (chunk.offsets, chunk.tries, made.state().marks) == ([0, 1, 2], [0, 0, 3], marks)
+    chunk.failed(2, FAILED)
+    chunk.handled = 3
+    made.finish(chunk, 0)
+    assert made.state().marks == (
+        Mark(start=2, end=3, state=retrying, count=4),
+        Mark(start=3, end=5, state=retrying, count=3),
+        *marks[1:],
+    )
+    assert handle(made, 0, set()) == [3]
+    made.offer([4, 5, 7, 8], [4, 5, 7, 8], 9)
+    assert [rejection.offset for rejection in made.unwritten_rejections()] == [7]
+    assert made.state().marks == (
+        Mark(start=2, end=3, state=retrying, count=4),
+        Mark(start=4, end=5, state=retrying, count=3),
+        *marks[1:],
+    )
+    handle(made, 10, set())
+    made.rejection_is_durable(7)
+    assert (made.state().marks, made.base) == ((), 9)
+
+
+def test_what_was_known_of_a_record_says_nothing_of_its_second_time() -> None:
+    rules = WorkRules(mode=Mode.UNORDERED, retry=RetryRule(first_ms=10, max_ms=10, max_tries=9))
+    mark = Mark(start=1, end=4, state=MarkState.RETRYING, count=3)
+    made = PartitionWork(CommitState(base=0, marks=(mark,)), rules, FIELDS, Dependencies(rules.retry), Answers(rules))
+    offer(made, 0, 3)
+    chunk = made.take(2, 0)
+    assert chunk is not None
+    chunk.handled = 2
+    made.finish(chunk, 0)
+    made.open_again(ReplayWindow(start=0, end=9, request_id=1))
+    assert made.state().marks == (Mark(start=2, end=4, state=MarkState.RETRYING, count=3),), "1 was done"
 
 
 def test_an_outage_moves_nothing() -> None:
@@ -251,6 +351,51 @@ def test_the_head_of_the_line_leaves_only_when_it_alone_is_in_the_way() -> None:
     handle(many, 0, set(range(0, 1_000, 20)))
     answers.tokens = 5
     assert many.relieve(0) == 0, "5 % are not done: no single record is in the way"
+
+
+def test_a_backlog_moves_no_record_that_failed() -> None:
+    """The partition is full of records that can be handled: one that has tries left holds up none of them."""
+    rules = WorkRules(
+        mode=Mode.UNORDERED,
+        retry=RetryRule(first_ms=10_000, max_ms=10_000),
+        limits=WorkLimits(records=1_000),
+        moves=MoveRule(first_tokens=10),
+    )
+    made, *_ = work(rules)
+    offer(made, 0, 1_000)
+    chunk = made.take(100, 0)
+    assert chunk is not None
+    chunk.failed(10, FAILED)
+    chunk.handled = 100
+    made.finish(chunk, 0)
+    offer(made, 1_000, 1_100)
+    assert made.fullness > 0.9
+    assert (made.relieve(0), made.pending_failures) == (0, 1)
+
+
+def test_what_waits_for_a_dead_letter_at_the_base_moves_no_other_record() -> None:
+    rules = WorkRules(
+        mode=Mode.UNORDERED,
+        retry=RetryRule(first_ms=10_000, max_ms=10_000),
+        limits=WorkLimits(span=1_000),
+        moves=MoveRule(first_tokens=10),
+    )
+    made, *_ = work(rules)
+    offer(made, 0, 1_000)
+    chunk = made.take(1_000, 0)
+    assert chunk is not None
+    chunk.failed(0, failure_of(RejectError("never")))
+    chunk.failed(500, FAILED)
+    chunk.handled = 1_000
+    made.finish(chunk, 0)
+    assert (made.undurable, made.fullness) == (1, 1.0)
+    assert made.relieve(0) == 0, "moving 500 would not move the base"
+    made.rejection_is_durable(0)
+    assert made.base == 500
+    offer(made, 1_000, 1_500)
+    handle(made, 0, set())
+    assert made.relieve(0) == 1
+    assert [r.offset for r in made.unwritten_rejections()][-1] == 500
 
 
 def test_one_record_finds_out_whether_a_dependency_is_up() -> None:

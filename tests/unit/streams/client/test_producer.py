@@ -284,7 +284,7 @@ def test_another_cluster_behind_an_address_is_refused(fakes: FakeClusters, clien
 
 def test_a_topic_that_was_created_again_is_refused(fakes: FakeClusters, first: Segment, client: StreamClient) -> None:
     fakes.clusters["a"].topics[first.topic].topic_id = "f" * 32
-    with pytest.raises(RefusedError, match="it was created again"):
+    with pytest.raises(RefusedError, match="it was deleted and created again"):
         client.producer("orders").send(b"x").result(LIMIT_S)
 
 

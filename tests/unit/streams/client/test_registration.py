@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 
 import pytest
@@ -17,6 +17,7 @@ from kafkakit.streams.client.api_act import read_clients
 from kafkakit.streams.client.client import StreamClient
 from kafkakit.streams.client.consumer import StreamConsumer
 from kafkakit.streams.client.control_store import BEAT_S, FORGET_S, ClientRegistrar
+from kafkakit.streams.client.dead_letters import ConsumerOptions
 from kafkakit.streams.client.decide.client_documents import ClientEntry
 from kafkakit.streams.client.decide.outgoing import ProducerLimits
 from kafkakit.streams.model.route import Lane, Route, Segment, SegmentState
@@ -351,8 +352,9 @@ def route(*segments: Segment) -> Route:
     return Route(stream="orders", epoch=len(segments), next_segment=9, lanes=(lane,))
 
 
-def member(groups: FakeGroups, routes: list[Route]) -> StreamConsumer:
+def member(groups: FakeGroups, routes: list[Route], options: ConsumerOptions | None = None) -> StreamConsumer:
     return StreamConsumer(
+        options=options,
         group="billing",
         route=lambda: routes[-1],
         open_member=lambda _, group: groups.open(group),
@@ -383,6 +385,19 @@ def test_a_consumer_has_moved_once_it_reads_every_segment(cluster_id: str, monke
         eventually(lambda: registered(consumer) == 2)
         assert ("billing", TopicPartition("t2", 0)) in groups.owners
     assert consumer.registration() is None
+
+
+@pytest.mark.parametrize(("lanes", "told"), [(None, ()), (["live"], ("live",)), ({"live", "dlq"}, ("dlq", "live"))])
+def test_a_consumer_tells_which_lanes_it_reads(lanes: Collection[str] | None, told: tuple[str, ...]) -> None:
+    groups = FakeGroups()
+    found = route(segment(1))
+    found = replace(found, lanes=(*found.lanes, Lane(name="dlq", segments=())))
+    groups.make_topic("t1", 1)
+    with member(groups, [found], ConsumerOptions(lanes=lanes)) as consumer:
+        eventually(lambda: registered(consumer) == 1)
+        entry = consumer.registration()
+        assert entry is not None
+        assert entry.lanes == told
 
 
 def test_a_consumer_that_is_about_to_read_another_cluster_has_not_moved(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,7 @@ from kafkakit.streams.client.decide.reading import reading_plan
 from kafkakit.streams.failover.act.closing import abort, newest_certificate, reclaim
 from kafkakit.streams.failover.act.observing import check_certificate
 from kafkakit.streams.failover.act.run import RunParts, same
-from kafkakit.streams.failover.decide.evidence import Evidence
+from kafkakit.streams.failover.decide.evidence import Evidence, TopicFacts
 from kafkakit.streams.failover.decide.history import Closing, EndKind, RunEnd
 from kafkakit.streams.failover.decide.operation import (
     DeadLetters,
@@ -32,7 +32,7 @@ from kafkakit.streams.failover.decide.operation import (
     Step,
     settled,
 )
-from kafkakit.streams.failover.decide.plan import Level
+from kafkakit.streams.failover.decide.plan import Level, lanes_read
 from kafkakit.streams.failover.decide.steps import edited
 from kafkakit.streams.failover.report import run_report
 from kafkakit.streams.model.provenance import (
@@ -648,6 +648,94 @@ def test_missing_acls_on_the_target_are_refused(scene: FailoverScene) -> None:
     assert [(verdict.check, "User:app" in verdict.text) for verdict in plan.refused] == [("acls", True)]
 
 
+def lanes_scene() -> FailoverScene:
+    """Lanes `live`, `slow` and `dlq` with records that `billing` has read; `fast` reads the lane `live`."""
+    scene = FailoverScene(("live", "slow", "dlq"))
+    scene.producer()
+    for topic in (OLD, "orders.slow.1", "orders.dlq.1"):
+        scene.write(topic, 5)
+    scene.readers.append("billing")
+    scene.read_all("billing")
+    for number, offset in enumerate((5, 0)):
+        scene.commit("fast", scene.route.lanes[0].segments[0], number, offset)
+    return scene
+
+
+def registered(*lanes: tuple[str, ...]) -> Callable[[FailoverScene], object]:
+    return lambda scene: [scene.consumer("fast", lanes=each) for each in lanes]
+
+
+def members(*topics: str) -> Callable[[FailoverScene], object]:
+    held = [TopicPartition(topic, number) for topic in topics for number in range(2)]
+    return lambda scene: scene.p.groups.join("fast", *held)
+
+
+@pytest.mark.parametrize(
+    ("happens", "lanes"),
+    [
+        ([registered(("live",))], ("live",)),
+        ([registered(("live",), ("live", "dlq"))], ("live",)),
+        ([registered(("live",), ("slow",))], None),
+        ([registered(("live",), ())], None),
+        ([registered(("live",)), lambda s: s.commit("fast", s.route.lanes[1].segments[0], 0, 1)], None),
+        ([registered(("live",)), lambda s: s.commit("fast", s.route.lanes[1].segments[0], 0, 0)], ("live",)),
+        ([registered(("live",)), members("orders.slow.1")], None),
+        ([members(OLD)], ("live",)),
+        ([members(OLD), lambda s: s.commit("fast", s.route.lanes[1].segments[0], 0, 1)], None),
+        ([members(OLD), lambda s: s.p.groups.rebalance("fast")], None),
+        ([members(OLD, "orders.slow.1")], None),
+        ([members("other")], None),
+        ([], None),
+    ],
+)
+def test_the_lanes_that_a_group_reads(
+    happens: list[Callable[[FailoverScene], object]], lanes: tuple[str, ...] | None
+) -> None:
+    """All of them unless it is certain that it does not: by what its consumers registered, or by what members hold."""
+    scene = lanes_scene()
+    for each in happens:
+        each(scene)
+    operation = scene.planner().plan(scene.request()).operation
+    assert (operation.groups, operation.lanes) == (("billing", "fast"), {} if lanes is None else {"fast": lanes})
+    assert operation.readers_of(1) == operation.begins_in("live") == ("billing", "fast")
+    everyone = ("billing",) if lanes else ("billing", "fast")
+    assert operation.readers_of(2) == operation.begins_in("slow") == everyone
+    named = scene.planner().plan(scene.request(groups=("fast",))).operation
+    assert named.lanes == {}, "--require-group names a group for all lanes"
+
+
+@pytest.mark.parametrize("happens", [registered(("live",)), members(OLD)])
+def test_the_lanes_that_a_group_reads_on_clusters_that_are_not_read(
+    happens: Callable[[FailoverScene], object],
+) -> None:
+    scene = lanes_scene()
+    happens(scene)
+    route, evidence = scene.route, scene.parts().observer.plan_look(scene.begin().record.operation, scene.route)
+    is_registered = bool(evidence.consumers("fast"))
+    expected = {"fast": ("live",)} if is_registered else {}
+    assert lanes_read(scene.request(), route, evidence, ("fast",)) == {"fast": ("live",)}
+    away = replace(evidence, old={})
+    assert lanes_read(scene.request(), route, away, ("fast",)) == expected
+    silent = replace(evidence, old={**evidence.old, 2: TopicFacts(problem="away")})
+    assert lanes_read(scene.request(), route, silent, ("fast",)) == expected
+    lanes = [replace(lane, segments=(replace(lane.segments[0], cluster_id=lane.name),)) for lane in route.lanes]
+    assert lanes_read(scene.request(), replace(route, lanes=tuple(lanes)), evidence, ("fast",)) == expected
+
+
+def test_a_group_that_begins_to_read_a_lane_keeps_its_topic_until_it_is_named() -> None:
+    scene = lanes_scene()
+    scene.consumer("fast", lanes=("live",))
+    slow = scene.route.lanes[1].segments[0]
+    assert scene.run(until=Step.DRAINED, wait_s=5).step is Step.DRAINED
+    scene.commit("fast", slow, 0, 2)
+    end = scene.run(wait_s=5)
+    assert (end.kind, end.reason, "old topics: fast" in end.lines[0]) == (EndKind.REFUSED, "unknown-groups", True)
+    end = scene.run(wait_s=5, groups=("fast",))
+    assert (end.kind, end.reason, end.records) == (EndKind.WAITING, "backlog", 3)
+    scene.commit("fast", slow, 0, 5)
+    assert scene.run(wait_s=5, groups=("fast",)).step is Step.RETIRED
+
+
 def test_only_groups_of_the_stream_are_required_and_share_groups_are_refused(scene: FailoverScene) -> None:
     scene.p.groups.seed("unrelated", TopicPartition("other", 0), 5)
     assert scene.planner().plan(scene.request()).operation.groups == ("billing",)
@@ -1124,6 +1212,17 @@ def test_dead_letters_that_come_after_the_seal_void_it(dead: FailoverScene) -> N
 def test_strict_order_holds_no_topic_of_dead_letters_up(dead: FailoverScene) -> None:
     assert dead.run(wait_s=5, order=ReadOrder.STRICT).step is Step.RETIRED
     assert [len(lane.readable) for lane in dead.route.lanes] == [1, 2]
+
+
+def test_dead_letters_that_came_late_are_copied_with_those_that_were_left(dead: FailoverScene) -> None:
+    """But for what a replay has written again."""
+    end = dead.run(wait_s=5)
+    bury(dead, 3)
+    dead.commit(replay_group(STREAM), dead.route.lanes[1].segments[0], 0, 6, epoch=1)
+    done = closed(dead, end, recover=True)
+    assert (done.copied, done.results[1], done.record.end) == (2, (LETTERS, "deleted"), Step.RECLAIMED)
+    assert letters_of(dead) == [b"bad1", b"bad2"]
+    assert (done.record.copies[2].passed, done.record.copies[2].offsets[0]) == (6, 8)
 
 
 def test_records_that_came_late_are_copied_to_the_current_topic(scene: FailoverScene) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from uuid import UUID
 
 import pytest
 
@@ -9,6 +10,8 @@ from kafkakit.config.client_properties import parse_properties
 from kafkakit.core.cluster_facts import CommittedOffset, GroupState, ItemError, LogSpan
 from kafkakit.core.errors import RefusedError, UsageError
 from kafkakit.core.model import TopicPartition
+from kafkakit.streams.client.decide.reading import reading_plan
+from kafkakit.streams.model.commit import topic_id_bytes
 from kafkakit.streams.model.route import (
     GONE,
     FoundTopic,
@@ -81,6 +84,26 @@ def test_only_a_lane_with_an_active_segment_is_resumed() -> None:
     added = with_topic("orders", parked, "live", segment(0, topic="more"))
     assert [s.state for s in added.lanes[0].segments] == [SegmentState.OPENED, SegmentState.ACTIVE]
     assert paused(added, "live", is_paused=False).lanes[0].is_paused is False
+
+
+def test_a_topic_that_was_created_again_takes_the_place_of_the_one_that_is_gone() -> None:
+    """Nothing else ever would: what is opened beside it can become active only when the old one is drained."""
+    (first,) = route().lanes[0].segments
+    there = replace(route(), lanes=(replace(route().lanes[0], segments=(replace(first, topic_id=str(UUID(int=1))),)),))
+    before = with_topic("orders", there, "live", replace(segment(0, topic="next"), topic_id=str(UUID(int=2))))
+    old, idle = before.lanes[0].segments
+    again = replace(old, id=0, topic_id=str(UUID(int=7)))
+    after = with_topic("orders", before, "live", again)
+    assert after.lanes[0].segments == (idle, replace(again, id=before.next_segment))
+    assert after.lanes[0].active == replace(again, id=before.next_segment)
+    assert [each.id for each in after.lanes[0].left] == [old.id]
+    assert decode_route(encode_route(after), "a route") == after
+    (source,) = [s for s in reading_plan(after, None).sources[old.cluster_id].values() if s.topic == old.topic]
+    assert source.earlier_ids == (topic_id_bytes(old.topic_id),), "so that consumers know its commits"
+    elsewhere = with_topic("orders", before, "live", replace(again, cluster_id="other"))
+    assert elsewhere.lanes[0].segments[:2] == (old, idle), "a name is one topic's on a cluster"
+    same = with_topic("orders", before, "live", replace(old, id=0, topic_id=topic_id_bytes(old.topic_id).hex()))
+    assert same.lanes[0].active == old
 
 
 def test_the_way_back_through_the_history_passes_deletions_and_leaves_out_what_was_cut() -> None:
