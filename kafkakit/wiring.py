@@ -37,7 +37,15 @@ if TYPE_CHECKING:
         TokenVerifier,
     )
     from kafkakit.ports.stores import ControlStore, RunStore, TableStore
-    from kafkakit.ports.streams import AssignedConsumer, GroupConsumer, MemberRule, Spans, StreamCluster
+    from kafkakit.ports.streams import (
+        AssignedConsumer,
+        GroupConsumer,
+        MemberRule,
+        Spans,
+        StreamCluster,
+        TransactionalConsumer,
+        TransactionRule,
+    )
 
 
 def load_clients() -> None:
@@ -104,6 +112,13 @@ def open_stream_cluster(settings: Settings, own: Mapping[str, Any] | None = None
     return KafkaStreamCluster(_address(settings), usable_security(settings), own)
 
 
+def serialization_contexts() -> Callable[[str, str, list[tuple[str, bytes | None]]], object]:
+    """What makes contexts for serializers, as confluent-kafka's own."""
+    from kafkakit.adapters.kafka.stream_producer import serialization_contexts as found
+
+    return found()
+
+
 def open_group_member(
     settings: Settings, group: str, rule: MemberRule, *, fetches: bool = True, own: Mapping[str, Any] | None = None
 ) -> GroupConsumer:
@@ -119,6 +134,15 @@ def open_group_member(
         fetches=fetches,
         own=own,
     )
+
+
+def open_transactional(
+    settings: Settings, group: str, rule: MemberRule, writing: TransactionRule, own: Mapping[str, Any] | None = None
+) -> TransactionalConsumer:
+    """A member of a group that writes and commits in transactions; waits for the coordinator of its id."""
+    from kafkakit.adapters.kafka.group_consumer import KafkaTransactionalConsumer
+
+    return KafkaTransactionalConsumer(_address(settings), usable_security(settings), group, rule, writing, own)
 
 
 def open_assigned(settings: Settings, group: str) -> AssignedConsumer:

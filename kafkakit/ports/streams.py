@@ -180,6 +180,33 @@ class GroupConsumer(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionRule:
+    """How a member writes: its transactional id, its client id, and the limits of its records."""
+
+    transactional_id: str
+    client_id: str
+    limits: BatchLimits
+
+
+class TransactionalConsumer(GroupConsumer, Protocol):
+    """A member of a group that writes records to its cluster and commits, both or neither."""
+
+    def write_and_commit(
+        self,
+        topic: str,
+        records: Sequence[OutgoingRecord],
+        commits: Mapping[TopicPartition, CommittedOffset],
+        timeout_s: float,
+    ) -> str:
+        """Write and commit in one transaction and wait for its end; empty for success, else why nothing was done.
+
+        Brokers refuse it for a member that the group has left behind. Where it is not known whether it was done, the
+        next `poll` raises `TryLaterError`: another member reads what was committed.
+        """
+        ...
+
+
 class AssignedConsumer(Protocol):
     """Reads partitions that the caller chooses, and commits for a group without being its member.
 

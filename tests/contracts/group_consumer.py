@@ -9,7 +9,8 @@ import pytest
 
 from kafkakit.core.cluster_facts import CommittedOffset
 from kafkakit.core.model import TopicPartition
-from kafkakit.ports.streams import GroupConsumer, ReadBatch
+from kafkakit.core.records import OutgoingRecord
+from kafkakit.ports.streams import GroupConsumer, ReadBatch, TransactionalConsumer
 
 _names = itertools.count()
 WIDE = "\u4e00"
@@ -241,3 +242,77 @@ class GroupConsumerContract:
         member.client.subscribe([other.topic], member)
         member.until(lambda: list(member.owned) == [other])
         assert member.gone == [place]
+
+
+class WritingRig(Rig, Protocol):
+    """A cluster whose members write in transactions."""
+
+    def open_writing(self, group: str) -> TransactionalConsumer: ...
+
+    def written(self, topic: str) -> list[bytes]:
+        """What a reader of committed data gets of a topic with one partition, up to its end."""
+        ...
+
+    def committed(self, group: str, place: TopicPartition) -> CommittedOffset | None:
+        """What the next member would begin with."""
+        ...
+
+    def remove_members(self, group: str) -> None:
+        """Take every member out of the group, without their knowing."""
+        ...
+
+
+class TransactionContract:
+    """What `TransactionalConsumer` adds."""
+
+    @pytest.fixture
+    def place(self, rig: WritingRig, request: pytest.FixtureRequest) -> TopicPartition:
+        place = TopicPartition(f"read-{next(_names)}", 0)
+        rig.new_topic(place.topic, 1)
+        rig.new_topic(f"{place.topic}-out", 1)
+        rig.write(place, [b"1", b"2"])
+        return place
+
+    @pytest.fixture
+    def writer(self, rig: WritingRig, place: TopicPartition) -> Iterator["Writer"]:
+        found = Writer(rig, place)
+        yield found
+        found.member.client.close(LIMIT_S)
+
+    def test_records_and_commits_are_there_together(self, writer: "Writer") -> None:
+        assert writer.write(b"a", b"b", offset=1, metadata="first") == ""
+        assert writer.write(offset=2, metadata=WIDE) == ""
+        assert writer.write(b"c", offset=2) == ""
+        assert writer.seen() == ([b"a", b"b", b"c"], CommittedOffset(offset=2))
+
+    def test_a_commit_that_is_refused_takes_the_records_back(self, writer: "Writer") -> None:
+        assert writer.write(b"a", offset=1, metadata="x") == ""
+        assert writer.write(b"b", offset=2, metadata="x" * 5_000) == "OFFSET_METADATA_TOO_LARGE"
+        assert writer.seen() == ([b"a"], CommittedOffset(offset=1, metadata="x"))
+        assert writer.write(b"c", offset=2, metadata="y") == ""
+        assert writer.seen() == ([b"a", b"c"], CommittedOffset(offset=2, metadata="y"))
+
+    def test_a_member_that_the_group_left_behind_writes_nothing(self, rig: WritingRig, writer: "Writer") -> None:
+        assert writer.write(b"a", offset=1) == ""
+        rig.remove_members(writer.place.topic)
+        assert writer.write(b"b", offset=2) != ""
+        assert writer.seen() == ([b"a"], CommittedOffset(offset=1))
+
+
+class Writer:
+    """A member that has its partition, and what others see of it."""
+
+    def __init__(self, rig: WritingRig, place: TopicPartition) -> None:
+        self.rig, self.place, self.topic = rig, place, f"{place.topic}-out"
+        self.client = rig.open_writing(place.topic)
+        self.member = Member(self.client)
+        self.client.subscribe([place.topic], self.member)
+        self.member.until(lambda: self.member.values.get(place) == [b"1", b"2"])
+
+    def write(self, *values: bytes, offset: int, metadata: str = "") -> str:
+        records = [OutgoingRecord(value, None, (("n", b"1"),)) for value in values]
+        commit = CommittedOffset(offset=offset, metadata=metadata)
+        return self.client.write_and_commit(self.topic, records, {self.place: commit}, LIMIT_S)
+
+    def seen(self) -> tuple[list[bytes], CommittedOffset | None]:
+        return self.rig.written(self.topic), self.rig.committed(self.place.topic, self.place)

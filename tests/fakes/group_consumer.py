@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from kafkakit.core.cluster_facts import CommittedOffset
 from kafkakit.core.errors import TryLaterError
 from kafkakit.core.model import TopicPartition
+from kafkakit.core.records import OutgoingRecord
 from kafkakit.ports.streams import NO_LEASE, AssignmentListener, MemberLease, ReadBatch
 
 LIMIT_CHARS = 4096
@@ -44,7 +45,8 @@ class FakeRecord:
 @dataclass(slots=True, kw_only=True)
 class FakeGroups:
     """The cluster. `unreadable` are offsets that no client can decode; `is_away` makes every member fail, and
-    with `is_silent` they read nothing and report nothing."""
+    with `is_silent` they read nothing and report nothing. `written` is what transactions wrote to each topic; the next
+    ones fail with `refusals`, of which `lost` is one that was done and not answered."""
 
     logs: dict[TopicPartition, list[FakeRecord]] = field(default_factory=dict)
     ends: dict[TopicPartition, int] = field(default_factory=dict)
@@ -55,6 +57,8 @@ class FakeGroups:
     limit_chars: int = LIMIT_CHARS
     is_silent: bool = False
     is_away: bool = False
+    written: dict[str, list[OutgoingRecord]] = field(default_factory=dict)
+    refusals: list[str] = field(default_factory=list)
     lock: threading.RLock = field(default_factory=threading.RLock)
 
     def make_topic(self, topic: str, partitions: int) -> None:
@@ -82,6 +86,9 @@ class FakeGroups:
             if able:
                 wanted[partition] = able[number % len(able)]
         return wanted
+
+    def open_transactional(self, group: str) -> "FakeTransactionalConsumer":
+        return FakeTransactionalConsumer(self, group)
 
 
 class FakeGroupConsumer:
@@ -228,3 +235,37 @@ class FakeGroupConsumer:
             members = self.cluster.members.get(self.group, [])
             if self in members:
                 members.remove(self)
+
+
+class FakeTransactionalConsumer(FakeGroupConsumer):
+    """Implements `ports.streams.TransactionalConsumer`."""
+
+    def __init__(self, cluster: FakeGroups, group: str) -> None:
+        super().__init__(cluster, group)
+        self.broken = ""
+
+    def poll(self, limit: int, timeout_s: float) -> Sequence[ReadBatch]:
+        if self.broken:
+            raise TryLaterError(self.broken)
+        return super().poll(limit, timeout_s)
+
+    def write_and_commit(
+        self,
+        topic: str,
+        records: Sequence[OutgoingRecord],
+        commits: Mapping[TopicPartition, CommittedOffset],
+        timeout_s: float,
+    ) -> str:
+        del timeout_s
+        with self.cluster.lock:
+            refusal = self.cluster.refusals.pop(0) if self.cluster.refusals else self.broken
+            if refusal and refusal != "lost":
+                return refusal
+            before = dict(self.cluster.commits)
+            errors = [error for key, commit in commits.items() if (error := self._commit(key, commit))]
+            if errors:
+                self.cluster.commits = before
+                return errors[0]
+            self.cluster.written.setdefault(topic, []).extend(records)
+            self.broken = refusal
+            return refusal

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -102,8 +102,10 @@ class StreamRig:
         """One record a number: the value says it, the key is one of 20, partitions take turns."""
         self.write_keyed(segment, [(number, number % 20) for number in numbers])
 
-    def write_keyed(self, segment: Segment, records: Iterable[tuple[int, int]]) -> None:
-        """A record for each number and key; partitions take turns."""
+    def write_keyed(
+        self, segment: Segment, records: Iterable[tuple[int, int]], time_ms: Callable[[int], int] = lambda number: 0
+    ) -> None:
+        """A record for each number and key; partitions take turns. 0 is the time of writing."""
         from confluent_kafka import Producer
 
         client = Producer(
@@ -116,6 +118,7 @@ class StreamRig:
                 value=b"%d" % number,
                 key=b"%d" % key,
                 partition=number % self.partitions,
+                timestamp=time_ms(number),
                 on_delivery=lambda error, _: failures.append(str(error)) if error else None,
             )
             client.poll(0)
@@ -156,6 +159,7 @@ class StreamRig:
                 }
             ),
             hooks=hooks,
+            open_log=lambda _: KafkaLog(self.cluster.bootstrap_servers, self.cluster.security),
             **handler,
         )
 
@@ -196,6 +200,21 @@ class StreamRig:
         return {key.partition: span.end for key, span in spans.items() if hasattr(span, "end")}
 
 
+def forget_members(cluster: SandboxCluster, group: str) -> None:
+    """Take all members out of a group, which would keep their partitions until the session ends."""
+    from kafka.admin import KafkaAdminClient, MemberToRemove
+    from kafka.errors import NoError
+
+    with closing(open_groups(cluster)) as groups:
+        found = groups.describe([group])[group]
+    assert isinstance(found, GroupDescription), found
+    gone = [MemberToRemove(member_id=one.member_id) for one in found.members]
+    servers, security = cluster.bootstrap_servers.split(","), to_kafka_python(cluster.security)
+    with closing(KafkaAdminClient(bootstrap_servers=servers, **security)) as admin:
+        answers = admin.remove_group_members(group, gone)
+    assert set(answers.values()) == {NoError}, answers
+
+
 @dataclass(kw_only=True)
 class MemberProcess:
     """A member in a process of its own; it writes a line for each record into `trace` before the handler returns."""
@@ -234,19 +253,7 @@ class MemberProcess:
         self._remove()
 
     def _remove(self) -> None:
-        """Take the dead member out of its group, which would keep its partitions until the session ends."""
-        from kafka.admin import KafkaAdminClient, MemberToRemove
-        from kafka.errors import NoError
-
-        cluster = self.rig.cluster
-        with closing(open_groups(cluster)) as groups:
-            found = groups.describe([self.group])[self.group]
-        assert isinstance(found, GroupDescription), found
-        gone = [MemberToRemove(member_id=one.member_id) for one in found.members]
-        servers, security = cluster.bootstrap_servers.split(","), to_kafka_python(cluster.security)
-        with closing(KafkaAdminClient(bootstrap_servers=servers, **security)) as admin:
-            answers = admin.remove_group_members(self.group, gone)
-        assert set(answers.values()) == {NoError}, answers
+        forget_members(self.rig.cluster, self.group)
 
     def end(self) -> None:
         """SIGTERM it, and wait until it has closed."""

@@ -1,22 +1,31 @@
 """Real brokers keep the promises of `ports.stream_consumer`."""
 
+import itertools
 from collections.abc import Callable, Collection, Iterator
 from contextlib import closing
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
-from kafkakit.adapters.kafka.group_consumer import KafkaGroupConsumer
-from kafkakit.core.cluster_facts import CommittedOffset
-from kafkakit.core.errors import OperationFailedError
+from kafkakit.adapters.kafka.group_consumer import (
+    KafkaAssignedConsumer,
+    KafkaGroupConsumer,
+    KafkaTransactionalConsumer,
+)
+from kafkakit.adapters.kafka.log import KafkaLog
+from kafkakit.core.cluster_facts import CommittedOffset, LogSpan
+from kafkakit.core.errors import OperationFailedError, TryLaterError
 from kafkakit.core.model import TopicPartition
-from kafkakit.ports.streams import GroupConsumer
-from tests.contracts.group_consumer import LIMIT_S, GroupConsumerContract, Member
+from kafkakit.ports.streams import GroupConsumer, MemberRule, TransactionRule
+from kafkakit.streams.client.decide.outgoing import ProducerLimits
+from tests.contracts.group_consumer import LIMIT_S, GroupConsumerContract, Member, TransactionContract, Writer
 from tests.integration.conftest import SandboxCluster
 from tests.integration.stream_clients import produce
-from tests.integration.stream_rig import SESSION_MS, guarded_member
+from tests.integration.stream_rig import SESSION_MS, forget_members, guarded_member
 
 pytestmark = pytest.mark.kafka
+_ids = itertools.count()
 
 
 class KafkaRig:
@@ -37,6 +46,44 @@ class KafkaRig:
         return KafkaGroupConsumer(servers, security, group, session_timeout_ms=SESSION_MS)
 
 
+class WritingRig(KafkaRig):
+    def open(self, group: str) -> GroupConsumer:
+        return self.open_writing(group)
+
+    def open_writing(self, group: str) -> KafkaTransactionalConsumer:
+        rule = MemberRule(session_s=SESSION_MS / 1000)
+        limits = ProducerLimits().of_connection
+        writing = TransactionRule(transactional_id=f"{group}.{next(_ids)}", client_id="a test", limits=limits)
+        servers, security = self.cluster.bootstrap_servers, self.cluster.security
+        return KafkaTransactionalConsumer(servers, security, group, rule, writing)
+
+    def written(self, topic: str) -> list[bytes]:
+        place = TopicPartition(topic, 0)
+        reader = Member(self._chosen("a reader"))
+        assert isinstance(reader.client, KafkaAssignedConsumer)
+        reader.client.assign({place: 0})
+        with closing(KafkaLog(self.cluster.bootstrap_servers, self.cluster.security)) as log:
+            span = log.spans([place])[place]
+        assert isinstance(span, LogSpan)
+        end = span.end
+        reader.until(lambda: reader.next.get(place) == end)
+        reader.client.close(LIMIT_S)
+        return reader.values.get(place, [])
+
+    def committed(self, group: str, place: TopicPartition) -> CommittedOffset | None:
+        reader = self._chosen(group)
+        try:
+            return reader.committed([place], LIMIT_S)[place]
+        finally:
+            reader.close(LIMIT_S)
+
+    def remove_members(self, group: str) -> None:
+        forget_members(self.cluster, group)
+
+    def _chosen(self, group: str) -> KafkaAssignedConsumer:
+        return KafkaAssignedConsumer(self.cluster.bootstrap_servers, self.cluster.security, group)
+
+
 class GuardedRig(KafkaRig):
     def open(self, group: str) -> GroupConsumer:
         return guarded_member(self.cluster, group)
@@ -46,6 +93,52 @@ class TestKafka(GroupConsumerContract):
     @pytest.fixture
     def rig(self, cluster: SandboxCluster) -> KafkaRig:
         return KafkaRig(cluster)
+
+
+class TestWriting(GroupConsumerContract):
+    """Members read and commit as others do, those that write in transactions too."""
+
+    @pytest.fixture
+    def rig(self, cluster: SandboxCluster) -> KafkaRig:
+        return WritingRig(cluster)
+
+
+class TestTransactions(TransactionContract):
+    @pytest.fixture
+    def rig(self, cluster: SandboxCluster) -> WritingRig:
+        return WritingRig(cluster)
+
+
+class Silent:
+    """A producer whose transaction ends, without that this is told."""
+
+    def __init__(self, producer: Any) -> None:
+        self._producer = producer
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._producer, name)
+
+    def commit_transaction(self, timeout_s: float) -> None:
+        self._producer.commit_transaction(timeout_s)
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+
+
+def test_a_member_that_does_not_know_whether_it_wrote_is_used_no_more(cluster: SandboxCluster) -> None:
+    """The next one, with its transactional id, begins with what was committed."""
+    rig, place = WritingRig(cluster), TopicPartition("unknown-end", 0)
+    for topic in (place.topic, f"{place.topic}-out"):
+        rig.new_topic(topic, 1)
+    rig.write(place, [b"1", b"2"])
+    writer = Writer(rig, place)
+    assert isinstance(writer.client, KafkaTransactionalConsumer)
+    writer.client._producer = Silent(writer.client._producer)
+    failure = writer.write(b"a", offset=1)
+    assert "the transaction failed" in failure
+    assert writer.write(b"b", offset=2) == failure
+    with pytest.raises(TryLaterError, match="the transaction failed"):
+        writer.member.poll()
+    assert writer.seen() == ([b"a"], CommittedOffset(offset=1))
+    writer.client.close(LIMIT_S)
 
 
 class TestGuarded(GroupConsumerContract):

@@ -1,6 +1,8 @@
 """The client as applications use it: a stream made by the command, rules, rejected records, and a batch too large."""
 
 import json
+import os
+import signal
 import subprocess
 import sys
 import threading
@@ -11,22 +13,26 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from confluent_kafka.serialization import SerializationContext, StringDeserializer, StringSerializer
 
 from kafkakit.config.read.environment import read_environment
 from kafkakit.config.read.settings import Given, load_settings
 from kafkakit.config.security import to_confluent
-from kafkakit.core.errors import UsageError
+from kafkakit.core.errors import InfeasibleError, UsageError
 from kafkakit.streams.client import dead_letters as dead_letter_lane
 from kafkakit.streams.client.client import StreamClient
 from kafkakit.streams.client.connect import connect
 from kafkakit.streams.client.consumer import StreamConsumer
-from kafkakit.streams.client.dead_letters import BOMB_REASON, ConsumerOptions
+from kafkakit.streams.client.dead_letters import BOMB_REASON, ConsumerHooks, ConsumerOptions
+from kafkakit.streams.client.decide.figures import ConsumerState
 from kafkakit.streams.client.decide.work_rules import Mode, RejectError, RetryRule, WorkLimits, WorkRules
+from kafkakit.streams.client.producer import RecordHooks, RecordOutputs
 from kafkakit.streams.client.workers import StreamRecord
 from kafkakit.streams.model.route import LaneRule
 from kafkakit.streams.routes.api_act import RouteStore
 from kafkakit.wiring import open_control, system_clock
 from tests.integration.conftest import LeaseClusters, SandboxCluster
+from tests.integration.stream_rig import forget_members
 from tests.rigs.cluster_pool import SINGLE
 
 pytestmark = pytest.mark.kafka
@@ -227,6 +233,235 @@ def test_a_dlq_lane_that_is_paused_holds_up_no_partition_for_good(
 def test_a_stream_that_is_not_there(client: StreamClient) -> None:
     with pytest.raises(UsageError, match="there is no stream nothing"):
         client.consumer("nothing", "billing", handler=Seen())
+
+
+def test_objects_go_through_serializers_and_wrong_bytes_to_the_dead_letters(
+    cluster: SandboxCluster, client: StreamClient
+) -> None:
+    """With confluent-kafka's own for keys, and functions of the application for values."""
+    make(cluster, "objects")
+    topics, seen = set[str](), list[tuple[str, Any]]()
+
+    def dump(content: object, context: SerializationContext) -> bytes:
+        topics.add(context.topic)
+        return json.dumps(content).encode()
+
+    def load(content: bytes, context: SerializationContext) -> object:
+        topics.add(context.topic)
+        return json.loads(content)
+
+    writing = RecordHooks(key_serializer=StringSerializer(), value_serializer=dump)
+    reading = ConsumerHooks(key_deserializer=StringDeserializer(), value_deserializer=load)
+    with (
+        client.producer("objects", hooks=writing) as producer,
+        client.producer("objects") as plain,
+        client.consumer(
+            "objects", "billing", handler=lambda it: seen.append((it.key, it.value)), hooks=reading
+        ) as made,
+    ):
+        producer.send({"total": 1}, "anna").result(LIMIT_S)
+        bad = plain.send(b"{", b"bob").result(LIMIT_S)
+        producer.send({"total": 2}, "anna").result(LIMIT_S)
+        until(lambda: len(seen) == 2 and made.figures().dead_letters_written == 1)
+    assert (sorted(seen, key=str), topics) == ([("anna", {"total": 1}), ("anna", {"total": 2})], {"objects"})
+    (letter,) = command(cluster, "dlq", "list", "objects")["records"]
+    found = letter["provenance"]
+    assert (found["offset"], found["error_class"]) == (bad.offset, "DeserializationError")
+
+
+TRANSFORM = """
+import json, os, signal, sys
+from kafkakit.adapters.kafka import group_consumer
+from kafkakit.streams.client.connect import ConsumerOptions, MemberRule, RetryLaterError, WorkRules, connect
+
+given = json.loads(sys.argv[1])
+
+class Dying:
+    \"\"\"A producer that ends the process at a call of a name, with something written that is in the log.\"\"\"
+
+    def __init__(self, producer):
+        self._producer, self._has_written = producer, False
+
+    def __getattr__(self, name):
+        found = getattr(self._producer, name)
+        def call(*args, **more):
+            self._has_written |= name == "produce"
+            if name == given["dies_before"] and self._has_written:
+                assert self._producer.flush(200) == 0
+                os.kill(os.getpid(), signal.SIGKILL)
+            answer = found(*args, **more)
+            if name == given["dies_after"] and self._has_written:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return answer
+        return call
+
+whole = group_consumer.KafkaTransactionalConsumer.__init__
+def init(self, *args):
+    whole(self, *args)
+    self._producer = Dying(self._producer)
+group_consumer.KafkaTransactionalConsumer.__init__ = init
+
+def transform(record, outputs):
+    number = int(record.value)
+    if given["odd_wait"] and number % 2:
+        raise RetryLaterError(after_s=1000)
+    for part in ("a", "b"):
+        outputs.send(b"%d%s" % (number, part.encode()), record.key, headers=[("life", given["life"].encode())])
+
+rule = MemberRule(session_s=given["session_s"], instance=given["instance"])
+options = ConsumerOptions(commit_every_s=0.05, member=rule)
+with connect(given["profile"]) as client:
+    source, target = given["source"], given["target"]
+    consumer = client.transformer(source, source, target, transform=transform, options=options)
+    signal.signal(signal.SIGTERM, lambda *_: consumer.stop())
+    print("ready", flush=True)
+    consumer.run()
+"""
+
+
+def transform_process(cluster: SandboxCluster, stream: str, life: str, instance: str, **given: Any) -> Any:
+    wanted = {
+        "profile": cluster.name, "source": stream, "target": f"{stream}-sums", "life": life, "instance": instance,
+        "session_s": 600.0, "dies_before": "", "dies_after": "", "odd_wait": False, **given,
+    }  # fmt: skip
+    env = cluster.env | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    return subprocess.Popen([sys.executable, "-c", TRANSFORM, json.dumps(wanted)], env=env, stdout=subprocess.PIPE)
+
+
+def outputs_of(
+    cluster: SandboxCluster, topic: str, isolation: str = "read_committed", partitions: int = 2
+) -> Counter[tuple[str, str]]:
+    """Every record of a topic up to its end, or to where a transaction is open: value and the life that wrote it."""
+    from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
+
+    client = Consumer(
+        {
+            "bootstrap.servers": cluster.bootstrap_servers, "group.id": "reader", "enable.partition.eof": True,
+            "isolation.level": isolation, "enable.auto.commit": False, **to_confluent(cluster.security),
+        }
+    )  # fmt: skip
+    found, ended = Counter[tuple[str, str]](), set[int]()
+    client.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in range(partitions)])
+    try:
+        while len(ended) < partitions:
+            message = client.poll(LIMIT_S)
+            assert message is not None
+            if (error := message.error()) is not None:
+                assert error.code() == KafkaError._PARTITION_EOF
+                ended.add(message.partition())
+            else:
+                found[message.value().decode(), dict(message.headers())["life"].decode()] += 1
+    finally:
+        client.close()
+    return found
+
+
+@pytest.mark.parametrize("instance", ["", "one"])
+def test_a_transform_that_is_killed_writes_each_output_once(
+    cluster: SandboxCluster, client: StreamClient, instance: str
+) -> None:
+    """Before its commits are sent, before its transaction ends, and after it has: nothing twice, and nothing lost.
+
+    The third life handles even numbers only; what it committed with gaps is not handled again by the fourth.
+    """
+    stream, numbers = f"exact-{instance or 'any'}", range(120)
+    for name in (stream, f"{stream}-sums"):
+        command(cluster, "create", name, "--partitions", "2", "--yes")
+    with client.producer(stream) as producer:
+        for number in numbers:
+            producer.send(b"%d" % number, b"%d" % (number % 7))
+    topic = client.follower(f"{stream}-sums").current().lanes[0].segments[0].topic
+    lives: list[dict[str, Any]] = [
+        {"dies_before": "send_offsets_to_transaction"}, {"dies_before": "commit_transaction"},
+        {"dies_after": "commit_transaction", "odd_wait": True},
+    ]  # fmt: skip
+    for life, given in enumerate(lives):
+        process = transform_process(cluster, stream, str(life), instance, **given)
+        assert process.wait(LIMIT_S) == -signal.SIGKILL
+        if not instance:
+            forget_members(cluster, stream)
+    last = transform_process(cluster, stream, "3", instance)
+    wanted = Counter(f"{number}{part}" for number in numbers for part in "ab")
+    until(lambda: Counter(value for value, _ in outputs_of(cluster, topic).elements()) >= wanted)
+    last.terminate()
+    assert last.wait(LIMIT_S) == 0
+    written = outputs_of(cluster, topic)
+    assert Counter(value for value, _ in written.elements()) == wanted
+    by_life = {life: {int(value[:-1]) for value, found in written if found == life} for life in "0123"}
+    assert not by_life["0"] | by_life["1"]
+    assert by_life["2"]
+    assert all(number % 2 == 0 for number in by_life["2"])
+    assert {number for number in numbers if number % 2} <= by_life["3"]
+    taken_back = outputs_of(cluster, topic, "read_uncommitted")
+    assert all(any(found == life for _, found in taken_back) for life in "01")
+
+
+def test_a_transform_stops_before_it_writes_to_a_route_that_has_moved_on(
+    cluster: SandboxCluster, client: StreamClient
+) -> None:
+    """And one that is started then is refused, or goes on from what was committed."""
+    for name in ("moved", "moved-sums"):
+        command(cluster, "create", name, "--partitions", "2", "--yes")
+
+    def double(record: StreamRecord, outputs: RecordOutputs) -> None:
+        outputs.send(record.value * 2, record.key, headers=[("life", b"1")])
+
+    first = client.follower("moved-sums").current().lanes[0].segments[0]
+    options = ConsumerOptions(commit_every_s=0.05)
+    made = client.transformer("moved", "sums", "moved-sums", transform=double, options=options)
+    with client.producer("moved") as producer:
+        made.start()
+        producer.send(b"1").result(LIMIT_S)
+        until(lambda: outputs_of(cluster, first.topic) == Counter([("11", "1")]))
+        command(cluster, "repartition", "moved-sums", "--lane", "live", "--partitions", "3", "--yes")
+        until(lambda: made.state is ConsumerState.FAILED)
+        producer.send(b"2").result(LIMIT_S)
+    with pytest.raises(InfeasibleError, match="it is segment"):
+        made.close()
+    assert outputs_of(cluster, first.topic) == Counter([("11", "1")])
+    second = client.follower("moved-sums").current().lanes[0].active
+    assert second is not None
+    with client.transformer("moved", "sums", "moved-sums", transform=double, options=options):
+        until(lambda: outputs_of(cluster, second.topic, partitions=3) == Counter([("22", "1")]))
+
+
+def test_partitions_that_change_hands_write_each_output_once(cluster: SandboxCluster, client: StreamClient) -> None:
+    """Also where handlers end after their partition is another member's, and where a member leaves."""
+    for name in ("shared", "shared-sums"):
+        command(cluster, "create", name, "--partitions", "2", "--yes")
+    gate, both = threading.Event(), threading.Event()
+
+    def transform(record: StreamRecord, outputs: RecordOutputs) -> None:
+        if int(record.value) >= 50:
+            gate.wait(LIMIT_S)
+        outputs.send(record.value, record.key, headers=[("life", b"1")])
+
+    def at_once(record: StreamRecord, outputs: RecordOutputs) -> None:
+        outputs.send(record.value, record.key, headers=[("life", b"2")])
+
+    topic = client.follower("shared-sums").current().lanes[0].segments[0].topic
+    options = ConsumerOptions(commit_every_s=0.05, revoke_s=0.1)
+    hooks = ConsumerHooks(on_assign=lambda _: both.set())
+
+    def values() -> Counter[str]:
+        return Counter(value for value, _ in outputs_of(cluster, topic).elements())
+
+    with client.producer("shared") as producer:
+        for number in range(400):
+            producer.send(b"%d" % number, b"%d" % (number % 50))
+    with client.transformer("shared", "shared", "shared-sums", transform=transform, options=options) as one:
+        until(lambda: one.figures().total("in_flight") >= 8 and len(values()) >= 50)
+        with client.transformer("shared", "shared", "shared-sums", transform=at_once, options=options, hooks=hooks):
+            until(both.is_set)
+            gate.set()
+            until(lambda: len(values()) == 400)
+            lives = {life for _, life in outputs_of(cluster, topic)}
+        with client.producer("shared") as producer:
+            for number in range(400, 500):
+                producer.send(b"%d" % number, b"%d" % (number % 50))
+        until(lambda: len(values()) == 500)
+    assert lives == {"1", "2"}
+    assert values() == Counter(map(str, range(500)))
 
 
 def produce(cluster: SandboxCluster, topic: str, values: list[bytes]) -> None:

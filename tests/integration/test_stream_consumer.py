@@ -7,6 +7,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -288,6 +289,34 @@ def test_a_window_is_handled_again_while_live_goes_on(broker: SandboxCluster) ->
         becomes("the window is not read", lambda: sum(seen.numbers.values()) == 1_300)
     assert {number for number, count in seen.numbers.items() if count == 2} == set(range(100, 300))
     assert {n: s.base for n, s in rig.committed("again", segment).items()} == rig.ends(segment)
+
+
+def test_what_lies_between_two_times_is_handled_again(broker: SandboxCluster) -> None:
+    """By the times of records, of each partition by its own offsets, and once for a request."""
+    rig = StreamRig(broker, "timed")
+    (segment,) = rig.segments["live"]
+    start = datetime.now(UTC) - timedelta(minutes=30)
+    rig.write_keyed(segment, [(number, number % 20) for number in range(600)], lambda number: start_ms(start) + number)
+    seen = Seen()
+    with rig.member("timed", handler=seen) as member:
+        becomes("nothing is read", lambda: len(seen.numbers) == 600)
+        moments = [start + timedelta(milliseconds=ms) for ms in (200, 400)]
+        asked = member.replay_from(*moments, request_id=7)
+        becomes("the window is not read", lambda: sum(seen.numbers.values()) == 800)
+        assert member.replay_from(*moments, request_id=7) == asked
+        rest = member.replay_from(start + timedelta(milliseconds=590), request_id=8)
+        becomes("the rest is not read", lambda: sum(seen.numbers.values()) >= 810)
+        assert member.replay_from(datetime.now(UTC)) == ()
+    assert [(one.partition.partition, one.start, one.end) for one in asked] == [(0, 100, 200), (1, 100, 200)]
+    assert [(one.partition.partition, one.start, one.end) for one in rest] == [(0, 295, 300), (1, 295, 300)]
+    twice = {number for number, count in seen.numbers.items() if count == 2}
+    assert twice == {*range(200, 400), *range(590, 600)}
+    assert sum(seen.numbers.values()) == 810
+
+
+def start_ms(at: datetime) -> int:
+    """Rounded up, as the times of a replay are."""
+    return -(-int(at.timestamp() * 1_000_000) // 1_000)
 
 
 def test_asynchronous_and_batch_handlers(broker: SandboxCluster) -> None:

@@ -160,7 +160,7 @@ class Life:
 
     def replay(self, start: int, length: int) -> None:
         before = self.work.counts.replayed
-        self.work.open_again(ReplayWindow(start=start, end=start + length, request_id=1))
+        self.work.open_again(ReplayWindow(start=start, end=start + length, request_id=0))
         self.budget += self.work.counts.replayed - before
         self.has_replayed = True
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import NoReturn
 
 from kafkakit.adapters.host import SystemClock
+from kafkakit.adapters.kafka.stream_producer import serialization_contexts
 from kafkakit.core.errors import UsageError
 from kafkakit.core.lease import Holder
 from kafkakit.ports.stores import ControlStore
@@ -122,6 +123,7 @@ class FakeClusters:
             random_bytes=lambda n: bytes((first + k) % 256 for k in range(n)),
             holder=HOLDER,
             watch=watch or WatchParts(),
+            contexts=serialization_contexts,
         )
         return StreamClient(parts)
 

@@ -5,19 +5,31 @@ CONFIGURATION.md.
 """
 
 import logging
+import sys
 import threading
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, wait
 from functools import partial
 from typing import Any
 
-from kafkakit.adapters.kafka.data import AccessWatch, Explain, made, reason, unanswered
+from kafkakit.adapters.kafka.data import (
+    AccessWatch,
+    Explain,
+    client_settings,
+    code_of,
+    made,
+    reason,
+    unanswered,
+)
 from kafkakit.adapters.kafka.listener_probe import explain
+from kafkakit.adapters.kafka.stream_producer import producer_settings
 from kafkakit.config.security import Security, to_confluent
 from kafkakit.core.cluster_facts import CommittedOffset
 from kafkakit.core.errors import OperationFailedError, TryLaterError
 from kafkakit.core.model import TopicPartition
-from kafkakit.ports.streams import NO_LEASE, AssignmentListener, MemberLease, ReadBatch
+from kafkakit.core.records import OutgoingRecord
+from kafkakit.ports.streams import NO_LEASE, AssignmentListener, MemberLease, MemberRule, ReadBatch, TransactionRule
 
 _LOG = logging.getLogger(__name__)
 _COMMITTED_S = 20.0
@@ -438,6 +450,141 @@ def _batch(found: dict[tuple[str, int], ReadBatch], topic: str, partition: int) 
         batch = ReadBatch(partition=TopicPartition(topic, partition), records=[], offsets=[], next_offset=-1)
         found[topic, partition] = batch
     return batch
+
+
+TRANSACTION_S = 15.0
+"""For how long a transaction of a process that died stays open: readers of committed data wait for it."""
+_METADATA, _GENERATION = b"CGMDv", slice(7, 11)
+"""How librdkafka writes the metadata of a group: a version, the generation, the group and the member."""
+
+
+class KafkaTransactionalConsumer(KafkaGroupConsumer):
+    """Implements `ports.streams.TransactionalConsumer`. Making one ends what others left open under its id."""
+
+    def __init__(
+        self,
+        bootstrap_servers: str,
+        security: Security,
+        group: str,
+        rule: MemberRule,
+        writing: TransactionRule,
+        own: Mapping[str, Any] | None = None,
+    ) -> None:
+        from confluent_kafka import KafkaException, Producer
+
+        transactional_id, session_ms = writing.transactional_id, round(rule.session_s * 1000)
+        settings = {**producer_settings(writing.limits), "client.id": writing.client_id}
+        needed = {"transactional.id": transactional_id, "transaction.timeout.ms": round(TRANSACTION_S * 1000)}
+        needed["delivery.timeout.ms"] = needed["transaction.timeout.ms"]
+        base = {**client_settings(bootstrap_servers, security), **(own or {})}
+        self._producer: Any = made(Producer, {**base, **settings, **needed})
+        try:
+            self._producer.init_transactions(_COMMITTED_S)
+        except KafkaException as error:
+            failed = partial(explain, bootstrap_servers, security)
+            if code_of(error) in _NO_TRANSACTIONS:
+                raise OperationFailedError(
+                    f"cannot begin transactions as {transactional_id}: {reason(error)}",
+                    hint="the user needs the right WRITE on this transactional id",
+                ) from None
+            raise unanswered("cannot begin transactions", error, failed) from None
+        super().__init__(
+            bootstrap_servers, security, group, session_timeout_ms=session_ms, instance=rule.instance, own=own
+        )
+
+    def write_and_commit(
+        self,
+        topic: str,
+        records: Sequence[OutgoingRecord],
+        commits: Mapping[TopicPartition, CommittedOffset],
+        timeout_s: float,
+    ) -> str:
+        """See the port."""
+        from confluent_kafka import KafkaException
+
+        if self._broken is not None:
+            return self._broken
+        member = self._client.consumer_group_metadata()
+        # A member without a generation would commit as a process that is none, which brokers do not fence.
+        if not member.startswith(_METADATA) or int.from_bytes(member[_GENERATION], sys.byteorder, signed=True) < 0:
+            return "this member has no generation of the group"
+        deadline_s, producer, is_ending = time.monotonic() + timeout_s, self._producer, False
+        try:
+            producer.begin_transaction()
+            for record in records:
+                self._produce(topic, record, deadline_s)
+            _insist(lambda left_s: producer.send_offsets_to_transaction(_commits(commits), member, left_s), deadline_s)
+            is_ending = True
+            _insist(producer.commit_transaction, deadline_s)
+        except KafkaException as error:
+            return self._aborted(error, is_ending)
+        return ""
+
+    def _produce(self, topic: str, record: OutgoingRecord, deadline_s: float) -> None:
+        value, key, headers, at_ms, partition = record
+        while True:
+            try:
+                self._producer.produce(
+                    topic,
+                    value,
+                    key,
+                    -1 if partition is None else partition,
+                    headers=list(headers),
+                    timestamp=at_ms or 0,
+                )
+                self._producer.poll(0)
+                return
+            except BufferError:
+                if time.monotonic() >= deadline_s:
+                    raise _timed_out() from None
+                self._producer.poll(0.05)
+
+    def _aborted(self, failure: Exception, is_ending: bool) -> str:
+        """Take a transaction back; where that fails, or its end is not known, this member is used no more."""
+        from confluent_kafka import KafkaException
+
+        error = failure.args[0]
+        too_large = code_of(failure) == _METADATA_TOO_LARGE
+        words = _name(error) if too_large else f"the transaction failed: {reason(failure)}"
+        try:
+            if error.fatal() or (is_ending and not error.txn_requires_abort()):
+                raise failure
+            _insist(self._producer.abort_transaction, time.monotonic() + _ABORT_S)
+        except KafkaException as last:
+            self._broken = words if last is failure else f"{words}; and it could not be taken back: {reason(last)}"
+            self._producer.purge(in_queue=True, in_flight=True, blocking=False)
+        return words
+
+    def close(self, timeout_s: float) -> None:
+        """See the port."""
+        super().close(timeout_s)
+        self._producer = None
+
+
+def _insist(call: Callable[[float], object], deadline_s: float) -> None:
+    """Call until it is done, as librdkafka wants it for errors that pass; each call continues the one before."""
+    from confluent_kafka import KafkaException
+
+    while True:
+        try:
+            call(max(0.1, deadline_s - time.monotonic()))
+            return
+        except KafkaException as error:
+            if not error.args[0].retriable() or time.monotonic() >= deadline_s:
+                raise
+
+
+def _timed_out() -> Exception:
+    from confluent_kafka import KafkaError, KafkaException
+
+    found: Exception = KafkaException(KafkaError(KafkaError._TIMED_OUT))
+    return found
+
+
+_ABORT_S = 10.0
+# TRANSACTIONAL_ID_AUTHORIZATION_FAILED, CLUSTER_AUTHORIZATION_FAILED
+_NO_TRANSACTIONS = frozenset({53, 31})
+_METADATA_TOO_LARGE = 12
 
 
 class KafkaAssignedConsumer(KafkaGroupConsumer):

@@ -31,6 +31,14 @@ _FIGURES_EVERY_MS = 5_000
 _ANY_PARTITION = -1
 
 
+def serialization_contexts() -> Callable[[str, str, list[tuple[str, bytes | None]]], object]:
+    """What makes the contexts of confluent-kafka's serializers; needs none of the schema registry's packages."""
+    from confluent_kafka.serialization import MessageField, SerializationContext
+
+    fields = {field.value: field for field in MessageField}
+    return lambda topic, field, headers: SerializationContext(topic, fields[field], headers)
+
+
 class KafkaStreamCluster:
     """Implements `ports.StreamCluster`; connects on first use. `own` are settings that passed `own_settings`."""
 
@@ -63,6 +71,22 @@ class KafkaStreamCluster:
         return KafkaStreamProducer({**self._settings, "client.id": client_id}, topic, limits)
 
 
+def producer_settings(limits: BatchLimits) -> dict[str, Any]:
+    """How records of streams are written; keys are spread as Java's producers spread them."""
+    return {
+        "acks": "all",
+        "enable.idempotence": True,
+        "partitioner": "murmur2_random",
+        "linger.ms": limits.linger_ms,
+        "batch.size": min(_BATCH_BYTES, limits.record_bytes),
+        "message.max.bytes": limits.record_bytes + _FRAMING_BYTES,
+        "compression.type": limits.compression,
+        "delivery.timeout.ms": limits.delivery_timeout_ms,
+        "queue.buffering.max.kbytes": -(-limits.queue_bytes // 1024),
+        "queue.buffering.max.messages": limits.queue_records,
+    }
+
+
 class KafkaStreamProducer:
     """Implements `ports.StreamProducer`. Keys are spread as Java's producers spread them."""
 
@@ -80,16 +104,7 @@ class KafkaStreamProducer:
             Client,
             {
                 **settings,
-                "acks": "all",
-                "enable.idempotence": True,
-                "partitioner": "murmur2_random",
-                "linger.ms": limits.linger_ms,
-                "batch.size": min(_BATCH_BYTES, limits.record_bytes),
-                "message.max.bytes": limits.record_bytes + _FRAMING_BYTES,
-                "compression.type": limits.compression,
-                "delivery.timeout.ms": limits.delivery_timeout_ms,
-                "queue.buffering.max.kbytes": -(-limits.queue_bytes // 1024),
-                "queue.buffering.max.messages": limits.queue_records,
+                **producer_settings(limits),
                 "statistics.interval.ms": _FIGURES_EVERY_MS,
                 "stats_cb": self._on_figures,
                 "error_cb": self._on_error,

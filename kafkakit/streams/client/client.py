@@ -5,17 +5,28 @@ from collections import defaultdict
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kafkakit.core.errors import RefusedError, TryLaterError, UsageError
 from kafkakit.core.lease import Holder
+from kafkakit.core.records import OutgoingRecord
 from kafkakit.core.text import shell_command
 from kafkakit.ports.acting import Clock
 from kafkakit.ports.data import LogReader
 from kafkakit.ports.stores import ControlStore
-from kafkakit.ports.streams import AssignedConsumer, GroupConsumer, MemberRule, StreamCluster, StreamProducer
+from kafkakit.ports.streams import (
+    AssignedConsumer,
+    GroupConsumer,
+    MemberRule,
+    StreamCluster,
+    StreamProducer,
+    TransactionalConsumer,
+    TransactionRule,
+)
 from kafkakit.streams.client.assigned_member import AssignedMember, GroupShare, WorkerMeter, WorkerOptions, WorkSession
-from kafkakit.streams.client.consumer import OpenMember, StreamConsumer
+from kafkakit.streams.client.cluster_reader import Outbox, Transform
+from kafkakit.streams.client.consumer import DeserializedHandlers, OpenMember, StreamConsumer
 from kafkakit.streams.client.control_store import ClientRegistrar, RouteFollower, RouteRules
 from kafkakit.streams.client.dead_letters import (
     BatchGuard,
@@ -30,11 +41,27 @@ from kafkakit.streams.client.dead_letters import (
     with_references,
 )
 from kafkakit.streams.client.decide.figures import ConsumerFigures, ProducerMetrics
-from kafkakit.streams.client.decide.outgoing import MissingTopicError, ProducerLimits, check_place
-from kafkakit.streams.client.producer import AsyncProducer, DualPolicy, DualProducer, Producer, RecordHooks
+from kafkakit.streams.client.decide.outgoing import (
+    MissingTopicError,
+    ProducerLimits,
+    RecordRefusedError,
+    check_place,
+    check_unmoved,
+    transform_place,
+)
+from kafkakit.streams.client.producer import (
+    AsyncProducer,
+    DualPolicy,
+    DualProducer,
+    MakeContext,
+    Producer,
+    RecordHooks,
+    RecordParts,
+    SerializingProducer,
+)
 from kafkakit.streams.client.watch import TracedHandlers, Watch, WatchParts
 from kafkakit.streams.client.workers import AsyncHandler, BatchHandler, Handler
-from kafkakit.streams.model.route import DLQ, RETRY, Route, Segment, lane_client_id
+from kafkakit.streams.model.route import DLQ, LIVE, RETRY, Route, Segment, lane_client_id
 
 if TYPE_CHECKING:
     from kafkakit.streams.lanes.api_act import RejectLedger
@@ -49,7 +76,8 @@ class ClientParts:
 
     `open_member` makes a member of the group that it gets as second argument, `open_guarded` one that judges batches
     before it decodes them. Without `open_ledger` no reference to a rejected record is written. `holder` is this
-    process, as it registers itself. With `assigned` it is a worker of the Assigner.
+    process, as it registers itself. `contexts` are for serializers, `open_transactional` for transforms. With
+    `assigned` it is a worker of the Assigner.
     """
 
     store: ControlStore
@@ -62,6 +90,8 @@ class ClientParts:
     holder: Holder
     watch: WatchParts = field(default_factory=WatchParts)
     open_ledger: Callable[[str], LedgerPorts] | None = None
+    contexts: Callable[[], MakeContext] | None = None
+    open_transactional: Callable[[str, str, MemberRule, TransactionRule], TransactionalConsumer] | None = None
     assigned: "AssignedParts | None" = None
 
 
@@ -155,13 +185,85 @@ class StreamClient:
         of each batch that is too large to be decoded. Without the lane, and where it cannot be written while a
         partition is full, a reference to the record goes to the reject ledger of its cluster.
         """
+        return self._composed(stream, group, handler, batch_handler, async_handler, options, hooks, None)
+
+    def transformer(
+        self,
+        source: str,
+        group: str,
+        target: str,
+        *,
+        transform: Transform,
+        lane: str = LIVE,
+        target_lane: str = LIVE,
+        options: ConsumerOptions | None = None,
+        hooks: ConsumerHooks | None = None,
+        record_hooks: RecordHooks | None = None,
+        limits: ProducerLimits | None = None,
+    ) -> StreamConsumer:
+        """A consumer that writes to another stream, each output once: in a transaction with the commit of its record.
+
+        `transform` gets a record and what takes its outputs. Both lanes must be on one cluster, and the one that is
+        read must have one segment: `InfeasibleError` else. It fails with that later when a route moves on, before it
+        writes anything else. Raises as `consumer`.
+        """
+        options = _transform_options(options or ConsumerOptions(), lane, is_worker=self._session is not None)
+        routes = self.follower(source), self.follower(target)
+        began = transform_place(routes[0].current(), lane, routes[1].current(), target_lane)
+        limits, connect = limits or ProducerLimits(), self._parts.open_transactional
+        if connect is None:
+            raise UsageError("this client makes no transactions")
+        writer = self._made(target, limits, record_hooks)
+        self._producers.append(writer)
+
+        def place() -> str:
+            now = transform_place(routes[0].current(), lane, routes[1].current(), target_lane)
+            check_unmoved(began, now)
+            return now.target.topic
+
+        def make(value: object, key: object, parts: RecordParts) -> tuple[OutgoingRecord, int]:
+            record, size = writer.outgoing(value, key, target_lane, parts)
+            if record.partition is not None and record.partition >= began.target.partitions:
+                raise RecordRefusedError(f"{began.target.topic} has {began.target.partitions} partitions")
+            return record, size
+
+        outbox = Outbox(place, lambda: routes[1].epoch, make)
+        name = options.member.instance or self._parts.random_bytes(8).hex()
+        rule = TransactionRule(
+            transactional_id=f"kafkakit.{source}.{group}.{name}",
+            client_id=lane_client_id(target, target_lane),
+            limits=limits.of_connection,
+        )
+
+        def open_member(profile: str, name: str) -> GroupConsumer:
+            found = self._cluster(began.target.cluster).identify(began.target.topic, IDENTIFY_S)
+            check_place(target, target_lane, began.target, found)
+            outbox.member = connect(profile, name, options.member, rule)
+            return outbox.member
+
+        transaction = Transaction(outbox, open_member, place)
+        made = self._composed(source, group, outbox.handler(transform), None, None, options, hooks, transaction)
+        self._registrars[target].add(outbox)
+        return made
+
+    def _composed(
+        self,
+        stream: str,
+        group: str,
+        handler: Handler | None,
+        batch_handler: BatchHandler | None,
+        async_handler: AsyncHandler | None,
+        options: ConsumerOptions | None,
+        hooks: ConsumerHooks | None,
+        transaction: "Transaction | None",
+    ) -> StreamConsumer:
         follower, hooks, options = self.follower(stream), hooks or ConsumerHooks(), options or ConsumerOptions()
         open_by_rule = self._parts.open_guarded if options.strict_guard else self._parts.open_member
 
         def as_member(profile: str, name: str) -> GroupConsumer:
             return open_by_rule(profile, name, options.member)
 
-        open_member: OpenMember = as_member
+        open_member: OpenMember = as_member if transaction is None else transaction.open_member
         share = None
         if self._session is not None:
             if options.strict_guard:
@@ -178,6 +280,10 @@ class StreamClient:
             hooks = replace(hooks, reject=RetryLane(options.retry_after_s, lane or self._letters(stream), last))
         if self._parts.open_ledger is not None and not has_sink:
             hooks = with_references(hooks, RejectReferences(lambda cluster_id: self._ledger(follower, cluster_id)))
+        if hooks.key_deserializer is not None or hooks.value_deserializer is not None:
+            made = DeserializedHandlers(stream, hooks, options.work.mode, self._make_context())
+            handler, batch_handler = made.single(handler), made.batch(batch_handler)
+            async_handler = made.asynchronous(async_handler)
         hooks, spans = self._watch.consumer_hooks(stream, group, hooks), self._watch.open_spans()
         if options.retry_after_s:
             hooks = replace(hooks, checkpoint=until_due(group, self._parts.clock, hooks.checkpoint))
@@ -187,7 +293,7 @@ class StreamClient:
             async_handler = traced.asynchronous(async_handler)
         found = StreamConsumer(
             group=group,
-            route=follower.current,
+            route=follower.current if transaction is None else transaction.checked(follower.current),
             open_member=lambda profile, name: self._member(follower, profile, name, open_member),
             clock=self._parts.clock,
             handler=handler,
@@ -197,6 +303,8 @@ class StreamClient:
             hooks=hooks,
             share=share,
             route_problem=lambda: follower.condition().problem,
+            open_log=lambda cluster_id: self._parts.open_log(follower.current().clusters[cluster_id]),
+            outbox=None if transaction is None else transaction.outbox,
         )
         self._consumers.append(found)
         self._registrars[stream].add(found)
@@ -295,7 +403,10 @@ class StreamClient:
             hooks = replace(hooks, choose_lane=RouteRules(follower))
         if is_watched:
             hooks = self._watch.record_hooks(stream, hooks)
-        found = Producer(
+        make: Callable[..., Producer] = Producer
+        if hooks.key_serializer is not None or hooks.value_serializer is not None:
+            make = partial(SerializingProducer, make_context=self._make_context())
+        found = make(
             follower,
             lambda lane, segment: self._opened(stream, lane, segment, limits),
             self._parts.clock,
@@ -309,6 +420,11 @@ class StreamClient:
             found.close(0)
             raise
         return found
+
+    def _make_context(self) -> MakeContext:
+        if self._parts.contexts is None:
+            raise UsageError("this client makes no contexts for serializers")
+        return self._parts.contexts()
 
     def _handled(self) -> int:
         return sum(each.total("handled") for each in self.figures())
@@ -393,6 +509,42 @@ class StreamClient:
                 with self._lock:
                     self._clusters[profile] = found
         return found
+
+
+@dataclass(frozen=True, slots=True)
+class Transaction:
+    """What makes a consumer a transform: its outbox, how it opens members, and the check of its routes."""
+
+    outbox: Outbox
+    open_member: OpenMember
+    place: Callable[[], str]
+
+    def checked(self, current: Callable[[], Route]) -> Callable[[], Route]:
+        """The route, unless it has moved on: then an error, which ends the consumer."""
+
+        def route() -> Route:
+            with suppress(TryLaterError):  # a lane is paused
+                self.place()
+            return current()
+
+        return route
+
+
+def _transform_options(options: ConsumerOptions, lane: str, *, is_worker: bool) -> ConsumerOptions:
+    """The options with the lane that is read; `UsageError` for those that a transaction cannot hold."""
+    for is_given, name, why in (
+        (
+            is_worker,
+            "worker",
+            "brokers fence members of Kafka's groups, and the Assigner's commits are none of a member",
+        ),
+        (options.strict_guard, "strict_guard", "it reads beside the group"),
+        (bool(options.retry_after_s), "retry_after_s", "the lane retry is written outside of the transaction"),
+        (options.lanes is not None, "lanes", "a transform reads one lane; name it in lane"),
+    ):
+        if is_given:
+            raise UsageError(f"a transform has no {name}: {why}", hint=f"leave {name} out")
+    return replace(options, lanes=(lane,))
 
 
 def _sink_after_retries(route: Route, options: ConsumerOptions, hooks: ConsumerHooks) -> RejectSink:

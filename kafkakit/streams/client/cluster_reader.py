@@ -1,6 +1,7 @@
 """The thread that reads one cluster of a stream: it polls, offers records to the workers, pauses, commits.
 
-The commits of a member are kept with what was asked and what the group answered.
+The commits of a member are kept with what was asked and what the group answered. Those of a transform are made in
+transactions, with what it wrote.
 """
 
 import threading
@@ -12,10 +13,11 @@ from zlib import crc32
 from kafkakit.core.cluster_facts import CommittedOffset
 from kafkakit.core.errors import RefusedError, TryLaterError
 from kafkakit.core.model import TopicPartition
-from kafkakit.core.records import headers_of
+from kafkakit.core.records import OutgoingRecord, headers_of
 from kafkakit.ports.acting import Clock
-from kafkakit.ports.streams import NO_LEASE, GroupConsumer, ReadBatch, ReadRecord
+from kafkakit.ports.streams import NO_LEASE, GroupConsumer, ReadBatch, ReadRecord, TransactionalConsumer
 from kafkakit.streams.client.dead_letters import ConsumerHooks, ConsumerOptions, DeadLetters
+from kafkakit.streams.client.decide.client_documents import ClientEntry, ClientKind
 from kafkakit.streams.client.decide.failures import Answers, Dependencies, WorkCounts
 from kafkakit.streams.client.decide.figures import add_counts
 from kafkakit.streams.client.decide.partition_work import (
@@ -27,13 +29,17 @@ from kafkakit.streams.client.decide.partition_work import (
     restore_commit,
 )
 from kafkakit.streams.client.decide.reading import Source
+from kafkakit.streams.client.decide.work_rules import DependencyDownError
+from kafkakit.streams.client.producer import MakeOutput, RecordOutputs
 from kafkakit.streams.client.workers import (
     EXITS,
     FIELDS,
     ConsumerLifecycle,
+    Handler,
     OwnedPartition,
     RecordOrigin,
     SharedWork,
+    StreamRecord,
 )
 from kafkakit.streams.model.commit import CommitIdentity, CommitState
 from kafkakit.streams.model.provenance import read_retry_step
@@ -72,6 +78,7 @@ class ClusterReader:
         clock: Clock,
         lifecycle: ConsumerLifecycle,
         is_grouped: Callable[[], bool] = lambda: True,
+        outbox: "Outbox | None" = None,
     ) -> None:
         self.owned: dict[TopicPartition, OwnedPartition] = {}
         self.left: dict[str, WorkCounts] = {}
@@ -93,7 +100,8 @@ class ClusterReader:
         self._subscribed: frozenset[str] = frozenset()
         self._epoch = 0
         self._subscribed_s = 0.0
-        self.commits = GroupCommits(self.owned, shared, lambda: self._epoch)
+        self._outbox = outbox
+        self.commits = GroupCommits(self.owned, shared, lambda: self._epoch, outbox)
         self._requests: deque[Callable[[GroupConsumer], object]] = deque()
         self._asked_s = 0.0
         self._full_s = 0.0
@@ -170,10 +178,12 @@ class ClusterReader:
 
     def _drop(self) -> None:
         """The member failed: another one may have its partitions by now, and its client may hang."""
-        self.lost(tuple(self.owned))
-        client, self._client = self._client, None
-        if client is not None:
-            client.close(0.0)
+        try:
+            self.lost(tuple(self.owned))
+        finally:
+            client, self._client = self._client, None
+            if client is not None:
+                client.close(0.0)
 
     def _turn(self, client: GroupConsumer) -> None:
         epoch, sources = self._epoch, self._sources  # in this order: `follow` sets the epoch last
@@ -270,6 +280,8 @@ class ClusterReader:
             raise TryLaterError(lost)  # no worker of a new member has records of before, and it sees another topic
         self.problem = lost
         self._keep_counts(owned)
+        if self._outbox is not None:
+            self._outbox.begin(owned.origin)
         owned.work = self._work_from(CommitState(base=first))
         owned.written = CommitState(base=first)
 
@@ -373,6 +385,8 @@ class ClusterReader:
                 lease=self._client.lease(partition) if self._client is not None else NO_LEASE,
             )
             assigned.append(owned)
+            if self._outbox is not None:
+                self._outbox.begin(owned.origin)
         self._tell(assigned, self._hooks.on_assign)
         with self._shared.lock:
             self.owned |= {owned.partition: owned for owned in assigned}
@@ -403,9 +417,11 @@ class ClusterReader:
         self._write_rejections(leaving)
         if self._dead_letters is not None:
             self._dead_letters.wait_empty(min(1.0, self._options.revoke_s))
-        if self._client is not None:
-            self.commits.commit(self._client, leaving, self._options.close_s)
-        self._forget(leaving)
+        try:
+            if self._client is not None:
+                self.commits.commit(self._client, leaving, self._options.close_s)
+        finally:
+            self._forget(leaving)
 
     def lost(self, partitions: Collection[TopicPartition]) -> None:
         """See the port: what was not committed is handled again by the next owner."""
@@ -422,6 +438,8 @@ class ClusterReader:
                 self._keep_counts(owned)
                 self.owned.pop(owned.partition, None)
                 self.commits.forget(owned.partition)
+                if self._outbox is not None:
+                    self._outbox.forget(owned.origin)
 
     def _keep_counts(self, owned: OwnedPartition) -> None:
         if owned.work is not None:
@@ -454,6 +472,127 @@ def _is_wanted(record: ReadRecord, wanted: Callable[[ReadRecord], bool]) -> bool
         return True
 
 
+OUTBOX_BYTES = 64 << 20
+_SPACE_S = 5.0
+TRANSACTION_MS = 15_000
+
+
+Transform = Callable[[StreamRecord, RecordOutputs], object]
+
+
+class Outbox:
+    """The outputs of records that were handled, until one transaction writes them and commits these records.
+
+    Each transaction writes the outputs of exactly those records that its commit is the first to say are done. So it
+    does not matter which handlers run meanwhile, and an output is written once, whatever ends before or after it.
+    `place` is the topic to be written, and raises where none may be; `epoch` is that of its route. No place is asked
+    for before `epoch`, so that it is that of the route or an older one.
+    """
+
+    def __init__(
+        self, place: Callable[[], str], epoch: Callable[[], int], make: MakeOutput, limit_bytes: int = OUTBOX_BYTES
+    ) -> None:
+        self.member: TransactionalConsumer | None = None
+        self.is_over: Callable[[], bool] = lambda: False
+        self._place, self._epoch, self._make, self._limit = place, epoch, make, limit_bytes
+        self._changed = threading.Condition()
+        self._kept: dict[int, tuple[RecordOrigin, dict[int, RecordOutputs]]] = {}
+        self._bytes = 0
+        self._writes_in: int | None = None
+
+    def handler(self, transform: Transform) -> Handler:
+        """A handler that keeps what the transform writes."""
+
+        def handle(record: StreamRecord) -> object:
+            outputs = RecordOutputs(self._make)
+            returned = transform(record, outputs)
+            self._keep(record, outputs)
+            return returned
+
+        return handle
+
+    def begin(self, origin: RecordOrigin) -> None:
+        """A partition was assigned, or is read anew: nothing of it is kept."""
+        with self._changed:
+            self._drop(origin)
+            self._kept[id(origin)] = origin, {}
+
+    def forget(self, origin: RecordOrigin) -> None:
+        """The partition was taken away; what handlers still bring of it counts no more."""
+        with self._changed:
+            self._drop(origin)
+
+    def commit(self, asked: Mapping[TopicPartition, tuple[OwnedPartition, NextCommit]], timeout_s: float) -> str:
+        """Write and commit; empty, or why nothing was. Raises where a route has moved on: nothing is written then."""
+        if self.member is None:
+            return "there is no member of the group"
+        with self._changed:
+            self._writes_in = self._epoch()
+        try:
+            topic = self._place()
+            records = [record for owned, commit in asked.values() for record in self._new(owned, commit)]
+            commits = {partition: commit.committed for partition, (_, commit) in asked.items()}
+            failure = self.member.write_and_commit(topic, records, commits, timeout_s)
+        except TryLaterError as error:  # the lane is paused: the outputs wait
+            return str(error)
+        finally:
+            with self._changed:
+                self._writes_in = None
+        if not failure:
+            with self._changed:
+                for owned, commit in asked.values():
+                    self._let_go(owned, commit.encoded.written)
+                self._changed.notify_all()
+        return failure
+
+    def registration(self) -> ClientEntry | None:
+        """See `RegisteredClient`: between transactions it has moved to any route, as the next one looks first."""
+        if self.is_over():
+            return None
+        with self._changed:
+            epoch = self._epoch() if self._writes_in is None else self._writes_in
+        return ClientEntry(kind=ClientKind.PRODUCER, epoch=epoch, delivery_timeout_ms=TRANSACTION_MS)
+
+    def _keep(self, record: StreamRecord, outputs: RecordOutputs) -> None:
+        size, key = outputs.size, id(record.origin)
+        with self._changed:
+            if (kept := self._kept.get(key)) is None:
+                return
+            if (old := kept[1].pop(record.offset, None)) is not None:
+                self._bytes -= old.size
+            if not self._changed.wait_for(lambda: key not in self._kept or self._has_space(size), _SPACE_S):
+                raise DependencyDownError("transaction", f"{self._bytes:,} bytes wait for a transaction")
+            if outputs.records and (kept := self._kept.get(key)) is not None:
+                kept[1][record.offset] = outputs
+                self._bytes += size
+
+    def _has_space(self, size: int) -> bool:
+        return not size or not self._bytes or self._bytes + size <= self._limit
+
+    def _new(self, owned: OwnedPartition, commit: NextCommit) -> list[OutgoingRecord]:
+        """The outputs of what this commit says to be done, and the one before did not."""
+        with self._changed:
+            if owned.written is not None:
+                self._let_go(owned, owned.written)
+            _, kept = self._kept.get(id(owned.origin), (None, dict[int, RecordOutputs]()))
+            done = [offset for offset in sorted(kept) if _is_done(commit.encoded.written, offset)]
+            return [record for offset in done for record in kept[offset].records]
+
+    def _let_go(self, owned: OwnedPartition, written: CommitState) -> None:
+        _, kept = self._kept.get(id(owned.origin), (None, dict[int, RecordOutputs]()))
+        for offset in [offset for offset in kept if _is_done(written, offset)]:
+            self._bytes -= kept.pop(offset).size
+
+    def _drop(self, origin: RecordOrigin) -> None:
+        _, kept = self._kept.pop(id(origin), (None, dict[int, RecordOutputs]()))
+        self._bytes -= sum(outputs.size for outputs in kept.values())
+        self._changed.notify_all()
+
+
+def _is_done(written: CommitState, offset: int) -> bool:
+    return offset < written.base or offset in written.done
+
+
 TOO_LARGE, NO_TOPIC = "OFFSET_METADATA_TOO_LARGE", "UNKNOWN_TOPIC_OR_PART"
 
 
@@ -461,9 +600,14 @@ class GroupCommits:
     """For the thread of the reader alone. `owned` are its partitions, `epoch` the route's epoch now."""
 
     def __init__(
-        self, owned: Mapping[TopicPartition, OwnedPartition], shared: SharedWork, epoch: Callable[[], int]
+        self,
+        owned: Mapping[TopicPartition, OwnedPartition],
+        shared: SharedWork,
+        epoch: Callable[[], int],
+        outbox: Outbox | None = None,
     ) -> None:
         self.written = self.errors = 0
+        self._outbox = outbox
         self._failed: dict[TopicPartition, str] = {}
         self._owned, self._shared, self._epoch = owned, shared, epoch
         self._asked: dict[TopicPartition, NextCommit] = {}
@@ -493,7 +637,9 @@ class GroupCommits:
         for partition in self._asked:  # no answer came in time: it is unknown what was written
             self._owned[partition].committed_as = ()
         self._asked = self._next(client, self._owned.values())
-        if self._asked:
+        if self._asked and self._outbox is not None:
+            self.answered(self._transact(self._outbox, self._asked, _ANSWER_S))
+        elif self._asked:
             client.commit_later({partition: commit.committed for partition, commit in self._asked.items()})
 
     def commit(self, client: GroupConsumer, partitions: Collection[OwnedPartition], wait_s: float) -> None:
@@ -501,9 +647,17 @@ class GroupCommits:
         for owned in partitions:  # the answer to the latest commit may still be under way, and be an error
             owned.committed_as = ()
         commits = self._next(client, partitions)
-        if commits:
+        if commits and self._outbox is not None:
+            self._note(commits, self._transact(self._outbox, commits, wait_s))
+        elif commits:
             asked = {partition: commit.committed for partition, commit in commits.items()}
             self._note(commits, client.commit(asked, wait_s))
+
+    def _transact(
+        self, outbox: Outbox, commits: Mapping[TopicPartition, NextCommit], wait_s: float
+    ) -> dict[TopicPartition, str]:
+        asked = {partition: (self._owned[partition], commit) for partition, commit in commits.items()}
+        return dict.fromkeys(commits, outbox.commit(asked, wait_s))
 
     def answered(self, results: Mapping[TopicPartition, str]) -> None:
         """The answer to `ask`."""

@@ -22,7 +22,7 @@ from pathlib import Path
 from kafkakit import __version__
 from kafkakit.config.read.environment import read_environment
 from kafkakit.config.read.settings import Given, Settings, load_settings
-from kafkakit.ports.streams import GroupConsumer, MemberRule, StreamCluster
+from kafkakit.ports.streams import GroupConsumer, MemberRule, StreamCluster, TransactionalConsumer, TransactionRule
 from kafkakit.streams.client.assigned_member import WorkerOptions
 from kafkakit.streams.client.client import AssignedParts, ClientParts, StreamClient
 from kafkakit.streams.client.dead_letters import BATCH_LIMIT_BYTES, ConsumerHooks, ConsumerOptions, LedgerPorts
@@ -40,6 +40,7 @@ from kafkakit.streams.client.decide.outgoing import (
 from kafkakit.streams.client.decide.partition_work import CommitRule
 from kafkakit.streams.client.decide.work_rules import (
     DependencyDownError,
+    DeserializationError,
     Mode,
     MoveRule,
     RejectError,
@@ -49,7 +50,7 @@ from kafkakit.streams.client.decide.work_rules import (
     WorkRules,
 )
 from kafkakit.streams.client.guarded_member import GuardedMember
-from kafkakit.streams.client.producer import DualPolicy, RecordHooks
+from kafkakit.streams.client.producer import DualPolicy, RecordHooks, RecordOutputs
 from kafkakit.streams.client.watch import Answer, WatchOptions, WatchParts
 from kafkakit.streams.model.pathways import Bucket, PayloadSender
 from kafkakit.streams.model.record_identity import reconcile, seen_record
@@ -63,7 +64,9 @@ from kafkakit.wiring import (
     open_page_server,
     open_spans,
     open_stream_cluster,
+    open_transactional,
     own_settings,
+    serialization_contexts,
     system_clock,
     this_process,
 )
@@ -75,6 +78,7 @@ __all__ = [
     "ConsumerOptions",
     "ConsumerState",
     "DependencyDownError",
+    "DeserializationError",
     "DualPolicy",
     "DualWriteError",
     "LanePausedError",
@@ -85,6 +89,7 @@ __all__ = [
     "ProducerClosedError",
     "ProducerLimits",
     "RecordHooks",
+    "RecordOutputs",
     "RecordRefusedError",
     "RecordTooLargeError",
     "RejectError",
@@ -138,6 +143,9 @@ def connect(
         log = open_log(there, committed=True)
         return GuardedMember(member, log, system_clock(), limit_bytes=BATCH_LIMIT_BYTES)
 
+    def open_writing(name: str, group: str, rule: MemberRule, writing: TransactionRule) -> TransactionalConsumer:
+        return open_transactional(_settings(given.for_profile(name), known), group, rule, writing, own)
+
     def open_ledger(name: str) -> LedgerPorts:
         there = _settings(given.for_profile(name), known)
         return LedgerPorts(admin=open_admin(there), data=open_data(there))
@@ -152,6 +160,8 @@ def connect(
         random_bytes=os.urandom,
         holder=this_process("streams client"),
         open_ledger=open_ledger,
+        contexts=serialization_contexts,
+        open_transactional=open_writing,
         watch=_watch_parts(watch or WatchOptions()),
         assigned=None
         if worker is None

@@ -1,37 +1,58 @@
 """The consumer of a stream: it reads all segments of its lanes, and follows the route."""
 
 import threading
-from collections.abc import Callable, Collection, Mapping
-from contextlib import ExitStack
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import ExitStack, closing
+from datetime import datetime
 from types import TracebackType
+from typing import Any, TypeVar
 
-from kafkakit.core.errors import UsageError
+from kafkakit.core.cluster_facts import ItemError
+from kafkakit.core.errors import OperationFailedError, RefusedError, TryLaterError, UsageError
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.quantities import counted
+from kafkakit.core.records import headers_of
 from kafkakit.ports.acting import Clock
-from kafkakit.ports.streams import GroupConsumer
+from kafkakit.ports.data import LogReader
+from kafkakit.ports.streams import GroupConsumer, ReadRecord
 from kafkakit.streams.client.assigned_member import GroupShare
-from kafkakit.streams.client.cluster_reader import ClusterReader
-from kafkakit.streams.client.dead_letters import ConsumerHooks, ConsumerOptions, DeadLetters
+from kafkakit.streams.client.cluster_reader import ClusterReader, Outbox
+from kafkakit.streams.client.dead_letters import ConsumerHooks, ConsumerOptions, DeadLetters, Deserializer
 from kafkakit.streams.client.decide.client_documents import ClientEntry, ClientKind
 from kafkakit.streams.client.decide.failures import Answers, Dependencies, WorkCounts
 from kafkakit.streams.client.decide.figures import ConsumerFigures, ConsumerState, PartitionFigures, add_counts
-from kafkakit.streams.client.decide.reading import LaneShares, ReadingPlan, reading_plan
+from kafkakit.streams.client.decide.reading import (
+    LaneShares,
+    ReadingPlan,
+    ReplayRange,
+    reading_plan,
+    replay_ranges,
+    replay_times,
+    replay_window,
+)
+from kafkakit.streams.client.decide.work_rules import Mode, deserialization_failure
+from kafkakit.streams.client.producer import MakeContext
 from kafkakit.streams.client.workers import (
+    EXITS,
     AsyncHandler,
     BatchHandler,
     ConsumerLifecycle,
     Handler,
     OwnedPartition,
     SharedWork,
+    StreamRecord,
     TaskWorkers,
     ThreadWorkers,
+    WrongReturnError,
+    failed_positions,
 )
 from kafkakit.streams.model.commit import ReplayWindow
 from kafkakit.streams.model.route import Route
 
 _FOLLOW_S = 0.1
 _HEALTH_S = 1.0
+_TIMES_S = 10.0
+T = TypeVar("T")
 OpenMember = Callable[[str, str], GroupConsumer]
 """Makes a member of a group: the profile of a cluster, and the group."""
 
@@ -43,6 +64,8 @@ class StreamConsumer:
     the caller (`run_async`). A handler that returns has done its record; `RejectError`, `RetryLaterError`,
     `DependencyDownError` and every other error say what becomes of it. `route` gives the newest route that is known.
     With a `share` the Assigner says which partitions are read. `route_problem` is why no newer route would be seen now.
+    `open_log` makes a reader of the logs of a cluster by its id, for `replay_from`. With an `outbox`, of which
+    `handler` is, commits are made in transactions.
 
     It is running, stopped or failed. It fails by `SystemExit` or `KeyboardInterrupt` of a handler or hook, by a handler
     that returns what means nothing, by rights that are missing or a commit of a newer version, and by whatever else
@@ -63,6 +86,8 @@ class StreamConsumer:
         hooks: ConsumerHooks | None = None,
         share: GroupShare | None = None,
         route_problem: Callable[[], str] = lambda: "",
+        open_log: Callable[[str], LogReader] | None = None,
+        outbox: Outbox | None = None,
     ) -> None:
         if sum(kind is not None for kind in (handler, batch_handler, async_handler)) != 1:
             raise UsageError("a consumer has one handler", hint="give handler, batch_handler or async_handler")
@@ -71,6 +96,9 @@ class StreamConsumer:
         options, hooks = options or ConsumerOptions(), hooks or ConsumerHooks()
         self._group, self._route, self._open_member, self._clock = group, route, open_member, clock
         self._options, self._hooks, self._share, self._route_problem = options, hooks, share, route_problem
+        self._open_log, self._outbox = open_log, outbox
+        if outbox is not None:
+            outbox.is_over = lambda: self._is_over and not any(reader.is_alive for reader in self._readers.values())
         self._stream = route().stream
         self._life = ConsumerLifecycle(f"the consumer of stream {self._stream} in group {group}")
         self._plan: ReadingPlan = reading_plan(route(), options.lanes)
@@ -197,11 +225,47 @@ class StreamConsumer:
         """Handle the offsets `start` to `end` (exclusive) of a partition of this member once more.
 
         Those that were not handled yet are handled once. Live records continue; the partition's own wait for the read.
+        A request with an id that is not 0 is taken up once, also where the partition has gone to another member, as
+        long as the window is in its commits.
         """
-        window = ReplayWindow(start=start, end=end, request_id=request_id)
+        window = replay_window(start, end, request_id)
+        self._require_no_transform()
         for reader, owned in self._owned():
             if owned.partition == partition:
                 reader.request(lambda client, owned=owned: self._reopen(client, owned, window))  # type: ignore[misc]
+
+    def replay_from(
+        self, start: datetime, end: datetime | None = None, *, request_id: int = 0
+    ) -> tuple[ReplayRange, ...]:
+        """Handle again what all partitions of this member have from a time on, up to another one or to now.
+
+        Both are times with a zone. Each partition's offsets are asked of its broker: from the first record at `start`
+        or later to before the first one at `end` or later, and what lies between, whatever its time. Returns them, and
+        raises before anything is begun: `TryLaterError` for a cluster that does not answer. `request_id` is as for
+        `replay`. Waits for brokers, so that it is not for an event loop.
+        """
+        start_ms, end_ms = replay_times(start, end)
+        replay_window(0, 1, request_id)
+        self._require_no_transform()
+        owned_by = [(reader, owned) for reader, owned in self._owned() if not owned.is_gone]
+        asked: list[ReplayRange] = []
+        for cluster_id in sorted({owned.identity.cluster_id for _, owned in owned_by}):
+            keys = [owned.partition for _, owned in owned_by if owned.identity.cluster_id == cluster_id]
+            ranges = self._ranges_at(cluster_id, keys, start_ms, end_ms)
+            asked += [ReplayRange(cluster_id, key, span.start, span.stop) for key, span in sorted(ranges.items())]
+        windows = {(one.cluster_id, one.partition): replay_window(one.start, one.end, request_id) for one in asked}
+        for reader, owned in owned_by:
+            window = windows.get((owned.identity.cluster_id, owned.partition))
+            if window is not None:
+                reader.request(lambda client, owned=owned, window=window: self._reopen(client, owned, window))  # type: ignore[misc]
+        return tuple(asked)
+
+    def _require_no_transform(self) -> None:
+        if self._outbox is not None:
+            raise UsageError(
+                "a transform writes for each record once, and a replay would have it do so again",
+                hint="replay with a group of its own",
+            )
 
     def rejections_are_durable(self, partition: TopicPartition, offsets: Collection[int]) -> None:
         """Rejected records of this member are durable elsewhere, so that its commits may pass them."""
@@ -363,12 +427,56 @@ class StreamConsumer:
             clock=self._clock,
             lifecycle=self._life,
             is_grouped=lambda: self._share is None or self._share.is_grouped,
+            outbox=self._outbox,
         )
 
     def _owned(self) -> list[tuple[ClusterReader, OwnedPartition]]:
         readers: Mapping[str, ClusterReader] = dict(self._readers)
         ordered = [*(reader for _, reader in sorted(readers.items())), *self._leaving]
         return [(reader, owned) for reader in ordered for owned in list(reader.owned.values())]
+
+    def _ranges_at(
+        self, cluster_id: str, keys: Collection[TopicPartition], start_ms: int, end_ms: int | None
+    ) -> Mapping[TopicPartition, range]:
+        if self._open_log is None:
+            raise UsageError("this consumer cannot ask for the offsets of a time")
+        with closing(self._open_log(cluster_id)) as log:
+            if (found := log.cluster_id()) != cluster_id:
+                raise RefusedError(
+                    f"cluster {found} answers in place of {cluster_id}", hint="check the profile's address"
+                )
+            starts = self._asked_of(keys, lambda some: log.offsets_at(dict.fromkeys(some, start_ms)))
+            with_start = [key for key, offset in starts.items() if offset is not None]
+            stops: Mapping[TopicPartition, int | None] = {}
+            if end_ms is not None:
+                stops = self._asked_of(with_start, lambda some: log.offsets_at(dict.fromkeys(some, end_ms)))
+            spans = self._asked_of([key for key in with_start if stops.get(key) is None], log.spans)
+        return replay_ranges(starts, stops, {key: span.end for key, span in spans.items()})
+
+    def _asked_of(
+        self,
+        keys: Collection[TopicPartition],
+        ask: Callable[[Collection[TopicPartition]], Mapping[TopicPartition, T | ItemError]],
+    ) -> dict[TopicPartition, T]:
+        """What brokers answer for each partition; leaders that have moved are asked again for a while."""
+        until_s, found, left = self._clock.monotonic() + _TIMES_S, dict[TopicPartition, T](), list(keys)
+        while left:
+            failed: dict[TopicPartition, ItemError] = {}
+            for key, answer in ask(left).items():
+                if isinstance(answer, ItemError):
+                    failed[key] = answer
+                else:
+                    found[key] = answer
+            for key, error in failed.items():
+                words = f"the offsets of {key} cannot be asked for: {error}"
+                if error.is_denied:
+                    raise OperationFailedError(words, hint="it needs the right DESCRIBE on the topic")
+                if self._clock.monotonic() >= until_s or not error.retriable:
+                    raise TryLaterError(words)
+            left = list(failed)
+            if left:
+                self._clock.sleep(_FOLLOW_S)
+        return found
 
     def _parked(self) -> int:
         return sum(owned.work.parked for _, owned in self._owned() if owned.work is not None)
@@ -378,6 +486,129 @@ class StreamConsumer:
             went_back = owned.work is not None and owned.work.open_again(window)
         if went_back and owned.work is not None and not owned.is_gone:
             client.seek(owned.partition, owned.work.position)
+
+
+class DeserializedRead:
+    """A record with its key and value deserialized; implements `ReadRecord` but for their types."""
+
+    __slots__ = ("_key", "_read", "_value")
+
+    def __init__(self, read: ReadRecord, key: Any, value: Any) -> None:
+        self._read, self._key, self._value = read, key, value
+
+    def offset(self) -> int:
+        """See the port."""
+        return self._read.offset()
+
+    def key(self) -> Any:
+        """What the deserializer made of it."""
+        return self._key
+
+    def value(self) -> Any:
+        """What the deserializer made of it."""
+        return self._value
+
+    def timestamp(self) -> tuple[int, int]:
+        """See the port."""
+        return self._read.timestamp()
+
+    def headers(self) -> Sequence[tuple[str, bytes | None]]:
+        """See the port."""
+        return headers_of(self._read)
+
+    def __len__(self) -> int:
+        return len(self._read)
+
+
+class DeserializedHandlers:
+    """Puts deserializers before the handlers of a stream; where there is no handler, there is none after it.
+
+    What a deserializer raises is a failure of its record alone, as `deserialization_failure` says. A batch goes to its
+    handler without such records and, in `mode`, without the later ones of their key.
+    """
+
+    def __init__(self, stream: str, hooks: ConsumerHooks, mode: Mode, make_context: MakeContext) -> None:
+        self._stream, self._mode, self._make_context = stream, mode, make_context
+        self._of_key, self._of_value = hooks.key_deserializer, hooks.value_deserializer
+
+    def single(self, handler: Handler | None) -> Handler | None:
+        """A handler of records."""
+
+        def deserialized(record: StreamRecord) -> object:
+            return handler(self._record(record))  # type: ignore[misc]
+
+        return handler and deserialized
+
+    def asynchronous(self, handler: AsyncHandler | None) -> AsyncHandler | None:
+        """An asynchronous handler; its deserializers run in the event loop."""
+
+        def deserialized(record: StreamRecord) -> Awaitable[object]:
+            return handler(self._record(record))  # type: ignore[misc]
+
+        return handler and deserialized
+
+    def batch(self, handler: BatchHandler | None) -> BatchHandler | None:
+        """A handler of batches."""
+
+        def deserialized(records: Sequence[StreamRecord]) -> Mapping[int, BaseException] | None:
+            good, failed = self._batch(records)
+            if not failed:
+                return handler(list(good.values()))  # type: ignore[misc]
+            positions = list(good)
+            try:
+                returned = handler(list(good.values())) if good else None  # type: ignore[misc]
+            except (*EXITS, WrongReturnError):
+                raise
+            except BaseException as error:
+                return failed | dict.fromkeys(positions, error)
+            errors = failed_positions(returned, len(positions))
+            return failed | {positions[at]: error for at, error in errors.items()}
+
+        return handler and deserialized
+
+    def _batch(self, records: Sequence[StreamRecord]) -> tuple[dict[int, StreamRecord], dict[int, BaseException]]:
+        """What the handler gets, and the errors, by position; neither has those that must wait for one that failed."""
+        good: dict[int, StreamRecord] = {}
+        failed: dict[int, BaseException] = {}
+        behind: set[object] = set()
+        for position, record in enumerate(records):
+            order = self._order_of(record) if failed else None
+            if order is not None and order in behind:
+                continue
+            try:
+                good[position] = self._record(record)
+            except EXITS:
+                raise
+            except BaseException as error:
+                failed[position] = error
+                behind.add(self._order_of(record))
+        return good, failed
+
+    def _order_of(self, record: StreamRecord) -> object:
+        return record.key if self._mode is Mode.KEY else self._mode if self._mode is Mode.PARTITION else None
+
+    def _record(self, record: StreamRecord) -> StreamRecord:
+        read, origin, tries = record
+        headers = list(headers_of(read))
+        key, value = read.key(), read.value()
+        if self._of_key is not None:
+            key = self._part("key", self._of_key, key, headers)
+        if self._of_value is not None:
+            value = self._part("value", self._of_value, value, headers)
+        return StreamRecord((DeserializedRead(read, key, value), origin, tries))
+
+    def _part(
+        self, part: str, deserialize: Deserializer, content: bytes | None, headers: list[tuple[str, bytes | None]]
+    ) -> Any:
+        try:
+            return deserialize(content, self._make_context(self._stream, part, headers))
+        except EXITS:
+            raise
+        except BaseException as error:
+            found = deserialization_failure(error, part)
+            if found is error:
+                raise
+            raise found from error
 
 
 def _figures(owned: OwnedPartition) -> PartitionFigures:

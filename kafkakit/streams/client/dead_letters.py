@@ -9,7 +9,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kafkakit.core.errors import UsageError
 from kafkakit.core.records import Headers
@@ -230,6 +230,10 @@ class LeftOut:
     next_offset: int
 
 
+Deserializer = Callable[[Any, Any], Any]
+"""Makes a key or value of bytes and of a `SerializationContext`, as those of confluent-kafka."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerHooks:
     """What a consumer calls.
@@ -245,7 +249,8 @@ class ConsumerHooks:
     have them already, and nothing is committed. Both delay the cluster's other partitions, and an error ends the
     consumer. `is_healthy` tells whether all that handlers need answers, so that records which alone are left and fail
     can be told from an outage: it is asked once a second while some are out of tries and nothing is handled, in a
-    thread of its own, and an error counts as false.
+    thread of its own, and an error counts as false. Deserializers are called as confluent-kafka calls them, before the
+    handler and in its place: what they raise is a failure of the record. The topic in their context is the stream.
     """
 
     reject: RejectSink | None = None
@@ -256,6 +261,8 @@ class ConsumerHooks:
     on_assign: Callable[[Sequence[RecordOrigin]], object] | None = None
     on_revoke: Callable[[Sequence[RecordOrigin], bool], object] | None = None
     is_healthy: Callable[[], object] | None = None
+    key_deserializer: Deserializer | None = None
+    value_deserializer: Deserializer | None = None
 
 
 HANGING_S = 300.0

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from itertools import repeat
-from typing import NamedTuple, TypedDict, Unpack
+from typing import Any, NamedTuple, TypedDict, Unpack
 
 from kafkakit.core.quantities import epoch_ms
 from kafkakit.core.records import Headers, OutgoingRecord
@@ -58,14 +58,24 @@ LaneChoice = Callable[[OutgoingRecord, int], str]
 """The lane of a record at a time in ms of UTC."""
 PathwayHeaders = Callable[[OutgoingRecord, str], Headers]
 """What a pathway adds to a record that goes to a lane."""
+Serializer = Callable[[Any, Any], bytes | None]
+"""Makes bytes of a key or value and of a `SerializationContext`, as those of confluent-kafka."""
+MakeContext = Callable[[str, str, list[tuple[str, bytes | None]]], object]
+"""Makes a `SerializationContext` of a topic's name, `key` or `value`, and headers, which a serializer may add to."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordHooks:
-    """What other parts decide of each record; both are called in the thread of `send`."""
+    """What other parts decide of each record; all are called in the thread of `send`.
+
+    Serializers are called as confluent-kafka calls them, for None as well; the topic in their context is the stream.
+    What they raise, `send` raises.
+    """
 
     choose_lane: LaneChoice | None = None
     pathway: PathwayHeaders | None = None
+    key_serializer: Serializer | None = None
+    value_serializer: Serializer | None = None
 
 
 class RecordParts(TypedDict, total=False):
@@ -132,8 +142,8 @@ class Producer:
 
     def send(
         self,
-        value: bytes | None,
-        key: bytes | None = None,
+        value: object,
+        key: object = None,
         *,
         lane: str | None = None,
         wait_s: float = SEND_WAIT_S,
@@ -143,9 +153,9 @@ class Producer:
     ) -> Delivery:
         """Hand over a record; the result tells where it was written.
 
-        Records of a key go to one partition of a segment. `lane` is chosen by the rules unless given. Waits only while
-        the lane is full, `wait_s` at most, then raises `BackPressureError`; `RecordRefusedError` for a record that
-        Kafka or the stream does not take.
+        Key and value are bytes or None, unless `RecordHooks` has serializers. Records of a key go to one partition of a
+        segment. `lane` is chosen by the rules unless given. Waits only while the lane is full, `wait_s` at most, then
+        raises `BackPressureError`; `RecordRefusedError` for a record that Kafka or the stream does not take.
         """
         if headers or self._has_hooks or type(value) is not bytes or (type(key) is not bytes and key is not None):
             record = self.prepared(value, key, headers=headers, at_ms=at_ms, partition=partition)
@@ -164,8 +174,8 @@ class Producer:
 
     def prepared(
         self,
-        value: bytes | None,
-        key: bytes | None = None,
+        value: object,
+        key: object = None,
         *,
         headers: Iterable[tuple[str, bytes | None]] = (),
         at_ms: int | None = None,
@@ -191,6 +201,13 @@ class Producer:
                 writer.check_space(self._size(record))
             record = self._with_pathway(record, lane, self._hooks.pathway)
         return writer.send(record, self._size(record), wait_s, now_s)
+
+    def outgoing(self, value: object, key: object, lane: str, parts: RecordParts) -> tuple[OutgoingRecord, int]:
+        """A record as `send` would write it to a lane, with its size, for a writer of its own; raises as `prepared`."""
+        record = self.prepared(value, key, **parts)
+        if self._hooks.pathway is not None:
+            record = self._with_pathway(record, lane, self._hooks.pathway)
+        return record, self._size(record)
 
     def flush(self, timeout_s: float) -> Unacknowledged:
         """Wait for the answers to all that was sent before; what has none when the time ends, by lane."""
@@ -257,8 +274,10 @@ class Producer:
 
     def _chooses(self, route: Route) -> bool:
         """Whether a record must be shown to a hook: rules of a route that has none choose `live`."""
-        choose, pathway = self._hooks.choose_lane, self._hooks.pathway
-        return pathway is not None or not (choose is None or (isinstance(choose, RouteRules) and not route.rules))
+        hooks = self._hooks
+        is_plain = hooks.choose_lane is None or (isinstance(hooks.choose_lane, RouteRules) and not route.rules)
+        others = (hooks.pathway, hooks.key_serializer, hooks.value_serializer)
+        return not is_plain or any(each is not None for each in others)
 
     def _writers(self) -> list[LaneWriter]:
         with self._lock:
@@ -300,6 +319,58 @@ class Producer:
             self._header_errors += 1
             return record
         return record._replace(headers=headers)
+
+
+class SerializingProducer(Producer):
+    """A producer of keys and values that its serializers make bytes of; without one, bytes are taken as they are."""
+
+    def __init__(
+        self,
+        follower: RouteFollower,
+        open_segment: Callable[[str, Segment], StreamProducer],
+        clock: Clock,
+        random_bytes: Callable[[int], bytes],
+        limits: ProducerLimits,
+        hooks: RecordHooks,
+        make_context: MakeContext,
+    ) -> None:
+        self._make_context = make_context
+        super().__init__(follower, open_segment, clock, random_bytes, limits, hooks)
+
+    def prepared(
+        self,
+        value: object,
+        key: object = None,
+        *,
+        headers: Iterable[tuple[str, bytes | None]] = (),
+        at_ms: int | None = None,
+        partition: int | None = None,
+    ) -> OutgoingRecord:
+        """See `Producer`; the key is serialized first, and serializers may add headers. Raises what they raise."""
+        own, hooks = [*checked_headers(headers)], self._hooks
+        if hooks.key_serializer is not None:
+            key = hooks.key_serializer(key, self._make_context(self.stream, "key", own))
+        if hooks.value_serializer is not None:
+            value = hooks.value_serializer(value, self._make_context(self.stream, "value", own))
+        return super().prepared(value, key, headers=own, at_ms=at_ms, partition=partition)
+
+
+MakeOutput = Callable[[object, object, RecordParts], tuple[OutgoingRecord, int]]
+
+
+class RecordOutputs:
+    """What a transform writes for one record; it counts once the transform returns, and not if it raises."""
+
+    def __init__(self, make: MakeOutput) -> None:
+        self.records: list[OutgoingRecord] = []
+        self.size = 0
+        self._make = make
+
+    def send(self, value: object, key: object = None, **parts: Unpack[RecordParts]) -> None:
+        """Add a record; takes and raises what `Producer.send` does, but for the lane."""
+        record, size = self._make(value, key, parts)
+        self.records.append(record)
+        self.size += size
 
 
 STAMP_S = 0.001
@@ -405,8 +476,8 @@ class DualProducer:
 
     def send(
         self,
-        value: bytes | None,
-        key: bytes | None = None,
+        value: object,
+        key: object = None,
         *,
         lane: str | None = None,
         wait_s: float = SEND_WAIT_S,
@@ -548,8 +619,8 @@ class AsyncProducer:
 
     async def send(
         self,
-        value: bytes | None,
-        key: bytes | None = None,
+        value: object,
+        key: object = None,
         *,
         lane: str | None = None,
         wait_s: float = SEND_WAIT_S,

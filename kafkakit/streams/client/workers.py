@@ -17,7 +17,7 @@ from itertools import repeat
 from operator import index as integer
 from operator import methodcaller
 from types import CoroutineType
-from typing import overload
+from typing import Any, overload
 
 from kafkakit.core.errors import KafkakitError, OperationFailedError, UsageError
 from kafkakit.core.model import TopicPartition
@@ -149,13 +149,13 @@ class StreamRecord(tuple[ReadRecord, RecordOrigin, int]):
         return self[0].offset()
 
     @property
-    def key(self) -> bytes | None:
-        """Its key."""
+    def key(self) -> Any:
+        """Its key: bytes, or what the consumer's deserializer made of them."""
         return self[0].key()
 
     @property
-    def value(self) -> bytes | None:
-        """Its value; None for a tombstone."""
+    def value(self) -> Any:
+        """Its value: bytes, None for a tombstone, or what the consumer's deserializer made of it."""
         return self[0].value()
 
     @property
@@ -545,7 +545,7 @@ class ThreadWorkers:
                 chunk.handled = len(records)
                 return
             returned = handler(records)
-        except EXITS:
+        except (*EXITS, WrongReturnError):
             raise
         except BaseException as error:
             failed = dict.fromkeys(range(len(records)), error)

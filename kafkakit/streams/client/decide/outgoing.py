@@ -8,7 +8,7 @@ The records of a lane go where the route says, once that place is the one that t
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from kafkakit.core.errors import OperationFailedError, RefusedError, TryLaterError, UsageError
+from kafkakit.core.errors import InfeasibleError, OperationFailedError, RefusedError, TryLaterError, UsageError
 from kafkakit.core.records import BatchLimits, Headers, OutgoingRecord, TopicIdentity
 from kafkakit.core.text import shell_command
 from kafkakit.streams.model.commit import NO_TOPIC_ID, topic_id_bytes, topic_id_text
@@ -74,9 +74,11 @@ def check_record(record: OutgoingRecord) -> None:
     """`RecordRefusedError` unless every part but the headers has a type and a range that Kafka takes."""
     value, key, _, at_ms, partition = record
     if value is not None and type(value) is not bytes:
-        raise RecordRefusedError(f"a record's value is bytes or None, not {type(value).__name__}")
+        wrong, hint = type(value).__name__, "encode it, or give RecordHooks a value_serializer"
+        raise RecordRefusedError(f"a record's value is bytes or None, not {wrong}", hint=hint)
     if key is not None and type(key) is not bytes:
-        raise RecordRefusedError(f"a record's key is bytes or None, not {type(key).__name__}")
+        wrong, hint = type(key).__name__, "encode it, or give RecordHooks a key_serializer"
+        raise RecordRefusedError(f"a record's key is bytes or None, not {wrong}", hint=hint)
     if at_ms is not None and not (type(at_ms) is int and 0 <= at_ms <= MAX_TIME_MS):
         raise RecordRefusedError("a record's time is a number of ms since 1970, or None")
     if partition is not None and not (type(partition) is int and 0 <= partition <= MAX_PARTITION):
@@ -204,6 +206,58 @@ def lane_target(route: Route, name: str) -> LaneTarget:
         reason = f"lane {name} is paused in epoch {route.epoch} of the route"
         return LaneTarget(epoch=route.epoch, segment=None, next_segments=opened, reason=reason)
     return LaneTarget(epoch=route.epoch, segment=lane.active, next_segments=opened)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransformPlace:
+    """Where a transform reads and writes: the segments of both streams that it began with."""
+
+    source: Segment
+    target: Segment
+
+
+def transform_place(source: Route, lane: str, target: Route, target_lane: str) -> TransformPlace:
+    """The segments of a transform; `InfeasibleError` where no transaction holds what it reads and what it writes.
+
+    A transaction is of one cluster. `TryLaterError` while the lane to be written is paused.
+    """
+    read = source.lane(lane)
+    if read is None:
+        raise UsageError(f"stream {source.stream} has no lane {lane}")
+    if target.lane(target_lane) is None:
+        raise UsageError(f"stream {target.stream} has no lane {target_lane}")
+    if (source.stream, lane) == (target.stream, target_lane):
+        raise UsageError(f"a transform of lane {lane} of {source.stream} into itself would never end")
+    if read.is_paused:
+        raise TryLaterError(f"lane {lane} is paused in epoch {source.epoch} of the route")
+    segments = read.readable
+    if len(segments) != 1:
+        facts = ", ".join(f"segment {each.id} ({each.state}) on {each.cluster}" for each in segments) or "none"
+        raise InfeasibleError(
+            f"a transform reads one segment, and lane {lane} of {source.stream} has {facts} in epoch {source.epoch}",
+            hint="wait until the older ones are drained, or use a consumer and a producer, which are at least once",
+        )
+    found = lane_target(target, target_lane)
+    if found.segment is None:
+        raise TryLaterError(found.reason)
+    if found.segment.cluster_id != segments[0].cluster_id:
+        raise InfeasibleError(
+            f"a transaction is of one cluster, and {source.stream} is read on {segments[0].cluster} while "
+            f"{target.stream} is written on {found.segment.cluster}",
+            hint="move one of the streams, or use a consumer and a producer, which are at least once",
+        )
+    return TransformPlace(source=segments[0], target=found.segment)
+
+
+def check_unmoved(began: TransformPlace, now: TransformPlace) -> None:
+    """`InfeasibleError` where a route has moved on, so that a transform writes no more."""
+    for name, old, new in (("read", began.source, now.source), ("written", began.target, now.target)):
+        if old.id != new.id:
+            raise InfeasibleError(
+                f"the transform began with segment {old.id} ({old.topic}) to be {name}, and it is segment {new.id} "
+                f"({new.topic}) now",
+                hint="start it again: it continues from what it committed, with the new segments",
+            )
 
 
 class MissingTopicError(TryLaterError):

@@ -64,6 +64,7 @@ class PartitionWork(Generic[T]):
         self.counts = WorkCounts()
         self.position = state.base
         self.replay: ReplayWindow | None = state.replay
+        self._requests = {0 if state.replay is None else state.replay.request_id}
         self.newest_done_ms = state.watermark.newest_done_ms if state.watermark else -1
         self.commit_fill = 0.0
         self.must_pause = False
@@ -312,8 +313,12 @@ class PartitionWork(Generic[T]):
     def open_again(self, window: ReplayWindow) -> bool:
         """Make the done offsets of a window pending, so that they are handled again; True where `position` went back.
 
-        What was not read yet, or failed, or is at a worker stays as it is.
+        What was not read yet, or failed, or is at a worker stays as it is. A request that this work, or the commit that
+        it began with, has taken up before is done already; 0 is the id of none.
         """
+        if window.request_id and window.request_id in self._requests:
+            return False
+        self._requests.add(window.request_id)
         end = min(window.end, self._unread.fresh)
         done = OffsetRanges.of([(0, self._done.base), *self._done.ranges()]).within(window.start, end)
         for start, stop in done:

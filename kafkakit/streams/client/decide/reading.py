@@ -9,15 +9,29 @@ from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from itertools import repeat
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from kafkakit.core.errors import UsageError
+from kafkakit.core.model import TopicPartition
 from kafkakit.streams.client.decide.failures import HeldRecord, Walk
 from kafkakit.streams.client.decide.work_rules import Failure, Mode
-from kafkakit.streams.model.commit import CommitIdentity, CommitState, Mark, MarkState, OffsetRanges, topic_id_bytes
+from kafkakit.streams.model.commit import (
+    MAX_OFFSET,
+    CommitIdentity,
+    CommitState,
+    Mark,
+    MarkState,
+    OffsetRanges,
+    ReplayWindow,
+    topic_id_bytes,
+)
 from kafkakit.streams.model.done_set import DoneSet
 from kafkakit.streams.model.route import DLQ, LIVE, Route
+
+MAX_REQUEST = (1 << 63) - 1
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -290,6 +304,59 @@ class _Run(Generic[T]):
     size: int | None = None
     """Bytes of all, where they are known."""
     at: int = 0
+
+
+class ReplayRange(NamedTuple):
+    """Offsets of a partition that are handled again: `start` to `end` (exclusive)."""
+
+    cluster_id: str
+    partition: TopicPartition
+    start: int
+    end: int
+
+
+def replay_window(start: int, end: int, request_id: int) -> ReplayWindow:
+    """The window of offsets as commits hold it; `UsageError` for one that they cannot."""
+    if not 0 <= start < end <= MAX_OFFSET:
+        raise UsageError(f"a replay is from an offset to a higher one, not from {start} to {end}")
+    if not 0 <= request_id <= MAX_REQUEST:
+        raise UsageError(f"the id of a request is 0 to {MAX_REQUEST}, not {request_id}")
+    return ReplayWindow(start=start, end=end, request_id=request_id)
+
+
+def replay_times(start: datetime, end: datetime | None) -> tuple[int, int | None]:
+    """The times of a replay in ms of UTC, rounded up: a record has one before or at a time.
+
+    `UsageError` for times without a zone, and for an end that is not after the start.
+    """
+    for name, at in (("start", start), ("end", end)):
+        if at is not None and (not isinstance(at, datetime) or at.utcoffset() is None):
+            hint = "datetime.now(UTC) - timedelta(hours=1), or datetime(2026, 1, 31, 12, tzinfo=UTC)"
+            raise UsageError(f"the {name} of a replay is a datetime with a time zone, not {at!r}", hint=hint)
+    if end is not None and end <= start:
+        raise UsageError(f"a replay is from a time to a later one, not from {start} to {end}")
+    return _up_to_ms(start), None if end is None else _up_to_ms(end)
+
+
+def _up_to_ms(at: datetime) -> int:
+    return max(0, -((_EPOCH - at) // timedelta(milliseconds=1)))
+
+
+def replay_ranges(
+    starts: Mapping[TopicPartition, int | None],
+    stops: Mapping[TopicPartition, int | None],
+    ends: Mapping[TopicPartition, int],
+) -> dict[TopicPartition, range]:
+    """What lies between two times, by the first offsets at or after each (None: there is none) and the logs' ends."""
+    found = {}
+    for partition, start in starts.items():
+        if start is None:
+            continue
+        stop = stops.get(partition)
+        stop = ends[partition] if stop is None else stop
+        if start < stop:
+            found[partition] = range(start, stop)
+    return found
 
 
 class ReadyQueue(Generic[T]):

@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from struct import error as StructError  # noqa: N812
 
-from kafkakit.core.errors import UsageError
+from kafkakit.core.errors import TryLaterError, UsageError
 
 MAX_TEXT = 500
 UNNAMED = "a dependency without a name"
@@ -33,6 +34,10 @@ class DependencyDownError(Exception):
         self.dependency = dependency
 
 
+class DeserializationError(RejectError):
+    """The bytes of a key or value can never be deserialized; the error of the deserializer is its cause."""
+
+
 class NotYetError(Exception):
     """The time of a record of the lane `retry` has not come; it was not tried."""
 
@@ -59,6 +64,61 @@ class Failure:
     text: str = ""
     after_ms: int | None = None
     dependency: str = ""
+
+
+_DATA_ERRORS = (ValueError, EOFError, StructError)
+_DATA_CLASSES = frozenset(
+    {
+        "confluent_kafka.serialization.SerializationError",
+        "google.protobuf.message.DecodeError",
+        "jsonschema.exceptions.ValidationError",
+    }
+)
+_BUSY = frozenset({408, 425, 429})
+
+
+def deserialization_failure(error: BaseException, part: str) -> BaseException:
+    """What an error of a deserializer is for its record; `part` is `key` or `value`.
+
+    An outage, of whatever the deserializer asks, is a `DependencyDownError`, wherever it is in the chain of causes. An
+    error about the bytes, all of whose causes are such errors, is a `DeserializationError`. Every other error stays
+    what it is, and the record is tried again as for any error of a handler.
+    """
+    chain = _chain_of(error)
+    if isinstance(error, (RejectError, RetryLaterError, DependencyDownError)):
+        return error
+    text = f"{part}: {type(error).__name__}: {failure_of(error).text}"
+    found: BaseException = error
+    if any(map(_is_outage, chain)):
+        found = DependencyDownError(f"{part} deserializer", text)
+    elif all(isinstance(each, _DATA_ERRORS) or _names(each) & _DATA_CLASSES for each in chain):
+        found = DeserializationError(text)
+    if found is not error:
+        found.__cause__ = error
+    return found
+
+
+def _chain_of(error: BaseException) -> list[BaseException]:
+    """An error and what it was raised from, or while handling."""
+    found: list[BaseException] = []
+    each: BaseException | None = error
+    while each is not None and each not in found:
+        found.append(each)
+        each = each.__cause__ or (None if each.__suppress_context__ else each.__context__)
+    return found
+
+
+def _names(error: BaseException) -> set[str]:
+    return {f"{kind.__module__}.{kind.__qualname__}" for kind in type(error).__mro__}
+
+
+def _is_outage(error: BaseException) -> bool:
+    """True for what no answer, or an answer of a server that cannot serve now, looks like; a 404 is not."""
+    answers = error, getattr(error, "response", None)  # a SchemaRegistryError of confluent-kafka; httpx and requests
+    for status in (getattr(answer, name, None) for answer in answers for name in ("http_status_code", "status_code")):
+        if isinstance(status, int):
+            return status >= 500 or status in _BUSY
+    return isinstance(error, (OSError, TryLaterError)) or "httpx.TransportError" in _names(error)
 
 
 def failure_of(error: BaseException) -> Failure:

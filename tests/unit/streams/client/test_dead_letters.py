@@ -5,6 +5,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta, timezone
 from itertools import groupby
 from typing import Any
 from zlib import crc32
@@ -12,7 +13,7 @@ from zlib import crc32
 import pytest
 
 from kafkakit.adapters.host import SystemClock
-from kafkakit.core.cluster_facts import CommittedOffset
+from kafkakit.core.cluster_facts import CommittedOffset, ItemError, LogSpan
 from kafkakit.core.errors import RefusedError, TryLaterError, UsageError
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.streams import MemberRule
@@ -36,7 +37,14 @@ from kafkakit.streams.client.decide.figures import ConsumerState
 from kafkakit.streams.client.decide.outgoing import ProducerLimits
 from kafkakit.streams.client.decide.partition_work import restore_commit
 from kafkakit.streams.client.decide.reading import Source, reading_plan
-from kafkakit.streams.client.decide.work_rules import Mode, RejectError, RetryRule, WorkLimits, WorkRules
+from kafkakit.streams.client.decide.work_rules import (
+    Mode,
+    RejectError,
+    RetryLaterError,
+    RetryRule,
+    WorkLimits,
+    WorkRules,
+)
 from kafkakit.streams.client.workers import RecordOrigin, StreamRecord
 from kafkakit.streams.lanes.api_act import RejectLedger
 from kafkakit.streams.model.commit import CommitIdentity, CommitState, OffsetRanges
@@ -591,3 +599,115 @@ def test_a_membership_that_no_broker_takes_is_refused(given: dict[str, Any]) -> 
     assert MemberRule(session_s=30, instance="billing-3.a_b").instance
     with pytest.raises(UsageError, match=next(iter(given))):
         MemberRule(**given)
+
+
+class TimedLog:
+    """The logs of a fake cluster, by time; the first question after an election is answered by the old leader."""
+
+    def __init__(self, cluster: FakeGroups, *, moved: bool = False, cluster_id: str = "c1") -> None:
+        self.cluster, self.moved, self.id = cluster, moved, cluster_id
+        self.is_closed = False
+
+    def cluster_id(self) -> str:
+        return self.id
+
+    def offsets_at(self, times_ms: dict[TopicPartition, int]) -> dict[TopicPartition, int | ItemError | None]:
+        if self.moved:
+            self.moved = False
+            return dict.fromkeys(times_ms, ItemError(name="NotLeaderForPartitionError", retriable=True))
+        logs = self.cluster.logs
+        return {key: next((r.at for r in logs[key] if r.time_ms >= ms), None) for key, ms in times_ms.items()}
+
+    def spans(self, keys: Sequence[TopicPartition]) -> dict[TopicPartition, LogSpan]:
+        return {key: LogSpan(start=0, stable=self.cluster.ends[key], end=self.cluster.ends[key]) for key in keys}
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+def timed(cluster: FakeGroups, log: TimedLog, **given: Any) -> StreamConsumer:
+    made = consumer(cluster, **given)
+    made._open_log = lambda _: log  # type: ignore[assignment,return-value]
+    return made
+
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def at_ms(ms: float) -> datetime:
+    return EPOCH + timedelta(milliseconds=ms)
+
+
+def test_what_lies_between_two_times_is_handled_again_once_for_each_request() -> None:
+    """In two partitions, one of which ends before the second time, and in none that has nothing of then."""
+    cluster, seen = FakeGroups(), Seen()
+    cluster.make_topic(PLACE.topic, 3)
+    first, second, third = (TopicPartition(PLACE.topic, number) for number in range(3))
+    cluster.write(first, values(0, 100))
+    cluster.write(second, values(100, 130))
+    cluster.write(third, values(200, 210))
+    log = TimedLog(cluster, moved=True)
+    with timed(cluster, log, handler=seen) as made:
+        until(lambda: len(seen.values) == 140)
+        asked = made.replay_from(at_ms(1_019.4), at_ms(1_050).astimezone(timezone(timedelta(hours=7))), request_id=5)
+        until(lambda: sum(seen.values.values()) == 140 + 40)
+        assert made.replay_from(at_ms(1_019.4), at_ms(1_050), request_id=5) == asked
+        until(lambda: not made._readers["c1"]._requests)
+        assert made.replay_from(at_ms(1_120), request_id=6) == ()
+        made.replay(third, 0, 10, request_id=7)
+        until(lambda: sum(seen.values.values()) == 140 + 40 + 10)
+        until(lambda: [one.base for one in made.figures().partitions] == [100, 30, 10])
+    assert asked == (("c1", first, 20, 50), ("c1", second, 20, 30))
+    assert Counter(seen.values.values()) == {1: 90, 2: 50}
+    assert {int(value) for value, count in seen.values.items() if count == 2} == {
+        *range(20, 50), *range(120, 130), *range(200, 210)
+    }  # fmt: skip
+    assert log.is_closed
+
+
+def test_a_request_that_is_in_the_commits_is_not_taken_up_by_the_next_owner() -> None:
+    cluster, seen, held = FakeGroups(), Seen(), threading.Event()
+    cluster.make_topic(PLACE.topic, 1)
+    cluster.write(PLACE, values(0, 50))
+    log = TimedLog(cluster)
+
+    def handle(record: StreamRecord) -> None:
+        if record.value == b"10" and seen.values[b"10"] == 1 and not held.is_set():
+            raise RetryLaterError(after_s=1_000)
+        seen(record)
+
+    with timed(cluster, log, handler=handle) as made:
+        until(lambda: len(seen.values) == 50)
+        made.replay_from(at_ms(1_010), at_ms(1_020), request_id=5)
+        until(lambda: sum(seen.values.values()) == 59)
+    held.set()
+    with timed(cluster, log, handler=handle, work=WorkRules(retry=FAST)) as made:
+        until(lambda: sum(seen.values.values()) == 60)
+        made.replay_from(at_ms(1_010), at_ms(1_020), request_id=5)
+        made.replay_from(at_ms(1_040), at_ms(1_045), request_id=6)
+        until(lambda: sum(seen.values.values()) >= 65)
+    assert {int(value) for value, count in seen.values.items() if count == 2} == {*range(10, 20), *range(40, 45)}
+    assert sum(seen.values.values()) == 65
+
+
+def test_a_replay_from_a_time_that_cannot_be_meant_or_asked_for_begins_nothing() -> None:
+    cluster, seen = FakeGroups(), Seen()
+    cluster.make_topic(PLACE.topic, 1)
+    cluster.write(PLACE, values(0, 10))
+    now = datetime(2026, 1, 31, 12, tzinfo=UTC)
+    for start, end, words in (
+        (now.replace(tzinfo=None), None, "start of a replay is a datetime with a time zone"),
+        (at_ms(0), now.replace(tzinfo=None), "end of a replay is a datetime with a time zone"),
+        (at_ms(0), 1_700_000_000, "end of a replay is a datetime with a time zone"),
+        (now, now, "to a later one"),
+    ):
+        with pytest.raises(UsageError, match=words):
+            consumer(cluster, handler=seen).replay_from(start, end)  # type: ignore[arg-type]
+    with timed(cluster, TimedLog(cluster, cluster_id="c2"), handler=seen) as made:
+        until(lambda: len(seen.values) == 10)
+        with pytest.raises(RefusedError, match="cluster c2 answers"):
+            made.replay_from(at_ms(0), request_id=1)
+        for first, last, number in ((5, 5, 1), (-1, 5, 1), (1, 5, -1)):
+            with pytest.raises(UsageError):
+                made.replay(PLACE, first, last, request_id=number)
+    assert set(seen.values.values()) == {1}

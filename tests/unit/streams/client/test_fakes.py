@@ -5,10 +5,11 @@ from collections.abc import Collection
 
 import pytest
 
+from kafkakit.core.cluster_facts import CommittedOffset
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.records import Record
-from kafkakit.ports.streams import GroupConsumer, StreamCluster
-from tests.contracts.group_consumer import GroupConsumerContract
+from kafkakit.ports.streams import GroupConsumer, StreamCluster, TransactionalConsumer
+from tests.contracts.group_consumer import GroupConsumerContract, TransactionContract
 from tests.contracts.stream_producer import StreamProducerContract
 from tests.fakes.group_consumer import FakeGroups
 from tests.fakes.stream_cluster import FakeStreamCluster
@@ -70,8 +71,27 @@ class GroupConsumerFakeFakeRig:
     def open(self, group: str) -> GroupConsumer:
         return self.cluster.open(group)
 
+    def open_writing(self, group: str) -> TransactionalConsumer:
+        return self.cluster.open_transactional(group)
+
+    def written(self, topic: str) -> list[bytes]:
+        return [record.value or b"" for record in self.cluster.written.get(topic, [])]
+
+    def committed(self, group: str, place: TopicPartition) -> CommittedOffset | None:
+        return self.cluster.commits.get((group, place))
+
+    def remove_members(self, group: str) -> None:
+        for member in list(self.cluster.members[group]):
+            member.crash()
+
 
 class TestFake(GroupConsumerContract):
+    @pytest.fixture
+    def rig(self) -> GroupConsumerFakeFakeRig:
+        return GroupConsumerFakeFakeRig()
+
+
+class TestFakeWriting(TransactionContract):
     @pytest.fixture
     def rig(self) -> GroupConsumerFakeFakeRig:
         return GroupConsumerFakeFakeRig()

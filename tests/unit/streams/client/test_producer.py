@@ -571,7 +571,7 @@ def test_asyncio(fakes: FakeClusters, first: Segment, client: StreamClient) -> N
             written = await asyncio.gather(*[await producer.send(b"%d" % n) for n in range(200)])
             assert len({(w.partition, w.offset) for w in written}) == 200
             with pytest.raises(RecordRefusedError):
-                await producer.send("text")  # type: ignore[arg-type]
+                await producer.send("text")
             fakes.clusters["a"].is_away = True
             held = [await producer.send(b"held") for _ in range(20)]
             with pytest.raises(BackPressureError):
