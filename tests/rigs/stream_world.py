@@ -158,9 +158,9 @@ class World:
         return all(worker.lines("figures") for worker in self.workers)
 
     def kill_some(self, chosen: random.Random) -> list[Worker]:
-        """SIGKILL one worker or more together, at once; returns them."""
+        """SIGKILL one worker or more together, at once; returns them: none where all have ended by themselves."""
         alive = [worker for worker in self.workers if worker.is_alive]
-        victims = chosen.sample(alive, chosen.randint(1, max(1, len(alive) - 1)))
+        victims = chosen.sample(alive, min(len(alive), chosen.randint(1, max(1, len(alive) - 1))))
         for worker in victims:
             assert worker.process is not None
             worker.process.send_signal(signal.SIGKILL)
