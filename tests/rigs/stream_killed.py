@@ -19,7 +19,7 @@ METHODS: dict[str, tuple[type, str]] = {
     "seed": (Effects, "seed"),
     "certificate": (OperationJournals, "write_certificate"),
     "delete": (Effects, "delete"),
-    "letters": (OldRecords, "letters"),
+    "letters": (OldRecords, "copy"),
 }
 
 
