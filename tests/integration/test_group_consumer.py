@@ -190,3 +190,22 @@ def test_a_member_with_a_name_keeps_its_partitions_over_a_restart(join: Callable
     again = join(instance="one", session_timeout_ms=SESSION_MS)
     again.until(lambda: again.owned, other)
     assert (set(again.owned), other.gone) == (before, gone)
+
+
+def test_an_assigned_partition_that_comes_back_is_read_although_it_was_paused(
+    cluster: SandboxCluster, place: TopicPartition
+) -> None:
+    """As a member of Kafka's groups does; its partitions come from the Assigner."""
+    client = KafkaAssignedConsumer(cluster.bootstrap_servers, cluster.security, place.topic)
+    member = Member(client)
+    KafkaRig(cluster).write(place, [b"a"])
+    try:
+        client.assign({place: 0})
+        member.until(lambda: member.next.get(place) == 1)
+        client.pause([place])
+        client.unassign([place])
+        KafkaRig(cluster).write(place, [b"b"])
+        client.assign({place: 1})
+        member.until(lambda: member.values[place] == [b"a", b"b"])
+    finally:
+        member.client.close(LIMIT_S)

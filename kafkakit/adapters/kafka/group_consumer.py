@@ -598,7 +598,9 @@ class KafkaAssignedConsumer(KafkaGroupConsumer):
         """See the port."""
         from confluent_kafka import TopicPartition as Place
 
-        self._client.incremental_assign([Place(*key, offset) for key, offset in sorted(offsets.items())])
+        places = [Place(*key, offset) for key, offset in sorted(offsets.items())]
+        self._client.incremental_assign(places)
+        self._client.resume(places)  # see `_on_assign`
 
     def unassign(self, partitions: Collection[TopicPartition]) -> None:
         """See the port."""
