@@ -45,8 +45,8 @@ class FakeRecord:
 @dataclass(slots=True, kw_only=True)
 class FakeGroups:
     """The cluster. `unreadable` are offsets that no client can decode; `is_away` makes every member fail, and
-    with `is_silent` they read nothing and report nothing. `written` is what transactions wrote to each topic; the next
-    ones fail with `refusals`, of which `lost` is one that was done and not answered."""
+    `commit_error` every commit; with `is_silent` they read nothing and report nothing. `written` is what transactions
+    wrote to each topic; the next ones fail with `refusals`, of which `lost` is one that was done and not answered."""
 
     logs: dict[TopicPartition, list[FakeRecord]] = field(default_factory=dict)
     ends: dict[TopicPartition, int] = field(default_factory=dict)
@@ -57,6 +57,7 @@ class FakeGroups:
     limit_chars: int = LIMIT_CHARS
     is_silent: bool = False
     is_away: bool = False
+    commit_error: str = ""
     written: dict[str, list[OutgoingRecord]] = field(default_factory=dict)
     refusals: list[str] = field(default_factory=list)
     lock: threading.RLock = field(default_factory=threading.RLock)
@@ -200,6 +201,8 @@ class FakeGroupConsumer:
     def _commit(self, partition: TopicPartition, commit: CommittedOffset) -> str:
         if self.cluster.is_away:
             return "TIMED_OUT"
+        if self.cluster.commit_error:
+            return self.cluster.commit_error
         if self.cluster.owners.get((self.group, partition)) is not self:
             return "ILLEGAL_GENERATION"
         if len(commit.metadata) + 1 > self.cluster.limit_chars:

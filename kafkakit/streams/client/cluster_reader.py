@@ -665,8 +665,9 @@ class GroupCommits:
         self._note(asked, results)
 
     def forget(self, partition: TopicPartition) -> None:
-        """The partition was taken away."""
+        """The partition was taken away, and with it what went wrong with its commits."""
         self._asked.pop(partition, None)
+        self._failed.pop(partition, None)
 
     def _next(self, client: GroupConsumer, partitions: Collection[OwnedPartition]) -> dict[TopicPartition, NextCommit]:
         epoch, member_hash = self._epoch(), crc32(client.member_id().encode())

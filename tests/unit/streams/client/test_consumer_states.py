@@ -691,3 +691,23 @@ def test_records_that_alone_are_left_are_rejected_when_all_answers(
         before = len(asked)
         assert made.figures().total("handled") == 0
     assert len(asked) <= before + 1, "nothing failed any more"
+
+
+def test_a_commit_that_finds_no_topic_makes_the_consumer_look_again_and_go_on(cluster: FakeGroups) -> None:
+    """A new member sees whether the topic is another one; what the old one was told is over."""
+    seen = Seen()
+    cluster.commit_error = "UNKNOWN_TOPIC_OR_PART"
+    with consumer(cluster, handler=seen, work=UNORDERED) as made:
+        until(lambda: made.figures().reconnects)
+        cluster.commit_error = ""
+        until(partial(is_committed, cluster, 20))
+        before = made.figures().reconnects
+        for end in range(21, 26):
+            cluster.write(PLACE, values(end - 1, end))
+            until(partial(is_committed, cluster, end))
+        assert made.figures().reconnects == before
+        assert not made.figures().problems
+
+
+def is_committed(cluster: FakeGroups, end: int) -> bool:
+    return ("billing", PLACE) in cluster.commits and committed(cluster).offset == end
