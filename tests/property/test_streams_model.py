@@ -368,9 +368,12 @@ SMALL_RUNS = st.lists(st.integers(1, 300), max_size=8).map(lambda runs: struct.p
 
 @ROUNDS
 @given(texts_of(SMALL_RUNS) | texts_of(BITMAPS), st.integers(0, 1_000))
+@example(base64.b64encode(b"e" + struct.pack(">2i", 1, (1 << 31) - 1)).decode(), 0)
 def test_a_map_is_read_as_the_client_reads_it(text: str, offset: int) -> None:
     reading = read_metadata(text, offset)
     if reading.dialect != "parallel-consumer" or reading.problem is not None:
+        return
+    if reading.state.done.count > 1_000_000:  # a bitmap that is read as runs may hold milliards
         return
     offsets = {at for start, end in reading.state.done for at in range(start, end)}
     assert offsets == done_as_the_client_reads(text, offset)
