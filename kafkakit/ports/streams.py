@@ -180,6 +180,10 @@ class GroupConsumer(Protocol):
         ...
 
 
+TRANSACTION_S = 15.0
+"""For how long a transaction of a process that died stays open: readers of committed data wait for it."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionRule:
     """How a member writes: its transactional id, its client id, and the limits of its records."""

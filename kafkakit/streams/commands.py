@@ -28,12 +28,7 @@ app = lazy_group(
         Entry("balance", _MOVES, "Spread streams over clusters by what is written.", app="balance"),
         Entry("verify-drain", _FAILOVER, "Check a drain certificate.", app="verify_drain"),
         Entry("pathway", _ROUTES, "Show pathway latencies out of the headers of records.", app="pathway"),
-        Entry(
-            "demo",
-            "kafkakit.streams.demo.commands",
-            "Show a stream while things go wrong, on two clusters.",
-            app="demo",
-        ),
+        Entry("demo", _DEMO, "Show a stream while things go wrong, on two clusters.", app="demo"),
         Entry(
             "lane",
             _ROUTES,

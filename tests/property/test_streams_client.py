@@ -124,7 +124,7 @@ class Life:
 
     def commit(self, arrives: bool) -> None:
         self.work.settle_all(self.now_ms)
-        self.work.relieve(self.now_ms)
+        self.work.relieve()
         made = next_commit(
             self.work,
             IDENTITY,

@@ -373,7 +373,7 @@ def test_a_map_is_read_as_the_client_reads_it(text: str, offset: int) -> None:
     reading = read_metadata(text, offset)
     if reading.dialect != "parallel-consumer" or reading.problem is not None:
         return
-    if reading.state.done.count > 1_000_000:  # a bitmap that is read as runs may hold milliards
+    if reading.state.done.count > 1_000_000:  # a bitmap that is read as runs may hold billions
         return
     offsets = {at for start, end in reading.state.done for at in range(start, end)}
     assert offsets == done_as_the_client_reads(text, offset)

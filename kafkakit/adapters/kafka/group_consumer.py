@@ -29,7 +29,15 @@ from kafkakit.core.cluster_facts import CommittedOffset
 from kafkakit.core.errors import OperationFailedError, TryLaterError
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.records import OutgoingRecord
-from kafkakit.ports.streams import NO_LEASE, AssignmentListener, MemberLease, MemberRule, ReadBatch, TransactionRule
+from kafkakit.ports.streams import (
+    NO_LEASE,
+    TRANSACTION_S,
+    AssignmentListener,
+    MemberLease,
+    MemberRule,
+    ReadBatch,
+    TransactionRule,
+)
 
 _LOG = logging.getLogger(__name__)
 _COMMITTED_S = 20.0
@@ -452,8 +460,6 @@ def _batch(found: dict[tuple[str, int], ReadBatch], topic: str, partition: int) 
     return batch
 
 
-TRANSACTION_S = 15.0
-"""For how long a transaction of a process that died stays open: readers of committed data wait for it."""
 _METADATA, _GENERATION = b"CGMDv", slice(7, 11)
 """How librdkafka writes the metadata of a group: a version, the generation, the group and the member."""
 

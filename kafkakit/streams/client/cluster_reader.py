@@ -15,7 +15,14 @@ from kafkakit.core.errors import RefusedError, TryLaterError
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.records import OutgoingRecord, headers_of
 from kafkakit.ports.acting import Clock
-from kafkakit.ports.streams import NO_LEASE, GroupConsumer, ReadBatch, ReadRecord, TransactionalConsumer
+from kafkakit.ports.streams import (
+    NO_LEASE,
+    TRANSACTION_S,
+    GroupConsumer,
+    ReadBatch,
+    ReadRecord,
+    TransactionalConsumer,
+)
 from kafkakit.streams.client.dead_letters import ConsumerHooks, ConsumerOptions, DeadLetters
 from kafkakit.streams.client.decide.client_documents import ClientEntry, ClientKind
 from kafkakit.streams.client.decide.failures import Answers, Dependencies, WorkCounts
@@ -25,7 +32,6 @@ from kafkakit.streams.client.decide.partition_work import (
     CommitRule,
     NextCommit,
     PartitionWork,
-    is_proven,
     restore_commit,
 )
 from kafkakit.streams.client.decide.reading import Source
@@ -42,6 +48,7 @@ from kafkakit.streams.client.workers import (
     StreamRecord,
 )
 from kafkakit.streams.model.commit import CommitIdentity, CommitState
+from kafkakit.streams.model.dialects.registry import read_metadata
 from kafkakit.streams.model.provenance import read_retry_step
 from kafkakit.streams.model.route import RETRY
 
@@ -210,10 +217,8 @@ class ClusterReader:
         waited_s = self._clock.monotonic() - self._asked_s
         if waited_s >= self._options.commit_every_s and (not self.commits.is_asked or waited_s > _ANSWER_S):
             self._asked_s = self._clock.monotonic()
-            if self.commits.gone is not None:
-                raise TryLaterError(
-                    f"the topic of {self.commits.gone} is not there"
-                )  # the next member sees which it is
+            if self.commits.gone is not None:  # the next member sees whether it is another one
+                raise TryLaterError(f"the topic of {self.commits.gone} is not there")
             self.commits.ask(client)
             for owned in self.owned.values():
                 self._note_standstill(owned)
@@ -319,14 +324,15 @@ class ClusterReader:
         """Pause what is full and resume what has drained; False where only waiting makes sense."""
         with self._shared.lock:
             paused = [owned for owned in self.owned.values() if owned.is_paused]
-            full = [owned for owned in self._queued() if not (owned.is_paused or _wants_records(owned))]
+            reading = [owned for owned in self._queued() if not owned.is_paused]
+            full = [owned for owned in reading if owned.work and not owned.work.wants_records]
             drained = [owned for owned in paused if owned.work and owned.work.is_drained]
-        reading = len(self.owned) - len(paused)
         # A pause drops what the client read ahead, to be fetched once more: fast handlers drain sooner than that, and
         # where no other partition is to be read, waiting costs nothing.
         now_s = self._clock.monotonic()
         self._full_s = (self._full_s or now_s) if full else 0.0
-        if full and not drained and now_s - self._full_s < (_ALL_FULL_S if len(full) == reading else _FULL_S):
+        wait_s = _ALL_FULL_S if len(full) + len(paused) == len(self.owned) else _FULL_S
+        if full and not drained and now_s - self._full_s < wait_s:
             return False
         self._full_s = 0.0
         if full:
@@ -395,7 +401,7 @@ class ClusterReader:
     def _is_of_earlier_topic(source: Source, identity: CommitIdentity, commit: CommittedOffset) -> bool:
         """Whether an owner that had not noticed committed what it had read before the topic was created again."""
         earlier = (replace(identity, topic_id=topic_id) for topic_id in source.earlier_ids)
-        return any(is_proven(commit, each) for each in earlier)
+        return any(read_metadata(commit.metadata, commit.offset, each).is_proven for each in earlier)
 
     def _tell(self, some: Sequence[OwnedPartition], hook: Callable[..., object] | None, *more: object) -> None:
         """Call a hook of the application about partitions; what it raises ends the consumer."""
@@ -458,10 +464,6 @@ class ClusterReader:
         return PartitionWork(state, self._options.work, FIELDS, self._dependencies, self._answers)
 
 
-def _wants_records(owned: OwnedPartition) -> bool:
-    return owned.work is None or owned.work.wants_records
-
-
 def _is_wanted(record: ReadRecord, wanted: Callable[[ReadRecord], bool]) -> bool:
     try:
         headers_of(record)  # after this, the filter's own call is safe
@@ -474,9 +476,6 @@ def _is_wanted(record: ReadRecord, wanted: Callable[[ReadRecord], bool]) -> bool
 
 OUTBOX_BYTES = 64 << 20
 _SPACE_S = 5.0
-TRANSACTION_MS = 15_000
-
-
 Transform = Callable[[StreamRecord, RecordOutputs], object]
 
 
@@ -551,7 +550,7 @@ class Outbox:
             return None
         with self._changed:
             epoch = self._epoch() if self._writes_in is None else self._writes_in
-        return ClientEntry(kind=ClientKind.PRODUCER, epoch=epoch, delivery_timeout_ms=TRANSACTION_MS)
+        return ClientEntry(kind=ClientKind.PRODUCER, epoch=epoch, delivery_timeout_ms=round(TRANSACTION_S * 1000))
 
     def _keep(self, record: StreamRecord, outputs: RecordOutputs) -> None:
         size, key = outputs.size, id(record.origin)

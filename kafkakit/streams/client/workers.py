@@ -385,9 +385,8 @@ class SharedWork:
         work = owned.work
         if work is None:
             return None
-        now_ms = self.now_ms()
-        work.settle_all(now_ms)
-        if work.relieve(now_ms):
+        work.settle_all(self.now_ms())
+        if work.relieve():
             self.announce()
         says = (*work.signature, epoch)
         if says == owned.committed_as:

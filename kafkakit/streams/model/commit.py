@@ -149,6 +149,14 @@ def topic_id_text(topic_id: bytes) -> str:
     return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
 
 
+def is_other_topic(wanted: str, found: str) -> bool:
+    """True where two ids, in any form, are of different topics; False where one of them is not known."""
+    if not wanted or not found:
+        return False  # clusters before 2.8 give topics no ids
+    ids = topic_id_bytes(wanted), topic_id_bytes(found)
+    return ids[0] != ids[1] and NO_TOPIC_ID not in ids
+
+
 class MarkState(IntEnum):
     """The state of a range beyond done and pending; the numbers are those of the payload.
 
@@ -290,6 +298,11 @@ class Reading:
     is_bound: bool | None = None
     stream_time_ms: int | None = None
     processor: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def is_proven(self) -> bool:
+        """True where the metadata prove that they were written for the commit that was asked about."""
+        return self.problem is None and bool(self.is_bound)
 
 
 SHOWN_RANGES = 6

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from kafkakit.core.errors import RefusedError, UsageError
 from kafkakit.core.text import shell_command
-from kafkakit.streams.model.commit import topic_id_bytes
+from kafkakit.streams.model.commit import is_other_topic
 from kafkakit.streams.model.route import (
     LIVE,
     ROUTE_LIMIT_BYTES,
@@ -79,7 +79,7 @@ def replaced_segment(route: Route, name: str, segment: Segment) -> Segment | Non
             each
             for each in (() if lane is None else lane.segments)
             if (each.cluster_id, each.topic) == (segment.cluster_id, segment.topic)
-            and topic_id_bytes(each.topic_id) != topic_id_bytes(segment.topic_id)
+            and is_other_topic(each.topic_id, segment.topic_id)
         ),
         None,
     )

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from kafkakit.core.errors import InfeasibleError, OperationFailedError, RefusedError, TryLaterError, UsageError
 from kafkakit.core.records import BatchLimits, Headers, OutgoingRecord, TopicIdentity
 from kafkakit.core.text import shell_command
-from kafkakit.streams.model.commit import NO_TOPIC_ID, topic_id_bytes, topic_id_text
+from kafkakit.streams.model.commit import is_other_topic, topic_id_bytes, topic_id_text
 from kafkakit.streams.model.record_identity import HEADER, decode_record_id
 from kafkakit.streams.model.route import Route, Segment, SegmentState
 
@@ -277,7 +277,7 @@ def check_place(stream: str, lane: str, segment: Segment, found: TopicIdentity) 
         )
     if not found.partitions:
         raise MissingTopicError(f"cluster {found.cluster_id} has no topic {segment.topic}")
-    if _is_other(segment.topic_id, found.topic_id):
+    if is_other_topic(segment.topic_id, found.topic_id):
         link = shell_command("streams link", stream, topic=segment.topic, lane=lane, cluster=segment.cluster)
         raise RefusedError(
             f"segment {segment.id} is topic {segment.topic} with the id {_plain(segment.topic_id)}, but the topic of "
@@ -288,10 +288,3 @@ def check_place(stream: str, lane: str, segment: Segment, found: TopicIdentity) 
 
 def _plain(topic_id: str) -> str:
     return topic_id_text(topic_id_bytes(topic_id))
-
-
-def _is_other(wanted: str, found: str) -> bool:
-    if not wanted or not found:
-        return False  # clusters before 2.8 give topics no ids
-    ids = topic_id_bytes(wanted), topic_id_bytes(found)
-    return ids[0] != ids[1] and NO_TOPIC_ID not in ids

@@ -272,18 +272,16 @@ class PartitionWork(Generic[T]):
             if chunk.dependency is not None:
                 self._dependencies.given_up(chunk.dependency)
 
-    def relieve(self, now_ms: int) -> int:
-        """Move the failing record at `base` away while it alone holds the partition up; how many were moved."""
-        rule, moved = self._rules.moves, 0
-        while self._held_up >= rule.nearly_full and self.span:
-            if self._done.count < rule.acked_share * self.span:
-                break
-            record = self._failing.move_at(self._done.base)
-            if record is None:
-                break
-            self._ready.release(record)
-            moved += 1
-        return moved
+    def relieve(self) -> bool:
+        """Move the failing record at `base` away if it alone holds the partition up; True where it was moved."""
+        rule, span = self._rules.moves, self.span
+        if not span or self._held_up < rule.nearly_full or self._done.count < rule.acked_share * span:
+            return False
+        record = self._failing.move_at(self._done.base)
+        if record is None:
+            return False
+        self._ready.release(record)
+        return True
 
     @property
     def _held_up(self) -> float:
@@ -467,7 +465,7 @@ def restore_commit(commit: CommittedOffset, identity: CommitIdentity) -> Restore
     empty = CommitState(base=commit.offset)
     reading = read_metadata(commit.metadata, commit.offset, identity)
     dialect = dialect_named(reading.dialect)
-    if reading.problem is None and reading.is_bound:
+    if reading.is_proven:
         return RestoredCommit(state=replace(reading.state, spill=None))
     if not dialect.has_payload:
         return RestoredCommit(state=empty)
@@ -476,12 +474,6 @@ def restore_commit(commit: CommittedOffset, identity: CommitIdentity) -> Restore
         problem=reading.reason or f"metadata of {dialect.reader} are not bound to this commit",
         is_newer=reading.problem is not None and reading.problem in dialect.newer_problems,
     )
-
-
-def is_proven(commit: CommittedOffset, identity: CommitIdentity) -> bool:
-    """Whether metadata prove that a commit was written for this partition, topic and group."""
-    reading = read_metadata(commit.metadata, commit.offset, identity)
-    return dialect_named(reading.dialect).has_payload and reading.problem is None and bool(reading.is_bound)
 
 
 def next_commit(

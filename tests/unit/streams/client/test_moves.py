@@ -337,20 +337,20 @@ def test_the_head_of_the_line_leaves_only_when_it_alone_is_in_the_way() -> None:
     made, _, answers = work(rules)
     offer(made, 0, 500)
     handle(made, 0, {10, 20})
-    assert made.relieve(0) == 0, "the partition is not nearly full"
+    assert made.relieve() == 0, "the partition is not nearly full"
     offer(made, 500, 1_000)
     handle(made, 0, {10, 20})
     assert not made.wants_records or made.fullness >= 0.9
     answers.tokens = 0.5
-    assert made.relieve(0) == 0, "nothing pays"
+    assert made.relieve() == 0, "nothing pays"
     answers.tokens = 5
-    assert made.relieve(0) >= 1
+    assert made.relieve() >= 1
     assert next(r.offset for r in made.unwritten_rejections()) == 10
     many, _, answers = work(rules)
     offer(many, 0, 1_000)
     handle(many, 0, set(range(0, 1_000, 20)))
     answers.tokens = 5
-    assert many.relieve(0) == 0, "5 % are not done: no single record is in the way"
+    assert many.relieve() == 0, "5 % are not done: no single record is in the way"
 
 
 def test_a_backlog_moves_no_record_that_failed() -> None:
@@ -370,7 +370,7 @@ def test_a_backlog_moves_no_record_that_failed() -> None:
     made.finish(chunk, 0)
     offer(made, 1_000, 1_100)
     assert made.fullness > 0.9
-    assert (made.relieve(0), made.pending_failures) == (0, 1)
+    assert (made.relieve(), made.pending_failures) == (0, 1)
 
 
 def test_what_waits_for_a_dead_letter_at_the_base_moves_no_other_record() -> None:
@@ -389,12 +389,12 @@ def test_what_waits_for_a_dead_letter_at_the_base_moves_no_other_record() -> Non
     chunk.handled = 1_000
     made.finish(chunk, 0)
     assert (made.undurable, made.fullness) == (1, 1.0)
-    assert made.relieve(0) == 0, "moving 500 would not move the base"
+    assert made.relieve() == 0, "moving 500 would not move the base"
     made.rejection_is_durable(0)
     assert made.base == 500
     offer(made, 1_000, 1_500)
     handle(made, 0, set())
-    assert made.relieve(0) == 1
+    assert made.relieve() == 1
     assert [r.offset for r in made.unwritten_rejections()][-1] == 500
 
 
