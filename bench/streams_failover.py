@@ -1,6 +1,6 @@
 """Failovers of a stream under load: how long they take, how long producers wait, what is lost, and what comes twice.
 
-Run: python bench/streams_failover.py [--rounds 3] [--per-s 400] [--cases acknowledged,fence,killed,hung]. It begins no
+Run: python bench/streams_failover.py [--rounds 3] [--per-s 400] [--cases acknowledged,left,copied,fence,killed,hung]. It begins no
 further round of a case once the case's share of 400 s is used up.
 
 Three sandbox clusters of one broker each, one of them with an authorizer. In every round a stream of 4 partitions is
@@ -8,6 +8,7 @@ created on one cluster; two processes with ten producers each write to it and tw
 do. Then `kafkakit streams failover run` moves it, as a process of its own:
 
 - `acknowledged`: planned, every producer registers that it has moved;
+- `left`, `copied`: planned, with 1,000 dead letters in the lane `dlq`, which stay where they are or are copied;
 - `fence`: planned, with an ACL on the old topic; the producers are a user that it denies;
 - `killed`, `hung`: consumers are stopped for a second so that records are left behind, then every broker of the old
   cluster gets SIGKILL or SIGSTOP. A probe that asks each broker 5 times a second calls a cluster lost when no broker
@@ -50,12 +51,15 @@ from kafkakit.core.cluster_facts import AclBinding, AclOperation, AclPermission,
 from kafkakit.sandbox import lifecycle
 from kafkakit.sandbox.decide.processes import GUEST
 from kafkakit.sandbox.decide.spec import Mode, Secure, build_spec
-from kafkakit.streams.client.connect import ConsumerOptions, ProducerLimits, connect
+from kafkakit.streams.client.connect import ConsumerOptions, ProducerLimits, RejectError, connect
 from kafkakit.wiring import this_machine
 from tests.integration.conftest import Home, SandboxCluster, SilentReporter
 
-CASES = ("acknowledged", "fence", "killed", "hung")
+CASES = ("acknowledged", "left", "copied", "fence", "killed", "hung")
+LETTERS = {"left": "leave", "copied": "copy"}
+DEAD_LETTERS = 1_000
 PARTITIONS, PRODUCERS, PROCESSES = 4, 10, 2
+FIRST_NUMBERS = 10_000_000
 GROUP = "billing"
 LIMIT_S = 120.0
 LONGEST_S = 400.0
@@ -103,12 +107,14 @@ def produce(stream: str, trace: Trace, first: int, per_s: float, ended: threadin
         trace("again", sum(lane.counters.sent_again for each in producers for lane in each.metrics().lanes))
 
 
-def consume(stream: str, trace: Trace, ended: threading.Event) -> None:
-    """A consumer that notes what it handles."""
+def consume(stream: str, rejects: int, trace: Trace, ended: threading.Event) -> None:
+    """A consumer that notes what it handles, and rejects the first records of each producing process."""
 
     def handle(record: Any) -> None:
-        place = record.origin.partition
-        trace("done", place.topic, place.partition, record.offset, (record.value or b"").decode())
+        place, number = record.origin.partition, int(record.value or b"-1")
+        trace("done", place.topic, place.partition, record.offset, number)
+        if number % FIRST_NUMBERS < rejects:
+            raise RejectError("one of the first")
 
     with connect() as client:
         options = ConsumerOptions(concurrency=4, commit_every_s=0.5)
@@ -124,7 +130,7 @@ def role(given: dict[str, Any]) -> None:
     if given["role"] == "produce":
         produce(given["stream"], trace, given["first"], given["per_s"], ended)
     else:
-        consume(given["stream"], trace, ended)
+        consume(given["stream"], given["rejects"], trace, ended)
 
 
 # -- the clusters -----------------------------------------------------------------------------------
@@ -240,19 +246,20 @@ class Application:
     env: dict[str, str]
     stream: str
     per_s: float
+    rejects: int = 0
     processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     def __enter__(self) -> "Application":
         for number in range(PROCESSES):
-            self._start(f"produce-{number}", first=number * 10_000_000, per_s=self.per_s / PROCESSES)
-            self._start(f"consume-{number}")
+            self._start(f"produce-{number}", first=number * FIRST_NUMBERS, per_s=self.per_s / PROCESSES)
+            self._start(f"consume-{number}", rejects=self.rejects // PROCESSES)
         becomes("records do not flow, or lag stays", self._is_idle)
         return self
 
     def _is_idle(self) -> bool:
         """Whether records flow, and consumers keep up with them."""
         done = len(self.lines("done"))
-        return done > self.per_s and len(self.lines("acked")) - done < self.per_s / 4
+        return done > max(self.per_s, 1.2 * self.rejects) and len(self.lines("acked")) - done < self.per_s / 4
 
     def __exit__(self, *_: object) -> None:
         for process in self.processes.values():
@@ -328,12 +335,15 @@ class Bench:
         stream = f"{case}-{number}"
         folder = self.folder / stream
         folder.mkdir()
-        self.kit("create", stream, "--cluster", old.name, "--lanes", "live", "--partitions", str(PARTITIONS), "--yes")
-        topic = self.kit("show", stream)[0]["segments"][0]["topic"]
+        lanes = "live,dlq" if case in LETTERS else "live"
+        self.kit("create", stream, "--cluster", old.name, "--lanes", lanes, "--partitions", str(PARTITIONS), "--yes")
+        segments = self.kit("show", stream)[0]["segments"]
+        topic = next(segment["topic"] for segment in segments if segment["lane"] == "live")
         if case == "fence":
             self._grant(old, topic)
         env = self.guest_env if case == "fence" else self.env
-        with Application(folder=folder, env=env, stream=stream, per_s=self.per_s) as app:
+        rejects = DEAD_LETTERS if case in LETTERS else 0
+        with Application(folder=folder, env=env, stream=stream, per_s=self.per_s, rejects=rejects) as app:
             if case in ("killed", "hung"):
                 found = self._lost(case, stream, old, topic, app)
             else:
@@ -350,9 +360,11 @@ class Bench:
             assert set(admin.create_acls(grants).values()) == {None}
 
     def _planned(self, case: str, stream: str, app: Application) -> dict[str, Any]:
-        fence = ("--fence", "acl") if case == "fence" else ()
-        plan, _ = self.kit("failover", "plan", stream, "--to", "b", *fence)
-        ended, took = self.kit("failover", "run", stream, "--to", "b", "--yes", *fence)
+        options = ("--fence", "acl") if case == "fence" else ()
+        if case in LETTERS:
+            options = ("--dead-letters", LETTERS[case])
+        plan, _ = self.kit("failover", "plan", stream, "--to", "b", *options)
+        ended, took = self.kit("failover", "run", stream, "--to", "b", "--yes", *options)
         assert ended["step"] == "retired", ended
         return {
             "end_to_end_s": round(took, 3),
@@ -406,10 +418,11 @@ class Bench:
         with suppress(AssertionError):
             becomes("not all is handled", lambda: not unhandled())
         app.end("consume")
-        route, _ = self.kit("show", stream)
+        route = self.kit("show", stream)[0]
         log: dict[tuple[str, int, int], int] = {}
         new = self.clusters["b"]
-        for name, found in ((topic, old), *((s["topic"], new) for s in route["segments"] if s["topic"] != topic)):
+        later = [s["topic"] for s in route["segments"] if s["topic"] != topic and s["lane"] == "live"]
+        for name, found in ((topic, old), *((each, new) for each in later)):
             for partition, offset, number in read_topic(found.bootstrap_servers, found.security, name):
                 log[name, partition, offset] = number
         handled = Counter((words[2], int(words[3]), int(words[4])) for words in app.lines("done"))
