@@ -93,7 +93,7 @@ class FileControl:
         try:
             with file.open("rb") as stream:
                 data = stream.read(VALUE_LIMIT_BYTES + _HEADER_LIMIT_BYTES + 1)
-        except (FileNotFoundError, NotADirectoryError):
+        except FileNotFoundError:
             return 0, b""
         except OSError as error:
             raise OperationFailedError(f"{file} cannot be read: {error.strerror}") from None
@@ -147,7 +147,7 @@ def _wait_for(descriptor: int, name: str) -> None:
 def _folders(folder: Path) -> list[str]:
     try:
         return [entry.name for entry in os.scandir(folder) if entry.is_dir(follow_symlinks=False)]
-    except (FileNotFoundError, NotADirectoryError):
+    except FileNotFoundError:
         return []
     except OSError as error:
         raise OperationFailedError(f"{folder} cannot be read: {error.strerror}") from None

@@ -209,4 +209,8 @@ def test_a_place_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(OperationFailedError, match="the control store cannot use"):
         FileControl(tmp_path / "file" / "control", write_file).cas("a", b"one", None)
-    assert FileControl(tmp_path / "file" / "control", write_file).get("a") is None
+    for root in (tmp_path / "file", tmp_path / "file" / "control"):
+        with pytest.raises(OperationFailedError, match="Not a directory"):
+            FileControl(root, write_file).get("a")
+        with pytest.raises(OperationFailedError, match="Not a directory"):
+            FileControl(root, write_file).children("")
