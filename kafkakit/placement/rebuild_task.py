@@ -142,7 +142,7 @@ def make_task(problem: PlacementProblem, disks: Disks, *, factor: Fraction, forc
         reserve=reserve,
         free=free,
         room={b: disks.room(b) + free[b] - before[b] for b in problem.targets},
-        receivers=frozenset(b for b in problem.targets if disks.receives(b)),
+        receivers=frozenset(b for b in problem.taking if disks.receives(b)),
         forced=forced,
     )
 

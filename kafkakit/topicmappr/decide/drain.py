@@ -401,9 +401,7 @@ def _notes(problem: DrainProblem) -> tuple[str, ...]:
     whole = f"on {some(where)}, which will not be empty" if where else "as they are"
     notes = [*pinned_note(keys, f"{verb} {whole}"), *problem.notes]
     notes += rackless_note(problem.receivers, problem.pool.racks)
-    closed = sorted(problem.pool.closed - problem.leaving)
-    if closed:
-        notes.append(f"brokers {some(closed)} take no new copies: all their log dirs are cordoned or broken")
+    notes += problem.pool.closed_notes(problem.pool.live - problem.leaving)
     return tuple(notes)
 
 
@@ -460,7 +458,7 @@ def drain_problem(
 def receivers_of(pool: BrokerPool, leaving: frozenset[int], listed: BrokerList | None) -> tuple[int, ...]:
     """The brokers that may take replicas, all other open ones if none are listed; `UsageError` where none is left."""
     if listed is None:
-        receivers = tuple(sorted(pool.open - leaving))
+        receivers = tuple(b for b in pool.receiving() if b not in leaving)
         if not receivers:
             raise UsageError("--brokers leaves no live broker that could take the replicas")
         return receivers
@@ -472,7 +470,7 @@ def receivers_of(pool: BrokerPool, leaving: frozenset[int], listed: BrokerList |
             raise UsageError(f"broker {broker} is named by both --to and {RECEIVERS}")
         if broker in pool.closed:
             raise UsageError(f"--to: every log dir of broker {broker} is cordoned or broken")
-    return tuple(sorted(listed.ids))
+    return pool.receiving(listed.ids)
 
 
 _WHOLE = 1 << 20

@@ -246,9 +246,7 @@ def _notes(problem: RackProblem) -> tuple[str, ...]:
     fate = "breaks the rule and stays as it is" if alone else "break the rule and stay as they are"
     notes = [*budgets.pinned_note(problem.standing, fate)]
     notes += rackless_note(problem.grouping.receivers.get(None, ()), problem.pool.racks)
-    if problem.pool.closed:
-        closed = some(sorted(problem.pool.closed))
-        notes.append(f"brokers {closed} take no new copies: all their log dirs are cordoned or broken")
+    notes += problem.pool.closed_notes(problem.pool.live)
     return tuple(notes)
 
 

@@ -290,7 +290,7 @@ def _brokers(pool: BrokerPool, request: PlaceRequest) -> tuple[int, ...]:
     if request.brokers is None:
         if not pool.open:
             raise UsageError("no live broker takes new replicas")
-        return tuple(sorted(pool.open))
+        return pool.receiving()
     holding = frozenset(b for b, n in pool.replicas.items() if n and b in pool.live)
     listed = request.brokers.resolve(holding, pool.open, pool.leaving)
     wrong = [b for b in listed if b not in pool.live]
@@ -301,7 +301,7 @@ def _brokers(pool: BrokerPool, request: PlaceRequest) -> tuple[int, ...]:
     closed = [b for b in listed if b in pool.closed]
     if closed:
         raise UsageError(f"--brokers: every log dir of {some(closed)} is cordoned or broken")
-    return tuple(b for b in listed if b not in pool.excluded)
+    return pool.receiving(listed)
 
 
 def _with_topic(

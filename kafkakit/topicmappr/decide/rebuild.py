@@ -17,7 +17,6 @@ from kafkakit.core.errors import OperationFailedError, UsageError
 from kafkakit.core.findings import Severity, min_isr_above_replicas
 from kafkakit.core.model import ClusterSnapshot, PartitionAssignment, PartitionMap, TopicPartition
 from kafkakit.core.plan import Certificate, PlacementRules, Plan, StorageFacts, certificate
-from kafkakit.core.quantities import counted
 from kafkakit.core.selection import BrokerList, select_topics
 from kafkakit.core.text import some
 from kafkakit.placement.forced import place_forced
@@ -135,11 +134,11 @@ def _decide(
         GroupRule(request.min_rack_ids, tags=request.constraints.on(snapshot, scope.selection.selected), closed=closed),
         request.minimize,
         standing=_standing(able, world.change, request),
-        closed=request.closed,
+        closed=world.closed,
     )
     stored = _place_stored(snapshot, facts, problem, world.change, request, watch) if request.by_storage else None
     placed = _Placed(placement=stored.placement) if stored else _place(problem, scope, world.change, request)
-    shortages = stored.shortages if stored else explain_unplaced(problem, placed.placement.unplaced, world.live)
+    shortages = stored.shortages if stored else explain_unplaced(problem, placed.placement.unplaced, world.open)
     above, noted = _above_replicas(snapshot, {*scope.selection.selected}, request.replication)
     warnings = (
         *world.change.warnings(),
@@ -173,6 +172,7 @@ def _decide(
         storage_facts=stored.sizes.facts if stored else None,
         notes=(
             *placement.notes,
+            *world.notes,
             *_request_notes(request),
             *(stored.sizes.notes if stored else ()),
             *noted,
@@ -197,25 +197,37 @@ def _decide(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _World:
-    """The brokers as the request sees them: racks of all, live ones with their racks, what happens to them."""
+    """The brokers as the request sees them: racks of all, live ones with their racks, what happens to them.
+
+    `open` are the live ones that may receive, `closed` the targets that must not, each with the reason.
+    """
 
     racks: Mapping[int, str | None]
     live: Mapping[int, str | None]
     change: BrokerChange
+    open: Mapping[int, str | None]
+    closed: Mapping[int, str]
+    notes: tuple[str, ...] = ()
 
 
 def _observed(snapshot: ClusterSnapshot, scope: Scope, request: RebuildRequest) -> _World:
     holding = frozenset(b for p in scope.partitions for b in p.current)
+    excluded = named_brokers(snapshot, RECEIVERS, request.exclude_receivers, holding)
     if not request.use_meta:
         listed = request.brokers.resolve(holding, frozenset())
-        return _World(
-            racks={}, live=dict.fromkeys(sorted({*holding, *listed})), change=classify_unseen(holding, listed)
-        )
+        unseen = dict[int, str | None].fromkeys(sorted({*holding, *listed}))
+        closed = dict.fromkeys(sorted(excluded.intersection(listed)), "excluded")
+        return _World(racks={}, live=unseen, change=classify_unseen(holding, listed), open=unseen, closed=closed)
     live = {b.id: b.group for b in snapshot.brokers if b.is_alive}
+    change = classify(holding, request.brokers.resolve(holding, frozenset(live), snapshot.leaving), live)
+    pool = pool_of(snapshot).without(excluded)
     return _World(
         racks={b.id: b.group for b in snapshot.brokers},
         live=live,
-        change=classify(holding, request.brokers.resolve(holding, frozenset(live), snapshot.leaving), live),
+        change=change,
+        open={b: live[b] for b in pool.receiving()},
+        closed=pool.shut(change.targets),
+        notes=pool.closed_notes(change.targets),
     )
 
 
@@ -250,7 +262,8 @@ class _Placed:
 def _place(problem: PlacementProblem, scope: Scope, change: BrokerChange, request: RebuildRequest) -> _Placed:
     if request.force_rebuild:
         return _Placed(placement=place_forced(problem))
-    affinities = find_affinities(scope.partitions, change, problem.racks) if request.sub_affinity else ()
+    stand_ins = replace(change, new=tuple(b for b in change.new if b not in problem.closed))
+    affinities = find_affinities(scope.partitions, stand_ins, problem.racks) if request.sub_affinity else ()
     placement, refused = _place_minimal(problem, affinities)
     return _Placed(placement=placement, affinities=affinities, refused=refused)
 
@@ -498,7 +511,7 @@ def decide_set_replication(snapshot: ClusterSnapshot, request: ReplicationReques
         replication=request.replication,
         min_rack_ids=request.min_rack_ids,
         constraints=request.constraints,
-        closed=named_brokers(snapshot, RECEIVERS, request.exclude_receivers),
+        exclude_receivers=request.exclude_receivers,
         words=request.words,
     )
     pinned: tuple[TopicPartition, ...] = ()
@@ -508,9 +521,7 @@ def decide_set_replication(snapshot: ClusterSnapshot, request: ReplicationReques
         requested = replace(requested, untouched=frozenset(pinned))
     served = _serve(snapshot, requested, request.budget)
     rebuild = decide_rebuild(snapshot, replace(requested, untouched=requested.untouched.union(served.later)))
-    extra = _closed_warnings(snapshot, rebuild)
     plan = _told(rebuild, request, served, pinned)
-    plan = replace(plan, warnings=tuple(sorted((*plan.warnings, *extra))))
     selection = rebuild.scope.selection
     return PlannedChange(
         title=f"Set the replication factor to {request.replication}",
@@ -530,13 +541,15 @@ def _serve(snapshot: ClusterSnapshot, requested: RebuildRequest, budget: budgets
     """
     if not budget.given:
         return budgets.BudgetSelection(indices=frozenset())
-    live = frozenset(b.id for b in snapshot.brokers if b.is_alive)
-    able, _ = set_stranded_apart(scope_of(snapshot, requested.scope).partitions, live)
-    kept = ((i, p, tuple(b for b in p.current if b in live)) for i, p in enumerate(able))
+    scope = scope_of(snapshot, requested.scope)
+    world = _observed(snapshot, scope, requested)
+    able, _ = set_stranded_apart(scope.partitions, frozenset(world.live))
+    targets = frozenset(world.change.targets)
+    kept = ((i, p, tuple(b for b in p.current if b in targets)) for i, p in enumerate(able))
     openings = {i: (row, p.wanted) for i, p, row in kept if p.wanted > len(row) and p.key not in requested.untouched}
     topics = [p.key.topic for p in able]
     rule = GroupRule(requested.min_rack_ids, tags=requested.constraints.on(snapshot, set(topics)))
-    grouping = Grouping.of(rule, {b.id: b.group for b in snapshot.brokers}, live - requested.closed, topics)
+    grouping = Grouping.of(rule, world.racks, targets.difference(world.closed), topics)
     units = {i: a.room.units for a in alike(openings, grouping, repairs=False) for i in a.members}
     changes = [
         budgets.PartitionChange(
@@ -590,11 +603,3 @@ def _above_replicas(
     severity, words = min_isr_above_replicas(snapshot.kafka_version)
     lines = [f"min.insync.replicas is above {replication} for {some(short)}: {words}"] if short else []
     return (lines, []) if severity is Severity.ERROR else ([], lines)
-
-
-def _closed_warnings(snapshot: ClusterSnapshot, rebuild: Rebuild) -> list[str]:
-    closed = pool_of(snapshot).closed
-    taking = sorted({b for m in rebuild.plan.moves for b in m.adding if b in closed})
-    if not taking:
-        return []
-    return [f"{counted(len(taking), 'broker')} take new copies with all log dirs cordoned or broken: {some(taking)}"]

@@ -181,7 +181,8 @@ def _lawful_lack(task: Task, i: int) -> int:
     """How many copies of a partition find no broker even if every disk were empty."""
     kept = () if task.forced else task.kept[i]
     wanted = len(task.rows[i])
-    (room,) = alike({i: (kept, wanted)}, task.problem.grouping, repairs=False)
+    grouping = task.problem.grouping_anew if task.forced else task.problem.grouping
+    (room,) = alike({i: (kept, wanted)}, grouping, repairs=False)
     return max(0, wanted - len(kept) - room.room.units)
 
 

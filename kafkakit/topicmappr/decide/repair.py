@@ -95,7 +95,7 @@ def repair_problem(
         if scope.partitions[i].key not in apart
     }
     keys = [p.key for p in scope.partitions]
-    receivers = tuple(sorted(pool.open))
+    receivers = pool.receiving()
     rule = GroupRule(
         request.min_rack_ids,
         racks_to_spread(receivers, pool.racks) if request.spread else (),

@@ -170,8 +170,8 @@ class RebuildRequest:
     not lead `leader_evac_topics` (patterns) afterwards. `chunk_step` brokers change at a time (0: all at once).
     Without `use_meta` racks and liveness of brokers are not looked at. `optimize` and `partition_size_factor` (what
     a new copy reserves, against its size) are for placement by storage, which spends bytes. `untouched` partitions
-    keep their lists, and count where counts come out even. Brokers that are `closed` take no new copies in a rebuild
-    that moves as little as possible. `words` are the flags as given, for the plan's record.
+    keep their lists, and count where counts come out even. Brokers in `exclude_receivers` take no new copies.
+    `words` are the flags as given, for the plan's record.
     """
 
     brokers: BrokerList
@@ -195,7 +195,7 @@ class RebuildRequest:
     optimize: OptimizeFor = OptimizeFor.DISTRIBUTION
     partition_size_factor: Fraction = Fraction(1)
     untouched: frozenset[TopicPartition] = frozenset()
-    closed: frozenset[int] = frozenset()
+    exclude_receivers: BrokerList | None = None
     words: Mapping[str, str]
 
     def __post_init__(self) -> None:
