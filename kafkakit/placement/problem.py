@@ -37,6 +37,15 @@ class PlannedPartition:
     in_sync: frozenset[int] | None = None
 
 
+def words_of_closed(closed: Mapping[int, str]) -> str:
+    """The brokers that take no copies, each with the reason, to stand behind a sentence; empty without any."""
+    why: dict[str, list[int]] = {}
+    for broker, reason in sorted(closed.items()):
+        why.setdefault(reason, []).append(broker)
+    parts = [f"{'broker' if len(ids) == 1 else 'brokers'} {some(ids)} ({reason})" for reason, ids in why.items()]
+    return f"; no copies may go to {', '.join(parts)}" if parts else ""
+
+
 @dataclass(frozen=True, slots=True)
 class PlacementProblem:
     """Partitions sorted by key, usable target brokers sorted by id, and the rack of every known broker.
@@ -56,11 +65,7 @@ class PlacementProblem:
     @property
     def closed_words(self) -> str:
         """The closed targets with the reasons, to stand behind a sentence; empty without any."""
-        why: dict[str, list[int]] = {}
-        for broker, reason in sorted(self.closed.items()):
-            why.setdefault(reason, []).append(broker)
-        parts = [f"{'broker' if len(ids) == 1 else 'brokers'} {some(ids)}: {reason}" for reason, ids in why.items()]
-        return f"; not counting {', '.join(parts)}" if parts else ""
+        return words_of_closed(self.closed)
 
     def closed_by_index(self) -> dict[int, frozenset[int]]:
         """The targets that a partition, by its index, must not use: closed ones without a copy, and full ones."""

@@ -35,6 +35,7 @@ from kafkakit.placement.problem import (
     rackless_note,
     set_stranded_apart,
     stranded_warning,
+    words_of_closed,
 )
 from kafkakit.placement.rebuild_task import Task, explain_shortage, with_openings
 from kafkakit.placement.watch import UNWATCHED, Watch
@@ -338,6 +339,7 @@ def _reasons(problem: DrainProblem, unmoved: Sequence[int]) -> tuple[str, ...]:
     tags = problem.grouping.rule.tags
     if tags is not None:
         add = "let more brokers receive, or ask for less"
+    shut = words_of_closed(problem.pool.shut(problem.pool.live - problem.leaving))
     kinds: dict[tuple[tuple[str, ...], int], list[PlannedPartition]] = {}
     full = problem.grouping.rule.closed
     places = [problem.scope.partitions[i] for i in unmoved]
@@ -355,7 +357,7 @@ def _reasons(problem: DrainProblem, unmoved: Sequence[int]) -> tuple[str, ...]:
         if not problem.receivers:
             lines.append(
                 f"{some(p.key for p in found)}: {go} replica(s) must leave {problem.origin}, and no other broker "
-                "takes copies; free space there, or let a broker receive"
+                f"takes copies; free space there, or let a broker receive{shut}"
             )
             continue
         if missing:
@@ -364,16 +366,17 @@ def _reasons(problem: DrainProblem, unmoved: Sequence[int]) -> tuple[str, ...]:
             lines.append(
                 f"{some(p.key for p in found)}: {go} replica(s) must leave, and {some_of} "
                 f"{len(problem.receivers)} receiving brokers hold a replica already; "
-                f"let {'another broker' if missing == 1 else f'{missing} other brokers'} receive"
+                f"let {'another broker' if missing == 1 else f'{missing} other brokers'} receive{shut}"
             )
             continue
         by_tags = ""
         if tags is not None:
             by_tags = f" ({tags.words(found[0].key.topic, problem.receivers, len(found[0].current))})"
         lines.append(
-            f"{some(p.key for p in found)}: {go} replica(s) must leave, those that stay use racks "
-            f"{some(kept_racks)}, and the {len(problem.receivers)} receiving brokers have racks {some(offered)}"
-            f"{by_tags}; {add}{_repeats(problem, found)}"
+            f"{some(p.key for p in found)}: {go} replica(s) must leave, "
+            f"{f'those that stay use racks {some(kept_racks)}' if kept_racks else 'none stays'}, "
+            f"and the {len(problem.receivers)} receiving brokers have racks {some(offered) if offered else 'none'}"
+            f"{by_tags}; {add}{_repeats(problem, found)}{shut}"
         )
     return tuple(lines)
 

@@ -34,7 +34,14 @@ from kafkakit.placement.openings import (
     pool_of,
     replace_replicas,
 )
-from kafkakit.placement.problem import Minimize, PlannedPartition, rackless_note, set_stranded_apart, stranded_warning
+from kafkakit.placement.problem import (
+    Minimize,
+    PlannedPartition,
+    rackless_note,
+    set_stranded_apart,
+    stranded_warning,
+    words_of_closed,
+)
 from kafkakit.topicmappr.decide import requests as budgets
 from kafkakit.topicmappr.decide.assembly import Decision, PlannedChange, assemble
 from kafkakit.topicmappr.decide.dirs import fit_dirs, with_destinations
@@ -234,9 +241,11 @@ def _reasons(problem: RackProblem) -> tuple[str, ...]:
             cramped.append(f"{words}; free space there, or add brokers")
         else:
             names.setdefault(lack.reason, []).append(str(p.key))
+    shut = words_of_closed(problem.pool.shut(problem.pool.live))
     return *cramped, *(
         f"{some(found)}: {reason}; "
         f"{'add brokers' if problem.by_tags else 'add brokers in other racks, or allow repeats with --min-rack-ids'}"
+        f"{shut}"
         for reason, found in sorted(names.items())
     )
 

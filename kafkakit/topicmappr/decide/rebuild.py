@@ -80,6 +80,12 @@ class Rebuild:
     shortages: tuple[str, ...]
     free: FreeChange | None = None
 
+    @property
+    def left_alone(self) -> int:
+        """How many partitions find no broker at all, and stay as they are."""
+        rows = zip(self.unplaced, self.before, self.after, strict=True)
+        return sum(1 for short, old, new in rows if short and new == old)
+
     def maps(self, *, skip_no_ops: bool) -> Iterator[PartitionMap]:
         """The map of each step in turn: of all partitions, or of those only that change at all."""
         shown = [
@@ -148,13 +154,10 @@ def _decide(
         *(stored.warnings if stored else ()),
         *above,
     )
+    left = [p.key for p, row in zip(movable, placed.placement.replicas, strict=True) if not row]
     placement = _balanced(problem, placed.placement, request, evacuated)
-    if closed.closes and not all(placement.replicas):
-        # What fits in no log dir at all stays on brokers that may hold it, and counts as unplaced.
-        targets, pairs = {*problem.targets}, zip(movable, placement.replicas, strict=True)
-        rows = (row or (p.current if closed.of(p.key) and targets.issuperset(p.current) else ()) for p, row in pairs)
-        placement = replace(placement, replicas=tuple(rows))
     final = replace(placement, replicas=tuple(evacuate(movable, placement.replicas, evacuated)))
+    placement, final = (replace(p, replicas=_none_empty(movable, p.replicas)) for p in (placement, final))
     placement, final = (with_stranded(p, movable, scope.partitions) for p in (placement, final))
     before = tuple(p.current for p in scope.partitions)
     steps = _steps(request, world, before, placement.replicas, final.replicas)
@@ -166,7 +169,7 @@ def _decide(
         rules=PlacementRules(
             min_rack_ids=request.min_rack_ids,
             receivers=stored.receivers if stored else problem.taking,
-            pinned=tuple(p.key for p in stranded),
+            pinned=tuple(sorted((*(p.key for p in stranded), *left))),
         ),
         storage=stored.storage if stored else {},
         storage_facts=stored.sizes.facts if stored else None,
@@ -342,12 +345,19 @@ def _place_minimal(problem: PlacementProblem, affinities: Sequence[Affinity]) ->
     return replace(placement, bound=bound, argument=argument), refused
 
 
+def _none_empty(
+    partitions: Sequence[PlannedPartition], lists: Sequence[tuple[int, ...]]
+) -> tuple[tuple[int, ...], ...]:
+    """The lists, with the present one where no replica finds a broker: no plan may lose the last copy."""
+    return tuple(row or p.current for p, row in zip(partitions, lists, strict=True))
+
+
 def _unplaced_warnings(partitions: Sequence[PlannedPartition], placement: Placement) -> list[str]:
     lines = []
     for p, missing, replicas in zip(partitions, placement.unplaced, placement.replicas, strict=True):
         name = f"{p.key.topic} p{p.key.partition}"
         lines += [f"{name}: No additional brokers that meet Constraints"] * bool(missing)
-        lines += [f"{name}: configured to zero replicas"] * (not replicas)
+        lines += [f"{name}: no broker may take any of its replicas, left as it is"] * (not replicas)
     return lines
 
 
@@ -520,18 +530,32 @@ def decide_set_replication(snapshot: ClusterSnapshot, request: ReplicationReques
         pinned = tuple(partitions[i].key for i in pinned_indices(partitions, request.pinned, ()))
         requested = replace(requested, untouched=frozenset(pinned))
     served = _serve(snapshot, requested, request.budget)
-    rebuild = decide_rebuild(snapshot, replace(requested, untouched=requested.untouched.union(served.later)))
+    requested = replace(requested, untouched=requested.untouched.union(served.later))
+    rebuild = asked = decide_rebuild(snapshot, requested)
+    left = _short(rebuild)
+    while short := _short(rebuild):
+        # What finds too few brokers stays as it is, and the others are planned beside it.
+        left |= short
+        rebuild = decide_rebuild(snapshot, replace(requested, untouched=requested.untouched | left))
     plan = _told(rebuild, request, served, pinned)
+    if left:
+        warnings = {*plan.warnings, *asked.plan.warnings, *(f"{k.topic} p{k.partition}: left as it is" for k in left)}
+        plan = replace(plan, warnings=tuple(sorted(warnings)))
     selection = rebuild.scope.selection
     return PlannedChange(
         title=f"Set the replication factor to {request.replication}",
         topics=selection.selected,
         topics_excluded=selection.excluded,
         plan=plan,
-        reasons=rebuild.shortages,
-        left_alone=sum(1 for n in rebuild.unplaced if n),
+        reasons=asked.shortages,
+        left_alone=len(left),
         later=served.left,
     )
+
+
+def _short(rebuild: Rebuild) -> frozenset[TopicPartition]:
+    """The partitions that find too few brokers."""
+    return frozenset(p.key for p, n in zip(rebuild.scope.partitions, rebuild.unplaced, strict=True) if n)
 
 
 def _serve(snapshot: ClusterSnapshot, requested: RebuildRequest, budget: budgets.Budget) -> budgets.BudgetSelection:

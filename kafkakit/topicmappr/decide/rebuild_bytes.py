@@ -234,12 +234,14 @@ def _free_change(task: Task, lists: Sequence[Row], sizes: Sizes, change: BrokerC
     """Free bytes of the brokers that the request touches, as far as their disks are known."""
     partitions = task.problem.partitions
     holding = {b for p in partitions for b in p.current}
+    # A list without any new broker stays as it is.
+    leaving = [bool(row) for row in lists]
     touched = sorted(holding | set(task.problem.targets))
     before = {b: f for b in touched if b in sizes.brokers and (f := sizes.brokers[b].free_bytes) is not None}
     after: Mapping[int, int] = task.free_after(lists)
     back = {b: 0 for b in before if b not in after}
-    for p, size in zip(partitions, task.size, strict=True):
-        for b in p.current:
+    for p, size, leaves in zip(partitions, task.size, leaving, strict=True):
+        for b in p.current if leaves else ():
             if b in back:
                 back[b] += size
     return FreeChange(

@@ -136,7 +136,7 @@ def storage_of(
             else:
                 known[key] = size
     if unknown:
-        _refuse_unknown_sizes(snapshot, facts, unknown)
+        _refuse_unknown_sizes(snapshot, facts, sorted(unknown))
     _refuse_unknown_disks(snapshot, facts, requested, disks.brokers)
     _refuse_impossible(snapshot, facts, known)
     _refuse_beyond_exact(snapshot, facts, disks.brokers)
@@ -385,13 +385,18 @@ def explain_unplaced(
     return tuple(sorted(f"{_diagnosed_named(names)} {_agreeing(reason, names)}" for reason, names in topics.items()))
 
 
-def infeasible(shortages: tuple[str, ...], unplaced: tuple[int, ...]) -> InfeasibleError:
-    """The error of a request that no placement satisfies: why, and what writing the plan all the same would mean."""
-    count = sum(1 for n in unplaced if n)
+def infeasible(shortages: tuple[str, ...], unplaced: tuple[int, ...], left: int = 0) -> InfeasibleError:
+    """The error of a request that no placement satisfies: why, and what writing the plan all the same would mean.
+
+    So many of the partitions are `left` as they are.
+    """
+    count = sum(1 for n in unplaced if n) - left
+    fates = [f"{count} partition(s) would end with fewer replicas"] * bool(count or not left)
+    fates += [f"{left} partition(s) would stay as they are"] * bool(left)
     return InfeasibleError(
         f"no plan fits: {'; '.join(shortages)}",
         reasons=shortages if len(shortages) > 1 else (),
-        hint=f"{count} partition(s) would end with fewer replicas; --ignore-warns writes that plan anyway",
+        hint=f"{' and '.join(fates)}; --ignore-warns writes that plan anyway",
     )
 
 
