@@ -19,6 +19,7 @@ from kafkakit.core.quantities import counted, format_bytes
 from kafkakit.placement.by_size.layout import Disks, lay_out
 from kafkakit.placement.by_size.lp_relaxation import BalanceProblem, Limits, RangeGoal
 from kafkakit.placement.by_size.slots import SlotTable
+from kafkakit.placement.openings import alike
 from kafkakit.placement.problem import PlacementProblem, PlannedPartition
 
 if TYPE_CHECKING:
@@ -176,6 +177,34 @@ def filled(row: Row, chosen: Sequence[int], racks: Mapping[int, str | None]) -> 
                     places[k] = fitting[0]
                     new.remove(fitting[0])
     return tuple(b for b in places if b is not None)
+
+
+def placeable(task: Task) -> tuple[int, ...]:
+    """How many copies of each partition racks and constraints let have a broker, were every disk empty.
+
+    O(partitions); of copies that stay beside openings only those places are counted that are left beside them.
+    """
+    problem = task.problem
+    grouping = problem.grouping_anew if task.forced else problem.grouping
+    found = [len(row) for row in task.rows]
+    due = (i for i, row in enumerate(task.rows) if task.forced or any(b < 0 for b in row))
+    sets = {i: (() if task.forced else task.kept[i], len(task.rows[i])) for i in due}
+    for group in alike(sets, grouping, repairs=False):
+        for i in group.members:
+            found[i] = min(found[i], len(sets[i][0]) + group.room.units)
+    return tuple(found)
+
+
+def without_hopeless(rows: Sequence[Row], most: Sequence[int]) -> tuple[Row, ...]:
+    """The rows without the openings that no plan can fill, so that the others can be placed as if these were not."""
+    return tuple(
+        row if len(row) <= n else (*(b for b in row if b >= 0), *[b for b in row if b < 0][: max(0, n - _real(row))])
+        for row, n in zip(rows, most, strict=True)
+    )
+
+
+def _real(row: Row) -> int:
+    return sum(1 for b in row if b >= 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

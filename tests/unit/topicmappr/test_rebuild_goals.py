@@ -30,6 +30,7 @@ from kafkakit.core.quantities import parse_percent
 from kafkakit.core.selection import BrokerList, parse_broker_list
 from kafkakit.placement.problem import Minimize, OptimizeFor, PlaceBy, PlannedPartition
 from kafkakit.placement.rebuild_task import filled
+from kafkakit.topicmappr.decide import rebuild_bytes
 from kafkakit.topicmappr.decide.assembly import PlannedChange
 from kafkakit.topicmappr.decide.drain import DrainRequest, decide_drain
 from kafkakit.topicmappr.decide.explain import explain
@@ -768,3 +769,20 @@ def test_a_refusal_for_want_of_space_names_the_rule_that_closed_a_broker(option:
     assert "leaves 1 of 2" in told
     assert "broker 2 has the most free space, 10 GiB, 40 GiB short" in told
     assert "racks" not in told
+
+
+@pytest.mark.parametrize("small", [True, False])
+def test_a_partition_that_racks_leave_no_place_keeps_no_other_from_being_levelled(
+    small: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not small:
+        monkeypatch.setattr(rebuild_bytes, "is_small", lambda task: False)
+    brokers: dict[int, tuple[str | None, int]] = {1: ("a", 100), 2: ("b", 100), 3: ("a", 500), 4: ("b", 500)}
+    rows: list[tuple[tuple[int, ...], int]] = [((1, 2, 3), 10), *[((1, 2), 40)] * 10]
+    decided = decide((brokers, rows), "1,2,3,4", force_rebuild=True)
+    assert (decided.unplaced[0], any(decided.unplaced[1:]), len(decided.after[0])) == (1, False, 2)
+    assert decided.free is not None
+    assert max(decided.free.after.values()) - min(decided.free.after.values()) <= 40 * GIB
+    certificate = decided.plan.certificate
+    assert certificate.lower_bound <= certificate.objective == 400 * GIB
+    assert "nothing has to be copied" not in certificate.argument
