@@ -10,12 +10,13 @@ Prints JSON with the machine's shape.
 import argparse
 import collections
 import json
+import math
 import random
 import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
 from datetime import UTC, datetime
-from itertools import combinations
+from itertools import combinations, product
 from pathlib import Path
 from typing import Any
 
@@ -31,11 +32,12 @@ from kafkakit.topicmappr.decide.fix_racks import FixRacksRequest, decide_fix_rac
 from kafkakit.topicmappr.decide.place import PlaceRequest, decide_place
 from kafkakit.topicmappr.decide.rebuild import ReplicationRequest, decide_rebuild, decide_set_replication
 from kafkakit.topicmappr.decide.repair import RepairRequest, decide_repair
-from kafkakit.topicmappr.decide.requests import RebuildRequest
+from kafkakit.topicmappr.decide.requests import Ceilings, RebuildRequest
 from kafkakit.topicmappr.decide.scope import TagConstraints, parse_broker_set, parse_topic_rules
 
 MIB = 1 << 20
 DISK = 1000 * MIB
+MOST_PLANS = 20_000  # of a case whose every plan is looked at
 COMMANDS = ("rebuild", "forced", "stored", "forced-stored", "set-replication", "drain", "fix-racks", "repair", "place")
 Key = tuple[str, int]
 Set = frozenset[int]
@@ -69,6 +71,11 @@ class Case:
         self.listed = frozenset(draw.sample(ids, draw.randint(1, len(ids)))) if draw.random() < 0.6 else None
         self.wanted = draw.randint(1, min(4, len(ids))) if self.command in ("set-replication", "place") else 0
         self.leaving = frozenset(draw.sample(ids, draw.randint(1, max(1, len(ids) - 1))))
+
+        draw = random.Random(f"ceilings/{seed}")
+        self.most = {}
+        if draw.random() < 0.25:
+            self.most = {draw.choice(["max_replicas", "max_replicas", "max_leaders"]): draw.randint(1, 8)}
 
     def snapshot(self, shuffled: random.Random | None = None) -> ClusterSnapshot:
         """The cluster; `shuffled` puts its brokers, topics and partitions into another order."""
@@ -123,7 +130,7 @@ class Case:
             "constraints": self.constraints(),
             "exclude_receivers": BrokerList(ids=tuple(sorted(self.excluded))) if self.excluded else None,
         }
-        words = {"words": {"command": f"topicmappr {self.command}"}}
+        words = {"words": {"command": f"topicmappr {self.command}"}, "ceilings": Ceilings(**self.most)}
         listed = BrokerList(ids=tuple(sorted(self.listed or ())), everything=self.listed is None)
         if self.command == "place":
             brokers = None if self.listed is None else listed
@@ -200,24 +207,41 @@ class Case:
 
     def fewest(self, key: Key) -> int | None:
         """The fewest new copies that serve a partition for itself; None where no set of brokers does."""
+        sets = self.sets(key)
+        if sets is None:
+            return -1
+        return min((len(found - {*self.lists[key]}) for found in sets), default=None)
+
+    def sets(self, key: Key) -> list[Set] | None:
+        """The sets of brokers that a partition may end on; None where that is not judged.
+
+        That is what a command makes of copies that break the rule together.
+        """
         row, takers = self.lists[key], self.takers(key)
         wanted = self.wanted or len(row)
         kept = self.stays(key)
         if self.command == "fix-racks":
             if self.obeys(row) and all(self.may_be(key[0], b) for b in row):
-                return 0
+                return [frozenset(row)]
             kept = frozenset()
         if kept and not self.obeys(kept):
-            return -1  # what a command makes of copies that break the rule together is not judged
-        best = None
-        if len(kept) >= wanted:
-            return 0
+            return None
+        if len(kept) > wanted:
+            return [frozenset(found) for found in combinations(sorted(kept), wanted)]
         held = [b for b in row if self.may_be(key[0], b)] if self.command == "fix-racks" else []
-        for extra in combinations(sorted({*takers, *held} - kept), wanted - len(kept)):
-            if self.obeys([*kept, *extra]):
-                new = len(set(extra) - set(row))
-                best = new if best is None else min(best, new)
-        return best
+        found = combinations(sorted({*takers, *held} - kept), wanted - len(kept))
+        return [kept.union(extra) for extra in found if self.obeys([*kept, *extra])]
+
+    def limited(self) -> Set:
+        """The brokers that a ceiling is about."""
+        up = frozenset(b for b, state in self.states.items() if state in ("alive", "draining"))
+        if self.command in ("drain", "repair", "fix-racks"):
+            return up - (self.leaving if self.command == "drain" else frozenset())
+        return self.targets()
+
+    def lies_within(self, counts: dict[int, int]) -> bool:
+        """True where no broker holds more replicas than the ceiling."""
+        return all(counts.get(b, 0) <= self.most["max_replicas"] for b in self.limited())
 
 
 def lists_of(case: Case, found: Any) -> tuple[dict[Key, tuple[int, ...]], dict[Key, tuple[int, ...]], list[str]]:
@@ -258,6 +282,7 @@ def faults(case: Case) -> tuple[str, list[str]]:
         if told and _served_by_some_set(case, key) and "left where it is" not in str(warnings):
             wrong.append(f"{key}: not served, though a set of brokers would do: {warnings}")
     if case.command != "place":
+        wrong += _of_ceilings(case, after)
         wrong += _of_the_bound(case, found.plan.certificate, before, after)
     return "planned", wrong
 
@@ -267,7 +292,32 @@ def _served_by_some_set(case: Case, key: Key) -> bool:
     return fewest is not None and fewest >= 0
 
 
+def _of_ceilings(case: Case, after: dict[Key, tuple[int, ...]]) -> list[str]:
+    held = collections.Counter(b for row in after.values() for b in row)
+    led = collections.Counter(row[0] for row in after.values())
+    if "max_replicas" in case.most and not case.lies_within(held):
+        return [f"above {case.most}: {held}"]
+    if any(led[b] > case.most["max_leaders"] for b in case.limited() if "max_leaders" in case.most):
+        return [f"above {case.most}: {led}"]
+    return []
+
+
+def _kept_by_some_plan(case: Case) -> bool:
+    """True where a plan with the fewest copies keeps the ceiling on replicas."""
+    rows = []
+    for key, row in sorted(case.lists.items()):
+        sets, fewest = case.sets(key), case.fewest(key)
+        if not sets:
+            return False
+        rows.append([found for found in sets if len(found - {*row}) == fewest])
+    if math.prod(map(len, rows)) > MOST_PLANS:
+        return False
+    return any(case.lies_within(collections.Counter(b for found in plan for b in found)) for plan in product(*rows))
+
+
 def _false_refusal(case: Case, error: InfeasibleError) -> list[str]:
+    if error.message.startswith("--max-replicas") and not case.tight and _kept_by_some_plan(case):
+        return [f"a plan within the ceiling exists, and it says {error.message}"]
     if case.command == "place" and not case.tight:
         racked = [c for c in combinations(sorted(case.takers(("new", 0))), case.wanted) if case.obeys(c)]
         return [f"a place exists: {racked[0]}, and it says {error.message}"] if racked else []

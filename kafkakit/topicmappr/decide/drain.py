@@ -39,14 +39,16 @@ from kafkakit.placement.problem import (
 )
 from kafkakit.placement.rebuild_task import Task, explain_shortage, with_openings
 from kafkakit.placement.watch import UNWATCHED, Watch
-from kafkakit.topicmappr.decide.assembly import Decision, PlannedChange, assemble
+from kafkakit.topicmappr.decide.assembly import CeilingTask, Decision, PlannedChange, assemble, within_ceilings
 from kafkakit.topicmappr.decide.dirs import fit_dirs, with_destinations
 from kafkakit.topicmappr.decide.rebalance_goal import RECEIVERS, named_brokers
 from kafkakit.topicmappr.decide.rebuild_bytes import place_task
 from kafkakit.topicmappr.decide.requests import (
     NO_BUDGET,
+    NO_CEILINGS,
     Budget,
     BudgetSelection,
+    Ceilings,
     PartitionChange,
     budget_argument,
     budget_notes,
@@ -164,6 +166,7 @@ class DrainRequest:
     placement: PlaceBy = PlaceBy.COUNT
     pinned: tuple[str, ...] = ()
     budget: Budget = NO_BUDGET
+    ceilings: Ceilings = NO_CEILINGS
     constraints: TagConstraints = NO_CONSTRAINTS
     constraint_options: tuple[tuple[str, str | None], ...] = ()
     words: Mapping[str, str]
@@ -233,6 +236,11 @@ class LeavingRequest(Protocol):
         ...
 
     @property
+    def ceilings(self) -> Ceilings:
+        """What a broker may end with."""
+        ...
+
+    @property
     def words(self) -> Mapping[str, str]:
         """The flags as given."""
         ...
@@ -266,6 +274,7 @@ def place_leaving(
     else:
         chosen, _ = fill_openings(rooms, loads)
     lists = replace_replicas(partitions, problem.openings, chosen, problem.pool)
+    lists = _within_ceilings(snapshot, request, problem, lists)
     unmoved = sorted(unfit)
     reasons = (*_reasons(problem, unmoved), *(filled.reasons if filled else ()))
     # That a dir is cordoned or has failed is why only some replicas leave.
@@ -306,6 +315,21 @@ def place_leaving(
         later=served.left,
     )
     return change, decision.homeless
+
+
+def _within_ceilings(
+    snapshot: ClusterSnapshot, request: LeavingRequest, problem: DrainProblem, lists: Sequence[tuple[int, ...]]
+) -> list[tuple[int, ...]]:
+    rule = problem.grouping.rule
+    spreads = rule.tags is not None and rule.tags.spreads
+    task = CeilingTask(
+        scope=problem.scope,
+        lists=lists,
+        targets=problem.pool.live - problem.leaving,
+        staying={*problem.pinned, *(p.key for p in problem.stranded)},
+        is_exact=request.placement is PlaceBy.COUNT and not spreads and not rule.closed.closes,
+    )
+    return within_ceilings(snapshot, task, request.ceilings)
 
 
 def _rooms(problem: DrainProblem) -> tuple[list[PartitionGroup], dict[int, int]]:

@@ -43,10 +43,10 @@ from kafkakit.placement.problem import (
     words_of_closed,
 )
 from kafkakit.topicmappr.decide import requests as budgets
-from kafkakit.topicmappr.decide.assembly import Decision, PlannedChange, assemble
+from kafkakit.topicmappr.decide.assembly import CeilingTask, Decision, PlannedChange, assemble, within_ceilings
 from kafkakit.topicmappr.decide.dirs import fit_dirs, with_destinations
 from kafkakit.topicmappr.decide.rebalance_goal import RECEIVERS, named_brokers
-from kafkakit.topicmappr.decide.requests import NO_BUDGET, Budget
+from kafkakit.topicmappr.decide.requests import NO_BUDGET, NO_CEILINGS, Budget, Ceilings
 from kafkakit.topicmappr.decide.scope import NO_CONSTRAINTS, Scope, TagConstraints, TopicScope, pinned_indices, scope_of
 
 
@@ -67,6 +67,7 @@ class FixRacksRequest:
     pinned: tuple[str, ...] = ()
     budget: Budget = NO_BUDGET
     exclude_receivers: BrokerList | None = None
+    ceilings: Ceilings = NO_CEILINGS
     constraints: TagConstraints = NO_CONSTRAINTS
     words: Mapping[str, str]
 
@@ -99,6 +100,9 @@ def _decide(
     loads = {b: problem.pool.replicas.get(b, 0) - inside[b] for b in {*problem.pool.open, *inside}}
     chosen, staying = fill_openings(problem.rooms(), loads, surplus)
     lists = replace_replicas(partitions, staying, chosen, problem.pool)
+    still = {*problem.pinned, *(p.key for p in problem.stranded)}
+    task = CeilingTask(scope=problem.scope, lists=lists, targets=problem.pool.live, staying=still)
+    lists = within_ceilings(snapshot, task, request.ceilings)
     reasons = _reasons(problem)
     decision = Decision(
         replicas=lists,

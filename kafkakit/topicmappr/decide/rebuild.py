@@ -40,7 +40,7 @@ from kafkakit.placement.problem import (
 )
 from kafkakit.placement.watch import UNWATCHED, Watch
 from kafkakit.topicmappr.decide import requests as budgets
-from kafkakit.topicmappr.decide.assembly import Decision, PlannedChange, assemble
+from kafkakit.topicmappr.decide.assembly import CeilingTask, Decision, PlannedChange, assemble, within_ceilings
 from kafkakit.topicmappr.decide.dirs import fit_dirs, with_destinations
 from kafkakit.topicmappr.decide.rebalance_goal import RECEIVERS, named_brokers
 from kafkakit.topicmappr.decide.rebuild_bytes import Stored, evacuate, even_leaders, place_stored
@@ -139,7 +139,7 @@ def _decide(
         world.racks,
         GroupRule(request.min_rack_ids, tags=request.constraints.on(snapshot, scope.selection.selected), closed=closed),
         request.minimize,
-        standing=_standing(able, world.change, request),
+        standing=_standing(snapshot, movable, able, world.change, request),
         closed=world.closed,
     )
     stored = _place_stored(snapshot, facts, problem, world.change, request, watch) if request.by_storage else None
@@ -159,6 +159,13 @@ def _decide(
     final = replace(placement, replicas=tuple(evacuate(movable, placement.replicas, evacuated)))
     placement, final = (replace(p, replicas=_none_empty(movable, p.replicas)) for p in (placement, final))
     placement, final = (with_stranded(p, movable, scope.partitions) for p in (placement, final))
+    still = request.untouched.union(left, (p.key for p in stranded))
+    task = CeilingTask(
+        scope=scope, lists=final.replicas, targets=problem.targets, staying=still, barred=evacuated,
+        is_exact=not (request.force_rebuild or request.by_storage or request.replication or request.sub_affinity)
+        and (problem.rule.tags is None or not problem.rule.tags.spreads) and not closed.closes,
+    )  # fmt: skip
+    final = replace(final, replicas=tuple(within_ceilings(snapshot, task, request.ceilings)))
     before = tuple(p.current for p in scope.partitions)
     steps = _steps(request, world, before, placement.replicas, final.replicas)
     decision = Decision(
@@ -234,9 +241,19 @@ def _observed(snapshot: ClusterSnapshot, scope: Scope, request: RebuildRequest) 
     )
 
 
-def _standing(able: Sequence[PlannedPartition], change: BrokerChange, request: RebuildRequest) -> Mapping[int, int]:
-    """Replicas of untouched partitions on the targets."""
+def _standing(
+    snapshot: ClusterSnapshot,
+    movable: Sequence[PlannedPartition],
+    able: Sequence[PlannedPartition],
+    change: BrokerChange,
+    request: RebuildRequest,
+) -> Mapping[int, int]:
+    """Replicas of untouched partitions on the targets; with a ceiling on replicas all that the request leaves."""
     targets = frozenset(change.targets)
+    if request.ceilings.max_replicas is not None:
+        every = Counter(pool_of(snapshot).replicas)
+        every.subtract(b for p in movable for b in p.current)
+        return {b: every[b] for b in targets}
     held = (b for p in able if p.key in request.untouched for b in p.current if b in targets)
     return Counter(held) if request.untouched else {}
 
@@ -498,6 +515,7 @@ class ReplicationRequest:
     pinned: tuple[str, ...] = ()
     budget: budgets.Budget = budgets.NO_BUDGET
     exclude_receivers: BrokerList | None = None
+    ceilings: budgets.Ceilings = budgets.NO_CEILINGS
     constraints: TagConstraints = NO_CONSTRAINTS
     words: Mapping[str, str]
 
@@ -522,6 +540,7 @@ def decide_set_replication(snapshot: ClusterSnapshot, request: ReplicationReques
         min_rack_ids=request.min_rack_ids,
         constraints=request.constraints,
         exclude_receivers=request.exclude_receivers,
+        ceilings=request.ceilings,
         words=request.words,
     )
     pinned: tuple[TopicPartition, ...] = ()
