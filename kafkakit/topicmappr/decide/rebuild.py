@@ -48,6 +48,8 @@ from kafkakit.topicmappr.decide.requests import MAX_REPLICATION, RebuildRequest
 from kafkakit.topicmappr.decide.scope import NO_CONSTRAINTS, Scope, TagConstraints, pinned_indices, scope_of
 from kafkakit.topicmappr.decide.storage import FreeChange, explain_unplaced
 
+NO_BROKERS, LEFT = "No additional brokers that meet Constraints", "left as it is"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
@@ -373,8 +375,8 @@ def _unplaced_warnings(partitions: Sequence[PlannedPartition], placement: Placem
     lines = []
     for p, missing, replicas in zip(partitions, placement.unplaced, placement.replicas, strict=True):
         name = f"{p.key.topic} p{p.key.partition}"
-        lines += [f"{name}: No additional brokers that meet Constraints"] * bool(missing)
-        lines += [f"{name}: no broker may take any of its replicas, left as it is"] * (not replicas)
+        lines += [f"{name}: {NO_BROKERS}"] * bool(missing)
+        lines += [f"{name}: no broker may take any of its replicas, {LEFT}"] * (not replicas)
     return lines
 
 
@@ -558,8 +560,9 @@ def decide_set_replication(snapshot: ClusterSnapshot, request: ReplicationReques
         rebuild = decide_rebuild(snapshot, replace(requested, untouched=requested.untouched | left))
     plan = _told(rebuild, request, served, pinned)
     if left:
-        warnings = {*plan.warnings, *asked.plan.warnings, *(f"{k.topic} p{k.partition}: left as it is" for k in left)}
-        plan = replace(plan, warnings=tuple(sorted(warnings)))
+        told = {w for w in asked.plan.warnings if not w.endswith((NO_BROKERS, LEFT))}
+        told.update(f"{key.topic} p{key.partition}: {NO_BROKERS}, {LEFT}" for key in left)
+        plan = replace(plan, warnings=tuple(sorted(told.union(plan.warnings))))
     selection = rebuild.scope.selection
     return PlannedChange(
         title=f"Set the replication factor to {request.replication}",

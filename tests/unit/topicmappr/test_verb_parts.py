@@ -484,7 +484,7 @@ def test_brokers_without_a_rack_are_named_by_drain_and_place() -> None:
 
 def test_plans_beside_closed_brokers_pass_a_judge_that_tries_every_set() -> None:
     """The first clusters of `bench/receivers_campaign.py`, and one whose partition was once refused wrongly."""
-    for seed in (*range(160), 11_596):
+    for seed in (*range(80), 11_596):
         assert not faults(Case(seed))[1], seed
 
 
@@ -531,7 +531,7 @@ def test_a_refusal_names_the_brokers_that_are_closed() -> None:
         "(excluded), broker 5 (all log dirs cordoned or broken)",
     )
     assert (change.left_alone, change.plan.moves) == (1, ())
-    assert "t p0: left as it is" in change.plan.warnings
+    assert change.plan.warnings == ("t p0: No additional brokers that meet Constraints, left as it is",)
 
 
 @pytest.mark.parametrize("state", [BrokerState.MISSING, BrokerState.FENCED])
