@@ -507,15 +507,19 @@ def test_the_order_of_the_input_changes_no_plan_and_no_check() -> None:
         assert check_cluster(other, request) == check_cluster(snapshot, request), seed
 
 
-def test_a_forced_rebuild_gives_nothing_to_a_cordoned_broker_and_takes_nothing_off_it() -> None:
+def test_a_forced_rebuild_gives_nothing_to_cordoned_and_excluded_brokers() -> None:
     state = cluster({"t": [(1, 3), (1, 3), (3, 1), (2, 4), (1, 4)]})
     shut = (LogDir(path="/d", total_bytes=100, usable_bytes=90, cordoned=True),)
     brokers = tuple(replace(b, log_dirs=shut) if b.id in (3, 5) else b for b in state.brokers)
     request = RebuildRequest(
-        brokers=BrokerList(ids=(), everything=True), topics=(".*",), force_rebuild=True, words={"force-rebuild": "true"}
+        brokers=BrokerList(ids=(), everything=True),
+        topics=(".*",),
+        force_rebuild=True,
+        exclude_receivers=BrokerList(ids=(6,)),
+        words={"force-rebuild": "true"},
     )
     decided = decide_rebuild(replace(state, brokers=brokers), request)
-    assert {b for m in decided.plan.moves for b in m.adding} <= {1, 2, 4, 6}
+    assert {b for m in decided.plan.moves for b in m.adding} <= {1, 2, 4}
     assert decided.plan.certificate.gap == 0
     assert "brokers 3, 5 take no new copies: all their log dirs are cordoned or broken" in decided.plan.notes
 
