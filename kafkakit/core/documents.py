@@ -140,8 +140,8 @@ def json_text(value: object, *, ascii_only: bool = False) -> str:
 
 
 def decode_snapshot(data: bytes, source: str) -> ClusterSnapshot:
-    """Decode a `cluster-snapshot` file; shape only, `plan_rules.check_snapshot` checks the sense."""
-    return decode_document(data, SNAPSHOT_KIND, ClusterSnapshot, source)
+    """Decode a `cluster-snapshot` file, whatever its order; `plan_rules.check_snapshot` checks the sense."""
+    return decode_document(data, SNAPSHOT_KIND, ClusterSnapshot, source).in_order()
 
 
 def encode_snapshot(snapshot: ClusterSnapshot) -> bytes:

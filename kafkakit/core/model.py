@@ -6,13 +6,16 @@ are decoded in one pass without an intermediate form.
 """
 
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
-from typing import NamedTuple
+from operator import is_, le
+from typing import Any, NamedTuple, TypeVar
 
 from kafkakit.core.errors import InputError
+
+T = TypeVar("T")
 
 
 class BrokerState(StrEnum):
@@ -166,6 +169,19 @@ class ClusterSnapshot:
         """The live brokers that are being emptied, or were, and are to take nothing new."""
         return frozenset(b.id for b in self.brokers if b.state is BrokerState.DRAINING)
 
+    def in_order(self) -> "ClusterSnapshot":
+        """The snapshot with its brokers, log dirs, topics, partitions and moves sorted; itself where they are.
+
+        O(partitions) where they are sorted, as in what kafkakit writes.
+        """
+        brokers = _sorted([_dirs_in_order(b) for b in self.brokers], lambda b: b.id)
+        topics = _sorted([_partitions_in_order(t) for t in self.topics], lambda t: t.name)
+        moves = _sorted(self.reassignments, lambda r: (r.topic, r.partition))
+        rows = (brokers, self.brokers), (topics, self.topics), (moves, self.reassignments)
+        if all(len(new) == len(old) and all(map(is_, new, old)) for new, old in rows):
+            return self
+        return replace(self, brokers=brokers, topics=topics, reassignments=moves)
+
     def broker_by_id(self) -> dict[int, Broker]:
         """Brokers keyed by id (built on each call, O(brokers))."""
         return {b.id: b for b in self.brokers}
@@ -175,6 +191,24 @@ class ClusterSnapshot:
         for topic in self.topics:
             for partition in topic.partitions:
                 yield topic.name, partition
+
+
+def _dirs_in_order(broker: Broker) -> Broker:
+    dirs = _sorted(broker.log_dirs, lambda d: d.path)
+    return broker if dirs is broker.log_dirs else replace(broker, log_dirs=dirs)
+
+
+def _partitions_in_order(topic: Topic) -> Topic:
+    rows = _sorted(topic.partitions, lambda p: p.partition)
+    return topic if rows is topic.partitions else replace(topic, partitions=rows)
+
+
+def _sorted(items: Sequence[T], key: Callable[[T], Any]) -> tuple[T, ...]:
+    """The items by their keys; the same tuple where they are in this order."""
+    keys = list(map(key, items))
+    if isinstance(items, tuple) and all(map(le, keys, keys[1:])):
+        return items
+    return tuple(sorted(items, key=key))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -390,9 +390,9 @@ def topic_table(snapshot: ClusterSnapshot) -> ObjectTable:
     return object_table(names, snapshot.topics, _TOPICS, lambda t: tags.get(t.name, _NO_TAGS), lambda t: t.configs)
 
 
-def broker_table(snapshot: ClusterSnapshot) -> ObjectTable:
-    """The brokers that are registered; names are their ids."""
-    brokers = [b for b in snapshot.brokers if b.state != "missing"]
+def broker_table(snapshot: ClusterSnapshot, *, missing: bool = False) -> ObjectTable:
+    """The brokers that are registered, and with `missing` all that the cluster names; names are their ids."""
+    brokers = [b for b in snapshot.brokers if missing or b.state != "missing"]
     tags = (snapshot.tags or TagSet()).brokers
 
     def held(most: int | None) -> Column:
@@ -417,9 +417,12 @@ def topics_where(snapshot: ClusterSnapshot, query: Node) -> list[str]:
     return names_matching(query, table)
 
 
-def brokers_where(snapshot: ClusterSnapshot, query: Node) -> list[int]:
-    """The ids of the brokers that match, in the snapshot's order; raises like `topics_where`."""
-    table = broker_table(snapshot)
+def brokers_where(snapshot: ClusterSnapshot, query: Node, *, missing: bool = False) -> list[int]:
+    """The ids of the brokers that match, in the snapshot's order; raises like `topics_where`.
+
+    A rule on where copies may be needs the `missing` ones, which hold some.
+    """
+    table = broker_table(snapshot, missing=missing)
     _require(snapshot, query, table, BROKER_KEYS)
     return [int(name) for name in names_matching(query, table)]
 

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from kafkakit.core.model import Broker, ClusterSnapshot, Partition, TopicPartition
+from kafkakit.core.model import Broker, ClusterSnapshot, LogDir, Partition, TopicPartition
 from kafkakit.core.placement_statistics import BrokerStorage
 
 if TYPE_CHECKING:
@@ -18,6 +18,11 @@ if TYPE_CHECKING:
 
 
 SHOWN_BROKERS = 3
+
+
+def takes_copies(dirs: Collection[LogDir | DirStorage]) -> bool:
+    """False when every log dir of a broker is cordoned or broken; one that tells of none may take copies."""
+    return not dirs or any(not d.cordoned and not d.error for d in dirs)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

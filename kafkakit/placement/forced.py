@@ -298,10 +298,9 @@ class Kinds:
     @classmethod
     def of(cls, problem: PlacementProblem) -> "Kinds":
         """Look at each kind once."""
-        grouping, targets = problem.grouping, problem.targets
+        grouping, targets = problem.grouping_anew, problem.targets
         keys = [p.key for p in problem.partitions]
-        closed = problem.rule.closed.by_index(keys)
-        kinds, open_to = kinds_of(problem.rule.tags, (key.topic for key in keys), targets, closed)
+        kinds, open_to = kinds_of(problem.rule.tags, (key.topic for key in keys), targets, problem.closed_by_index())
         among = [frozenset(b for b, is_open in zip(targets, row, strict=True) if is_open) for row in open_to]
         wanted = sorted({(kind, p.wanted) for kind, p in zip(kinds, problem.partitions, strict=True)})
         return cls(kinds, open_to, {(k, w): grouping.narrowed(among[k]).room_beside((), w) for k, w in wanted})
@@ -466,7 +465,7 @@ def spread_out(problem: PlacementProblem, sets: Sequence[Row]) -> list[Row]:
     Each step is as even as it can be, the counts in the end may be a little less so. Partitions with as many copies
     in place are looked at by the kinds of brokers that hold them.
     """
-    tags, grouping = problem.rule.tags, problem.grouping
+    tags, grouping = problem.rule.tags, problem.grouping_anew
     if tags is None:
         raise ValueError("the rule has no constraints by tags")
     steps = TagSteps(grouping, tags, repairs=False)

@@ -128,10 +128,13 @@ class Grouping:
         return Room(units, again, offers, frozenset(g for g in offers if g and g not in used), strict)
 
     def kept_matter(self, kept: Sequence[int], wanted: int, *, repairs: bool = True) -> bool:
-        """True when the kept brokers, beside their groups, decide on the room: where a new copy could land there."""
-        if None in self.receivers:
+        """True when the kept brokers, beside their groups, decide on the room: where a new copy could land there.
+
+        The answer is that of all sets in these groups.
+        """
+        if None in self.receivers or self.rule.spreads:
             return True
-        return self.rule != GroupRule() if repairs else self.room_beside(kept, wanted, repairs=False).repeats > 0
+        return self.rule != GroupRule() if repairs else self.rule.repeats_allowed(max(wanted, len(kept))) > 0
 
 
 Allowance = tuple[int, int, bool, bool]

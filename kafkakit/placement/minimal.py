@@ -104,6 +104,9 @@ def movement_bound(problem: PlacementProblem, unplaced: Sequence[int]) -> tuple[
             gone = [b for b in p.current if b not in stays]
             lost += min(new, len(gone))
             leaving.update(gone)
+    short = sum(map(bool, unplaced))
+    if not copies and short:
+        return 0, f"what {short} partitions lack finds no place, and the others need no copy: nothing has to be copied"
     if not copies:
         return 0, "every wanted replica is on a target broker already: nothing has to be copied"
     parts = []
@@ -114,6 +117,8 @@ def movement_bound(problem: PlacementProblem, unplaced: Sequence[int]) -> tuple[
     if copies > lost:
         parts.append(f"{copies - lost} replicas are added by the replication factor")
     argument = " and ".join(parts) + "; any plan has to copy each of them once"
+    if short:
+        argument = f"of the replicas that find a place, {argument}"
     return (weight if problem.minimize is Minimize.BYTES else copies), argument
 
 

@@ -18,12 +18,14 @@ placement keeps, each with its band and total.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import gcd
 from typing import TYPE_CHECKING
 
-from kafkakit.core.model import Broker, ClusterSnapshot
+from kafkakit.core.model import ClusterSnapshot
+from kafkakit.core.text import some
+from kafkakit.placement.broker_disks import takes_copies
 from kafkakit.placement.group_rooms import Grouping, Offer, Room, TagSteps
 from kafkakit.placement.group_rule import Group, TagRules
 from kafkakit.placement.leaders import candidates_of, choose_leaders, in_front, pass_leaders
@@ -368,6 +370,29 @@ class BrokerPool:
         """The pool if these brokers take no copies."""
         return replace(self, open=self.open - excluded, excluded=excluded)
 
+    def receiving(self, named: Iterable[int] | None = None) -> tuple[int, ...]:
+        """The brokers that may receive, in every command: all open ones, or those of the `named` that may.
+
+        They are live, have a log dir that is open, and are not excluded; one that an operation empties must be named.
+        """
+        if named is None:
+            return tuple(sorted(self.open))
+        return tuple(sorted(self.live.intersection(named) - self.closed - self.excluded))
+
+    def shut(self, named: Iterable[int]) -> dict[int, str]:
+        """Those of the named brokers that are live and must not receive, each with the reason."""
+        here = sorted(self.live.intersection(named))
+        return {
+            b: "excluded" if b in self.excluded else "all log dirs cordoned or broken"
+            for b in here
+            if b in self.closed or b in self.excluded
+        }
+
+    def closed_notes(self, named: Iterable[int]) -> tuple[str, ...]:
+        """A note on the named brokers whose every log dir is cordoned or broken."""
+        closed = sorted(self.closed.intersection(named))
+        return (f"brokers {some(closed)} take no new copies: all their log dirs are cordoned or broken",) * bool(closed)
+
     def named(self, broker: int) -> bool:
         """True when the cluster knows the broker, alive or not."""
         return broker in self.racks
@@ -382,14 +407,10 @@ def pool_of(snapshot: ClusterSnapshot) -> BrokerPool:
             replicas.update(partition.replicas)
             leaders.update(partition.replicas[:1])
     live = frozenset(b.id for b in snapshot.brokers if b.is_alive)
-    closed = frozenset(b.id for b in snapshot.brokers if b.is_alive and _is_closed(b))
+    closed = frozenset(b.id for b in snapshot.brokers if b.is_alive and not takes_copies(b.log_dirs))
     racks = {b.id: b.group for b in snapshot.brokers}
     leaving = snapshot.leaving
     return BrokerPool(racks, live, live - closed - leaving, closed, replicas, leaders, leaving)
-
-
-def _is_closed(broker: Broker) -> bool:
-    return bool(broker.log_dirs) and all(d.cordoned or d.error for d in broker.log_dirs)
 
 
 Row = tuple[int, ...]

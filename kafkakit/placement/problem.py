@@ -37,12 +37,21 @@ class PlannedPartition:
     in_sync: frozenset[int] | None = None
 
 
+def words_of_closed(closed: Mapping[int, str]) -> str:
+    """The brokers that take no copies, each with the reason, to stand behind a sentence; empty without any."""
+    why: dict[str, list[int]] = {}
+    for broker, reason in sorted(closed.items()):
+        why.setdefault(reason, []).append(broker)
+    parts = [f"{'broker' if len(ids) == 1 else 'brokers'} {some(ids)} ({reason})" for reason, ids in why.items()]
+    return f"; no copies may go to {', '.join(parts)}" if parts else ""
+
+
 @dataclass(frozen=True, slots=True)
 class PlacementProblem:
     """Partitions sorted by key, usable target brokers sorted by id, and the rack of every known broker.
 
     `standing` counts replicas of other partitions by broker, where these are to come out even with the rest. Targets
-    that are `closed` keep their copies and take none (minimal movement alone looks at them).
+    that are `closed`, each with the reason, keep their copies and take none.
     """
 
     partitions: tuple[PlannedPartition, ...]
@@ -51,7 +60,22 @@ class PlacementProblem:
     rule: GroupRule
     minimize: Minimize = Minimize.MOVES
     standing: Mapping[int, int] = field(default_factory=dict)
-    closed: frozenset[int] = frozenset()
+    closed: Mapping[int, str] = field(default_factory=dict)
+
+    @property
+    def closed_words(self) -> str:
+        """The closed targets with the reasons, to stand behind a sentence; empty without any."""
+        return words_of_closed(self.closed)
+
+    def closed_by_index(self) -> dict[int, frozenset[int]]:
+        """The targets that a partition, by its index, must not use: closed ones without a copy, and full ones."""
+        found = self.rule.closed.by_index([p.key for p in self.partitions])
+        shut, none = frozenset(self.closed), frozenset[int]()
+        if shut:
+            for i, p in enumerate(self.partitions):
+                if gone := shut.difference(p.current):
+                    found[i] = found.get(i, none) | gone
+        return found
 
     @property
     def taking(self) -> tuple[int, ...]:
@@ -67,6 +91,14 @@ class PlacementProblem:
         """The rule on these racks, the targets that are not closed taking copies."""
         keys = [p.key for p in self.partitions]
         return Grouping.of(self.rule, self.racks, self.taking, [key.topic for key in keys], keys)
+
+    @property
+    def grouping_anew(self) -> Grouping:
+        """The rule where every copy may be placed again: on a closed target only what has a copy there."""
+        if not self.closed:
+            return self.grouping
+        found = Grouping.of(self.rule, self.racks, self.targets, [p.key.topic for p in self.partitions])
+        return replace(found, closed=self.closed_by_index())
 
     def staying(self) -> list[tuple[int, ...]]:
         """Of each partition the replicas that may stay: those on targets that its tags leave to it."""

@@ -21,7 +21,15 @@ from kafkakit.placement.by_size.layout import lists_of
 from kafkakit.placement.by_size.local_steps import Step
 from kafkakit.placement.by_size.slots import Entry, Pools, SearchState
 from kafkakit.placement.by_size.tightening import CLOSE, relaxed_deviations, tighten
-from kafkakit.placement.rebuild_task import Arrays, Row, Task, arrays_of, without_repeats
+from kafkakit.placement.rebuild_task import (
+    Arrays,
+    Row,
+    Task,
+    arrays_of,
+    placeable,
+    without_hopeless,
+    without_repeats,
+)
 from kafkakit.placement.watch import Watch
 
 if TYPE_CHECKING:
@@ -114,7 +122,7 @@ def search(task: Task, watch: Watch) -> Found:
     """The best placement found. Cost: a few plans of `attempt`, 2 s each for 600,000 replicas."""
     if not task.receivers or not (task.forced or task.openings):
         return _as_it_stands(task)
-    rows = without_repeats(task)
+    rows = without_hopeless(without_repeats(task), placeable(task))
     taken: dict[int, int] = {}
     best: Found | None = None
     for _ in range(_ROUNDS):
@@ -356,8 +364,8 @@ def choose_small(task: Task, start: Sequence[Row], range_bound: int, watch: Watc
     def brokers() -> tuple[frozenset[int], ...]:
         return tuple(frozenset(table.brokers[i] for i in chosen) for chosen in model.best)
 
-    weight = len(start) + 1
-    most = weight * sum(map(len, task.rows)) + sum(1 for row in task.rows if row)
+    weight, able = len(start) + 1, placeable(task)
+    most = weight * sum(able) + sum(1 for n in able if n)
     placed = weight * sum(map(len, start)) + sum(1 for row in start if row)
     placed_all, _ = model.minimize(-model.placed(), known=-placed, least=-most, work=_WORK[0])
     reached = task.range_after([tuple(sorted(chosen)) for chosen in brokers()])

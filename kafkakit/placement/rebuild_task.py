@@ -19,6 +19,7 @@ from kafkakit.core.quantities import counted, format_bytes
 from kafkakit.placement.by_size.layout import Disks, lay_out
 from kafkakit.placement.by_size.lp_relaxation import BalanceProblem, Limits, RangeGoal
 from kafkakit.placement.by_size.slots import SlotTable
+from kafkakit.placement.openings import alike
 from kafkakit.placement.problem import PlacementProblem, PlannedPartition
 
 if TYPE_CHECKING:
@@ -142,7 +143,7 @@ def make_task(problem: PlacementProblem, disks: Disks, *, factor: Fraction, forc
         reserve=reserve,
         free=free,
         room={b: disks.room(b) + free[b] - before[b] for b in problem.targets},
-        receivers=frozenset(b for b in problem.targets if disks.receives(b)),
+        receivers=frozenset(b for b in problem.taking if disks.receives(b)),
         forced=forced,
     )
 
@@ -176,6 +177,34 @@ def filled(row: Row, chosen: Sequence[int], racks: Mapping[int, str | None]) -> 
                     places[k] = fitting[0]
                     new.remove(fitting[0])
     return tuple(b for b in places if b is not None)
+
+
+def placeable(task: Task) -> tuple[int, ...]:
+    """How many copies of each partition racks and constraints let have a broker, were every disk empty.
+
+    O(partitions); of copies that stay beside openings only those places are counted that are left beside them.
+    """
+    problem = task.problem
+    grouping = problem.grouping_anew if task.forced else problem.grouping
+    found = [len(row) for row in task.rows]
+    due = (i for i, row in enumerate(task.rows) if task.forced or any(b < 0 for b in row))
+    sets = {i: (() if task.forced else task.kept[i], len(task.rows[i])) for i in due}
+    for group in alike(sets, grouping, repairs=False):
+        for i in group.members:
+            found[i] = min(found[i], len(sets[i][0]) + group.room.units)
+    return tuple(found)
+
+
+def without_hopeless(rows: Sequence[Row], most: Sequence[int]) -> tuple[Row, ...]:
+    """The rows without the openings that no plan can fill, so that the others can be placed as if these were not."""
+    return tuple(
+        row if len(row) <= n else (*(b for b in row if b >= 0), *[b for b in row if b < 0][: max(0, n - _real(row))])
+        for row, n in zip(rows, most, strict=True)
+    )
+
+
+def _real(row: Row) -> int:
+    return sum(1 for b in row if b >= 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -300,7 +329,8 @@ def explain_shortage(
     for topic, found in sorted(by_topic.items()):
         worst = max(found, key=lambda i: (task.reserve[i], -i))
         more = f" (and {counted(len(found) - 1, 'more partition')} of it)" if len(found) > 1 else ""
-        lines.append(f"topic {topic} p{task.problem.partitions[worst].key.partition}{more} {_why(task, worst, room)}")
+        number = task.problem.partitions[worst].key.partition
+        lines.append(f"topic {topic} p{number}{more} {_why(task, worst, lists[worst], room)}")
     short = sum(task.reserve[i] * (len(task.rows[i]) - len(lists[i])) for i in missing)
     tail = "no placement fits more copies" if proven else "it is not proven that nothing more fits"
     factored = f" (sizes x {float(factor):g})" if factor != 1 else ""
@@ -314,25 +344,45 @@ def _room_after(task: Task, lists: Sequence[Row]) -> Mapping[int, int]:
     return {b: max(0, task.room[b] - task.free[b] + after[b]) for b in sorted(task.receivers)}
 
 
-def _why(task: Task, i: int, room: Mapping[int, int]) -> str:
+def _why(task: Task, i: int, row: Row, room: Mapping[int, int]) -> str:
     need = task.reserve[i]
     partition: PlannedPartition = task.problem.partitions[i]
     if words := task.problem.rule.closed.explain(partition.key, need, task.receivers - {*task.kept[i]}):
         return f"finds no place for every copy: {words}; free space there or add a broker"
     others = {b: left for b, left in room.items() if b not in task.kept[i]}
+    shut = task.problem.closed_words
     if not others:
-        return f"needs {format_bytes(need)} on another broker, and no listed broker takes copies"
-    best = max(others, key=lambda b: (others[b], -b))
+        return f"needs {format_bytes(need)} on another broker, and no listed broker takes copies{shut}"
+    tags, topic = task.problem.rule.tags, partition.key.topic
+    able = others if tags is None else {b: left for b, left in others.items() if tags.may_hold(topic, b)}
     name = f"needs {format_bytes(need)} a copy on {counted(partition.wanted, 'broker')}"
-    if others[best] < need:
+    if tags is not None and len(able) < len(others):
+        name = f"{name} that constraints leave to it ({tags.words(topic, sorted(others), partition.wanted)})"
+    if not able:
+        return f"{name}; let other brokers receive, or ask for less{shut}"
+    best = max(able, key=lambda b: (able[b], -b))
+    if able[best] < need:
         return (
-            f"{name}; of the others broker {best} has the most free space, {format_bytes(others[best])}, "
-            f"{format_bytes(need - others[best])} short; free space there or add a broker"
+            f"{name}; of the others broker {best} has the most free space, {format_bytes(able[best])}, "
+            f"{format_bytes(need - able[best])} short; free space there or add a broker{shut}"
         )
-    enough = [b for b, left in others.items() if left >= need]
+    enough = [b for b, left in able.items() if left >= need and b not in row]
+    return f"{name}; {_beside(task.problem, partition, row, enough)}{shut}"
+
+
+def _beside(problem: PlacementProblem, partition: PlannedPartition, row: Row, enough: Sequence[int]) -> str:
+    """What keeps a copy off the brokers that have space for it, beside those of the list."""
     shown = ", ".join(map(str, enough[:_NAMED])) + (", ..." if len(enough) > _NAMED else "")
-    racks = ", ".join(sorted({task.problem.rack_of(b) or "none" for b in enough})[:_NAMED])
+    tags, held = problem.rule.tags, [problem.rack_of(b) for b in row]
+    if not enough:
+        return "every broker with that much free space holds one already; free space on others or add a broker"
+    if tags is not None and not any(tags.keeps_spread(b, row, [*row, b]) for b in enough):
+        words = tags.words(partition.key.topic, problem.taking, partition.wanted)
+        return f"beside the others constraints exclude the brokers with that much free space ({shown}): {words}"
+    if any(not problem.rule.violates([*held, problem.rack_of(b)]) for b in enough):
+        return f"brokers with that much free space ({shown}) would have to make room for it; free space or add a broker"
+    racks = ", ".join(sorted({problem.rack_of(b) or "none" for b in enough})[:_NAMED])
     return (
-        f"{name}; the brokers with that much free space ({shown}) are in racks that the rule excludes ({racks}); "
+        f"the brokers with that much free space ({shown}) are in racks that the rule excludes ({racks}); "
         "free space in other racks or add a broker there"
     )

@@ -243,3 +243,60 @@ def test_a_replan_that_finds_no_way_to_keep_a_limit_ends_with_4(home: Home) -> N
     assert ran.code == 4
     assert "that keeps --max-replicas 3" in ran.stderr
     assert not (home.work / "new.json").exists()
+
+
+PLAIN: Mapping[str, tuple[str, ...]] = {
+    "rebuild": ("--brokers", "-2"),
+    "drain": ("--brokers", "6"),
+    "fix-racks": (),
+    "set-replication": ("2",),
+    "repair": (),
+}
+
+
+def plain(home: Home, command: str, *flags: str) -> Ran:
+    return home.run(
+        "topicmappr", command, *PLAIN[command], "--topics", ".*", "--snapshot", "s.json", "--plan", "p.json", *flags
+    )
+
+
+@pytest.mark.parametrize("command", PLAIN)
+def test_ceilings_on_leaders_hold_in_plain_requests_too(home: Home, command: str) -> None:
+    for flag in ("--max-leaders", "--max-topic-leaders"):
+        assert plain(home, command, flag, "3").code == 0
+        lists = after(home)
+        assert [set(row) for row in lists] == [set(row) for row in LISTS], "only leaders change"
+        assert max(Counter(row[0] for row in lists).values()) == 3
+        assert sum(new[0] != old[0] for old, new in zip(LISTS, lists, strict=True)) == 3, "no leader without need"
+    assert plain(home, command, "--max-leaders", "6").code == 0
+    assert after(home) == LISTS
+    ran = plain(home, command, "--max-leaders", "1")
+    brokers = 5 if command == "drain" else 6
+    assert ran.code == 4
+    assert f"8 partitions need a leader, and {brokers} brokers may lead {brokers}" in ran.stderr
+    assert "hint: no less than --max-leaders 2 may be" in ran.stderr
+
+
+def test_a_ceiling_on_replicas_counts_all_topics_and_what_stays(home: Home) -> None:
+    ran = plain(home, "rebuild", "--max-replicas", "5")
+    assert (ran.code, "the least that may be: --max-replicas 6" in ran.stderr) == (4, True)
+    drain = ("drain", "--brokers", "1", "--topics", ".*", "--snapshot", "s.json", "--plan", "p.json")
+    ran = home.run("topicmappr", *drain, "--max-replicas", "3")
+    assert (ran.code, "the least that may be: --max-replicas 4" in ran.stderr) == (4, True)
+    ran = home.run("topicmappr", *drain, "--max-replicas", "4")
+    assert ran.code == 0, ran.stderr
+    assert max(Counter(b for row in after(home) for b in row).values()) == 4
+
+
+def test_a_rebuild_gives_excluded_brokers_nothing_in_every_mode(home: Home) -> None:
+    for mode in ((), ("--force-rebuild",), ("--placement", "storage"), ("--placement", "storage", "--force-rebuild")):
+        assert (
+            plain(
+                home, "rebuild", "--replication", "3", "--exclude-receivers", "where id = 4", "--ignore-warns", *mode
+            ).code
+            == 0
+        )
+        lists = after(home)
+        assert [4 in row for row in lists] == [False] * 6 + [4 in lists[6]] + [False]
+        request = json.loads((home.work / "p.json").read_bytes())["request"]
+        assert request["exclude-receivers"] == "4"

@@ -2,8 +2,10 @@
 
 import json
 import os
+import random
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,8 +15,8 @@ import pytest
 
 from kafkakit import wiring
 from kafkakit.adapters.host import SystemClock
-from kafkakit.core.documents import encode_snapshot
-from kafkakit.core.model import ClusterSnapshot, TopicPartition
+from kafkakit.core.documents import decode_snapshot, encode_snapshot
+from kafkakit.core.model import ClusterSnapshot, LogDir, TopicPartition
 from tests.fakes.admin import FakeClock, FakeCluster, FakeStorageMetrics
 from tests.rigs.command_line import Home
 from tests.rigs.waiting import give_up_early
@@ -255,3 +257,63 @@ def test_same_input_same_bytes_across_processes_and_hash_seeds(home: Home) -> No
         seen.add(ran.stdout)
     assert len(seen) == 1
     json.loads(seen.pop())
+
+
+def shuffled(snapshot: ClusterSnapshot, seed: int) -> ClusterSnapshot:
+    """The snapshot with its brokers, log dirs, topics and partitions in another order."""
+    draw = random.Random(seed)
+
+    def mixed(items: Sequence[Any]) -> tuple[Any, ...]:
+        return tuple(draw.sample(items, len(items)))
+
+    return replace(
+        snapshot,
+        brokers=mixed([replace(b, log_dirs=mixed(b.log_dirs)) for b in snapshot.brokers]),
+        topics=mixed([replace(t, partitions=mixed(t.partitions)) for t in snapshot.topics]),
+    )
+
+
+def crowded() -> ClusterSnapshot:
+    """Many findings of many rules: topics that lag, crowd racks and have no sizes, dirs that are full or cordoned."""
+    fake = FakeCluster({1: "a", 2: "a", 3: "b", 4: None})
+    for n in range(25):
+        fake.add_topic(f"t{n}", {p: (1, 2, 3)[: 1 + (n + p) % 3] for p in range(5)}, size_bytes=n)
+    snapshot = fake.snapshot(now=NOW)
+    dirs = tuple(LogDir(path=f"/d{k}", total_bytes=100, usable_bytes=k, cordoned=k == 1) for k in range(3))
+    topics = [
+        replace(
+            t, partitions=tuple(replace(p, isr=p.replicas[:1], size_bytes=None, replica_bytes={}) for p in t.partitions)
+        )
+        for t in snapshot.topics
+    ]
+    return replace(snapshot, brokers=tuple(replace(b, log_dirs=dirs) for b in snapshot.brokers), topics=tuple(topics))
+
+
+@pytest.mark.parametrize("command", [("check",), ("check", "-o", "json"), ("leaders", "-o", "json"), ("fix-racks",)])
+def test_the_order_of_a_file_changes_no_word(home: Home, command: tuple[str, ...]) -> None:
+    save(home, crowded())
+    wanted = home.run("topicmappr", *command, "--snapshot", "s.json")
+    for seed in range(2):
+        save(home, shuffled(crowded(), seed))
+        ran = home.run("topicmappr", *command, "--snapshot", "s.json")
+        assert (ran.code, ran.stdout, ran.stderr) == (wanted.code, wanted.stdout, wanted.stderr)
+
+
+def test_the_order_of_a_file_changes_no_refusal(home: Home) -> None:
+    snapshot = crowded()
+    unknown = replace(snapshot, brokers=tuple(b for b in snapshot.brokers if b.id != 3))
+    for world, flags, code in ((unknown, ("leaders",), 2), (snapshot, ("rebalance", "--topics", ".*"), 75)):
+        told = set()
+        for seed in range(3):
+            save(home, shuffled(world, seed))
+            words = ("--brokers", "-1", "--band", "10%") if flags[0] == "rebalance" else ()
+            ran = home.run("topicmappr", *flags, *words, "--snapshot", "s.json")
+            assert ran.code == code, ran.stderr
+            told.add(ran.stderr)
+        assert len(told) == 1
+
+
+def test_a_snapshot_is_read_in_order() -> None:
+    for seed in range(200):
+        mixed = shuffled(crowded(), seed)
+        assert decode_snapshot(encode_snapshot(mixed), "s.json") == crowded() == mixed.in_order()

@@ -150,6 +150,8 @@ class ExactModel:
         mine = {b: x for (p, b), x in self.choice.items() if p == part}
         copies = sum(mine.values())
         self.program.add(copies <= len(here) if self._has_openings else copies == len(here))
+        if self._has_openings and any(table.brokers[b] >= 0 for b in here):
+            self.program.add(copies >= 1)  # no placement may lose the last copy
         for b in stays:
             self.program.add(mine[b] == 1)
         for brokers, most in [] if table.tags is None else table.tags.limits(part, list(here)):

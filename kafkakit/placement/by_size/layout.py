@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.placement_statistics import BrokerStorage
-from kafkakit.placement.broker_disks import DirStorage
+from kafkakit.placement.broker_disks import DirStorage, takes_copies
 from kafkakit.placement.by_size.lp_relaxation import BandGoal, Limits, shares, shares_within
 from kafkakit.placement.by_size.slots import SlotTable, make_table
 from kafkakit.placement.group_rule import GroupRule
@@ -47,8 +47,7 @@ class Disks:
 
     def receives(self, broker: int) -> bool:
         """False when every log dir of the broker is cordoned or broken."""
-        dirs = self.log_dirs.get(broker, ())
-        return not dirs or any(d.is_open for d in dirs)
+        return takes_copies(self.log_dirs.get(broker, ()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,7 +21,7 @@ from kafkakit.core.quantities import parse_size
 from kafkakit.core.selection import BrokerList, parse_broker_list, parse_patterns
 from kafkakit.placement.problem import Minimize, PlaceBy
 from kafkakit.topicmappr.act.places import ClusterSource, MapDestination, PlanDestination
-from kafkakit.topicmappr.decide.requests import Budget
+from kafkakit.topicmappr.decide.requests import Budget, Ceilings
 from kafkakit.wiring import write_file, write_files
 
 if TYPE_CHECKING:
@@ -208,11 +208,9 @@ class ConstraintOptions(TagSource):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerLimits:
-    """Brokers that a balance gives no copies to or takes none from, and what a broker may end with."""
+class CeilingOptions:
+    """What a broker may end with."""
 
-    exclude_receivers: ExcludeReceivers = field(default="", metadata=RECORDED)
-    exclude_givers: str = option("", **BROKER_CHOICE, help="Brokers whose replicas stay.", recorded=True)
     max_replicas: int | None = option(
         None, min=1, metavar="N", help="Most replicas that a broker may end with, over all topics.", recorded=word_of
     )
@@ -230,6 +228,21 @@ class BrokerLimits:
         help="Most partitions of one topic that a broker may lead in the end.",
         recorded=word_of,
     )
+
+    @property
+    def ceilings(self) -> Ceilings:
+        """The limits."""
+        return Ceilings(
+            max_replicas=self.max_replicas, max_leaders=self.max_leaders, max_topic_leaders=self.max_topic_leaders
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerLimits(CeilingOptions):
+    """Brokers that a balance gives no copies to or takes none from, and what a broker may end with."""
+
+    exclude_receivers: ExcludeReceivers = field(default="", metadata=RECORDED)
+    exclude_givers: str = option("", **BROKER_CHOICE, help="Brokers whose replicas stay.", recorded=True)
 
     def on(self, request: "RebalanceRequest") -> "RebalanceRequest":
         """The request with these limits; `UsageError` for lists that cannot be read."""

@@ -21,6 +21,7 @@ from kafkakit.topicmappr.act.places import ClusterSource
 from kafkakit.topicmappr.commands import options as shared
 from kafkakit.topicmappr.commands.options import (
     AllTopicsOptions,
+    CeilingOptions,
     ClusterOptions,
     ConstraintOptions,
     OutPath,
@@ -89,6 +90,7 @@ def drain(
     racks: RackOptions,
     placing: PlacementOptions,
     limits: RunLimits,
+    ceilings: CeilingOptions,
     tags: ConstraintOptions,
     output: PlanOutput,
     cluster: ClusterOptions,
@@ -127,9 +129,10 @@ def drain(
         placement=placing.placement,
         pinned=limits.pinned,
         budget=limits.budget,
+        ceilings=ceilings.ceilings,
         constraints=tags.constraints,
         constraint_options=given_options(tags),
-        words=recorded_words(command, leaving, topics, racks, output, placing, limits, tags),
+        words=recorded_words(command, leaving, topics, racks, output, placing, limits, ceilings, tags),
     )
     if placing.placement is PlaceBy.STORAGE or limits.max_moved_bytes or leaving.log_dir:
         output.check()
@@ -165,6 +168,7 @@ def repair(
     racks: RackOptions,
     placing: PlacementOptions,
     limits: RunLimits,
+    ceilings: CeilingOptions,
     tags: ConstraintOptions,
     output: PlanOutput,
     cluster: ClusterOptions,
@@ -189,8 +193,9 @@ def repair(
         placement=placing.placement,
         pinned=limits.pinned,
         budget=limits.budget,
+        ceilings=ceilings.ceilings,
         constraints=tags.constraints,
-        words=recorded_words(command, offline, topics, racks, output, placing, limits, tags),
+        words=recorded_words(command, offline, topics, racks, output, placing, limits, ceilings, tags),
     )
     if placing.placement is PlaceBy.STORAGE or limits.max_moved_bytes:
         output.check()
@@ -216,6 +221,7 @@ def fix_racks(
     topics: AllTopicsOptions,
     repair: RackRepairOptions,
     limits: RunLimits,
+    ceilings: CeilingOptions,
     tags: ConstraintOptions,
     output: PlanOutput,
     snapshot: Snapshot = None,
@@ -238,8 +244,9 @@ def fix_racks(
         exclude_receivers=brokers_given(repair.exclude_receivers, "--exclude-receivers"),
         pinned=limits.pinned,
         budget=limits.budget,
+        ceilings=ceilings.ceilings,
         constraints=tags.constraints,
-        words=recorded_words(command, topics, repair, output, limits, tags),
+        words=recorded_words(command, topics, repair, output, limits, ceilings, tags),
     )
     return plan_request(ctx, command, decide_fix_racks, request, output, snapshot, tags)
 
@@ -262,6 +269,7 @@ def set_replication(
     wanted: ReplicationOptions,
     topics: TopicOptions,
     limits: RunLimits,
+    ceilings: CeilingOptions,
     tags: ConstraintOptions,
     output: PlanOutput,
     snapshot: Snapshot = None,
@@ -284,8 +292,9 @@ def set_replication(
         exclude_receivers=brokers_given(wanted.exclude_receivers, "--exclude-receivers"),
         pinned=limits.pinned,
         budget=limits.budget,
+        ceilings=ceilings.ceilings,
         constraints=tags.constraints,
-        words=recorded_words(command, topics, wanted, output, limits, tags),
+        words=recorded_words(command, topics, wanted, output, limits, ceilings, tags),
     )
     return plan_request(ctx, command, decide_set_replication, request, output, snapshot, tags)
 

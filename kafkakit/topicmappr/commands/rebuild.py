@@ -51,6 +51,7 @@ class RebuildOptions:
         False, "--sub-affinity", help="Replace each outgoing broker by one specific new broker.", recorded=True
     )
     min_rack_ids: shared.MinRackIds = field(default=0, metadata=RECORDED)
+    exclude_receivers: shared.ExcludeReceivers = field(default="", metadata=RECORDED)
     minimize: shared.MinimizeBy = field(default=Minimize.MOVES, metadata=RECORDED)
     optimize_leadership: shared.OptimizeLeadership = field(default=False, metadata=RECORDED)
     leader_evac_brokers: shared.EvacuatedBrokers = field(default="", metadata=RECORDED)
@@ -117,6 +118,7 @@ def rebuild(
     requested: RebuildOptions,
     storage: StorageOptions,
     metadata: MetadataOptions,
+    ceilings: shared.CeilingOptions,
     tags: ConstraintOptions,
     output: MapOutput,
     cluster: KafkaKitClusterOptions,
@@ -133,7 +135,7 @@ def rebuild(
     from kafkakit.topicmappr.report.requests import rebuild_report
 
     cli = cli_context(ctx)
-    request = rebuild_request(requested, storage, metadata, tags, output)
+    request = rebuild_request(requested, storage, metadata, ceilings, tags, output)
     output.check(cli.require_replaceable)
     report_duplicates(request.brokers, cli.output)
     # A map without metadata needs no cluster; a plan does, since it is carried out on one.
@@ -164,6 +166,7 @@ def rebuild_request(
     requested: RebuildOptions,
     storage: StorageOptions,
     metadata: MetadataOptions,
+    ceilings: shared.CeilingOptions,
     tags: shared.ConstraintOptions,
     output: PlanDestination,
 ) -> "RebuildRequest":
@@ -192,8 +195,10 @@ def rebuild_request(
         placement=storage.placement,
         optimize=storage.optimize,
         partition_size_factor=parse_factor(storage.partition_size_factor),
+        exclude_receivers=shared.brokers_given(requested.exclude_receivers, "--exclude-receivers"),
+        ceilings=ceilings.ceilings,
         constraints=tags.constraints,
-        words=recorded_words("topicmappr rebuild", requested, output, *by_storage, metadata, tags),
+        words=recorded_words("topicmappr rebuild", requested, output, *by_storage, metadata, ceilings, tags),
     )
 
 

@@ -5,12 +5,12 @@ The files are maps under kafka-kit's names, one a topic and, on request, one for
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kafkakit.core.documents import decode_partition_map, encode_partition_map
 from kafkakit.core.errors import ExitCode, InfeasibleError, InputError, UsageError
-from kafkakit.core.model import ClusterSnapshot, PartitionAssignment, PartitionMap
+from kafkakit.core.model import ClusterSnapshot, PartitionAssignment, PartitionMap, TopicPartition
 from kafkakit.core.placement_statistics import BrokerStorage, placement_stats
 from kafkakit.core.plan import (
     Certificate,
@@ -27,11 +27,13 @@ from kafkakit.core.plan import (
 )
 from kafkakit.core.plan_rules import check_partition_map
 from kafkakit.core.quantities import counted
-from kafkakit.core.text import shell_command
+from kafkakit.core.text import shell_command, some
 from kafkakit.placement.group_rule import TagRules, binding_notes
+from kafkakit.placement.leaders import NO_LEADER, LeaderLimits, leaders_within
 from kafkakit.placement.log_dirs_balance import HomelessCopy
+from kafkakit.placement.openings import BrokerPool, pool_of
 from kafkakit.placement.problem import PlannedPartition
-from kafkakit.topicmappr.decide.requests import NOTHING_LEFT, LeftForLater
+from kafkakit.topicmappr.decide.requests import NO_CEILINGS, NOTHING_LEFT, Ceilings, LeftForLater
 from kafkakit.topicmappr.decide.scope import Scope
 
 
@@ -74,6 +76,127 @@ class Decision:
     homeless: tuple[HomelessCopy, ...] = ()
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CeilingTask:
+    """Planned `lists` of a scope to be held under ceilings, on brokers (`targets`) that may hold and lead.
+
+    `staying` partitions keep their leader, `barred` brokers lead no partition of a topic. `is_exact` says that no other
+    lists have a lower greatest count.
+    """
+
+    scope: Scope
+    lists: Sequence[tuple[int, ...]]
+    targets: Collection[int]
+    staying: Collection[TopicPartition] = ()
+    barred: Mapping[str, Collection[int]] = field(default_factory=dict)
+    is_exact: bool = False
+
+
+def within_ceilings(snapshot: ClusterSnapshot, task: CeilingTask, ceilings: Ceilings) -> list[tuple[int, ...]]:
+    """The lists, with as few leaders changed as the ceilings ask for.
+
+    Raises `InfeasibleError` with the numbers where a broker would end with more. O(replicas), and a flow over leaders.
+    """
+    if ceilings == NO_CEILINGS:
+        return list(task.lists)
+    pool, partitions = pool_of(snapshot), task.scope.partitions
+    if (most := ceilings.max_replicas) is not None:
+        held = Counter(pool.replicas)
+        held.subtract(b for p in partitions for b in p.current)
+        held.update(b for row in task.lists for b in row)
+        _refuse_above(most, {b: held[b] for b in sorted(task.targets)}, task)
+    return _led_within(pool, task, ceilings) if ceilings.on_leaders else list(task.lists)
+
+
+def _refuse_above(most: int, held: Mapping[int, int], task: CeilingTask) -> None:
+    over = [b for b, n in held.items() if n > most]
+    if not over:
+        return
+    fullest, least = max(held.values()), -(-sum(held.values()) // len(held))
+    words = f"--max-replicas {most} cannot be kept: "
+    if least > most and not task.is_exact:
+        words += f"{counted(len(held), 'broker')} end with {sum(held.values())} replicas, {least} on one at least"
+        raise InfeasibleError(words, hint=f"no less than --max-replicas {least} may be; add brokers")
+    if task.is_exact:
+        words += f"brokers {some(over)} end with more, and no plan with as few copies has less than {fullest} on one"
+        raise InfeasibleError(words, hint=f"the least that may be: --max-replicas {fullest}")
+    raise InfeasibleError(
+        f"no plan within --max-replicas {most} was found; it is not proven impossible: brokers {some(over)} would end "
+        f"with more, {fullest} at most",
+        hint=f"allow more (--max-replicas {fullest} can be kept), or let more brokers receive",
+    )
+
+
+def _led_within(pool: BrokerPool, task: CeilingTask, ceilings: Ceilings) -> list[tuple[int, ...]]:
+    import numpy as np
+
+    partitions, lists = task.scope.partitions, task.lists
+    may = [_candidates(p, row, task) for p, row in zip(partitions, lists, strict=True)]
+    brokers = sorted({b for row in lists for b in row} | set(task.targets))
+    place = {b: i for i, b in enumerate(brokers)}
+    names = {t: n for n, t in enumerate(sorted({p.key.topic for p in partitions}))}
+    topic = np.array([names[p.key.topic] for p in partitions], dtype=np.int64)
+    fixed = np.array([not row for row in may], dtype=bool)
+    led = Counter(
+        (names[p.key.topic], place[row[0]])
+        for p, row, able in zip(partitions, lists, may, strict=True)
+        if not able and row
+    )
+    beside = Counter(pool.leaders)
+    beside.subtract(p.current[0] for p in partitions if p.current)
+    for (_, i), n in led.items():
+        beside[brokers[i]] += n
+    room = [
+        0 if b not in task.targets else len(may) if ceilings.max_leaders is None else ceilings.max_leaders - beside[b]
+        for b in brokers
+    ]
+    if ceilings.max_leaders is not None:
+        _refuse_leaders(ceilings.max_leaders, dict(zip(brokers, room, strict=True)), task, sum(map(bool, may)))
+    limits = LeaderLimits(
+        most=np.array(room, dtype=np.int64),
+        topic=topic,
+        fixed=fixed,
+        of_topic=ceilings.max_topic_leaders,
+        led=led,
+    )
+    rows = [able or row for able, row in zip(may, lists, strict=True)]
+    found = leaders_within(rows, lists, brokers, limits).tolist()
+    lacking = sum(1 for i, able in zip(found, may, strict=True) if able and i == NO_LEADER)
+    crowded = [b for b, n in zip(brokers, room, strict=True) if n < 0 and b in task.targets]
+    over = [1 for (_, i), n in led.items() if brokers[i] in task.targets and n > (ceilings.max_topic_leaders or n)]
+    if lacking or crowded or over:
+        who = f"{counted(lacking, 'partition')} would have no leader" if lacking else "leaders that stay are more"
+        raise InfeasibleError(
+            f"no plan within {ceilings.words} was found; it is not proven impossible: {who}",
+            hint="allow more leaders, or let more brokers receive",
+        )
+    return [
+        row if not able or row[0] == brokers[i] else (brokers[i], *(b for b in row if b != brokers[i]))
+        for row, able, i in zip(lists, may, found, strict=True)
+    ]
+
+
+def _refuse_leaders(most: int, room: Mapping[int, int], task: CeilingTask, choosing: int) -> None:
+    """Raise `InfeasibleError` where all targets together may lead fewer partitions than there are."""
+    open_to = sum(n for n in room.values() if n > 0)
+    if open_to < choosing:
+        more = -(-(choosing - open_to) // max(1, len(task.targets)))
+        raise InfeasibleError(
+            f"--max-leaders {most} cannot be kept: {counted(choosing, 'partition')} need a leader, and "
+            f"{counted(len(task.targets), 'broker')} may lead {open_to}",
+            hint=f"no less than --max-leaders {most + more} may be",
+        )
+
+
+def _candidates(p: PlannedPartition, row: tuple[int, ...], task: CeilingTask) -> tuple[int, ...]:
+    """The brokers of a list that may lead it: targets that are not barred, in sync or with a new copy."""
+    if p.key in task.staying:
+        return ()
+    able = tuple(b for b in row if b in task.targets and b not in task.barred.get(p.key.topic, ()))
+    ready = tuple(b for b in able if p.in_sync is None or b in p.in_sync or b not in p.current)
+    return ready or able
 
 
 def assemble(snapshot: ClusterSnapshot, words: Mapping[str, str], scope: Scope, decision: Decision) -> Plan:

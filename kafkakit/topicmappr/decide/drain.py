@@ -35,17 +35,20 @@ from kafkakit.placement.problem import (
     rackless_note,
     set_stranded_apart,
     stranded_warning,
+    words_of_closed,
 )
 from kafkakit.placement.rebuild_task import Task, explain_shortage, with_openings
 from kafkakit.placement.watch import UNWATCHED, Watch
-from kafkakit.topicmappr.decide.assembly import Decision, PlannedChange, assemble
+from kafkakit.topicmappr.decide.assembly import CeilingTask, Decision, PlannedChange, assemble, within_ceilings
 from kafkakit.topicmappr.decide.dirs import fit_dirs, with_destinations
 from kafkakit.topicmappr.decide.rebalance_goal import RECEIVERS, named_brokers
 from kafkakit.topicmappr.decide.rebuild_bytes import place_task
 from kafkakit.topicmappr.decide.requests import (
     NO_BUDGET,
+    NO_CEILINGS,
     Budget,
     BudgetSelection,
+    Ceilings,
     PartitionChange,
     budget_argument,
     budget_notes,
@@ -163,6 +166,7 @@ class DrainRequest:
     placement: PlaceBy = PlaceBy.COUNT
     pinned: tuple[str, ...] = ()
     budget: Budget = NO_BUDGET
+    ceilings: Ceilings = NO_CEILINGS
     constraints: TagConstraints = NO_CONSTRAINTS
     constraint_options: tuple[tuple[str, str | None], ...] = ()
     words: Mapping[str, str]
@@ -232,6 +236,11 @@ class LeavingRequest(Protocol):
         ...
 
     @property
+    def ceilings(self) -> Ceilings:
+        """What a broker may end with."""
+        ...
+
+    @property
     def words(self) -> Mapping[str, str]:
         """The flags as given."""
         ...
@@ -265,6 +274,7 @@ def place_leaving(
     else:
         chosen, _ = fill_openings(rooms, loads)
     lists = replace_replicas(partitions, problem.openings, chosen, problem.pool)
+    lists = _within_ceilings(snapshot, request, problem, lists)
     unmoved = sorted(unfit)
     reasons = (*_reasons(problem, unmoved), *(filled.reasons if filled else ()))
     # That a dir is cordoned or has failed is why only some replicas leave.
@@ -307,6 +317,21 @@ def place_leaving(
     return change, decision.homeless
 
 
+def _within_ceilings(
+    snapshot: ClusterSnapshot, request: LeavingRequest, problem: DrainProblem, lists: Sequence[tuple[int, ...]]
+) -> list[tuple[int, ...]]:
+    rule = problem.grouping.rule
+    spreads = rule.tags is not None and rule.tags.spreads
+    task = CeilingTask(
+        scope=problem.scope,
+        lists=lists,
+        targets=problem.pool.live - problem.leaving,
+        staying={*problem.pinned, *(p.key for p in problem.stranded)},
+        is_exact=request.placement is PlaceBy.COUNT and not spreads and not rule.closed.closes,
+    )
+    return within_ceilings(snapshot, task, request.ceilings)
+
+
 def _rooms(problem: DrainProblem) -> tuple[list[PartitionGroup], dict[int, int]]:
     partitions = problem.scope.partitions
     openings = {i: (kept, len(partitions[i].current)) for i, kept in problem.openings.items()}
@@ -338,6 +363,7 @@ def _reasons(problem: DrainProblem, unmoved: Sequence[int]) -> tuple[str, ...]:
     tags = problem.grouping.rule.tags
     if tags is not None:
         add = "let more brokers receive, or ask for less"
+    shut = words_of_closed(problem.pool.shut(problem.pool.live - problem.leaving))
     kinds: dict[tuple[tuple[str, ...], int], list[PlannedPartition]] = {}
     full = problem.grouping.rule.closed
     places = [problem.scope.partitions[i] for i in unmoved]
@@ -355,7 +381,7 @@ def _reasons(problem: DrainProblem, unmoved: Sequence[int]) -> tuple[str, ...]:
         if not problem.receivers:
             lines.append(
                 f"{some(p.key for p in found)}: {go} replica(s) must leave {problem.origin}, and no other broker "
-                "takes copies; free space there, or let a broker receive"
+                f"takes copies; free space there, or let a broker receive{shut}"
             )
             continue
         if missing:
@@ -364,16 +390,17 @@ def _reasons(problem: DrainProblem, unmoved: Sequence[int]) -> tuple[str, ...]:
             lines.append(
                 f"{some(p.key for p in found)}: {go} replica(s) must leave, and {some_of} "
                 f"{len(problem.receivers)} receiving brokers hold a replica already; "
-                f"let {'another broker' if missing == 1 else f'{missing} other brokers'} receive"
+                f"let {'another broker' if missing == 1 else f'{missing} other brokers'} receive{shut}"
             )
             continue
         by_tags = ""
         if tags is not None:
             by_tags = f" ({tags.words(found[0].key.topic, problem.receivers, len(found[0].current))})"
         lines.append(
-            f"{some(p.key for p in found)}: {go} replica(s) must leave, those that stay use racks "
-            f"{some(kept_racks)}, and the {len(problem.receivers)} receiving brokers have racks {some(offered)}"
-            f"{by_tags}; {add}{_repeats(problem, found)}"
+            f"{some(p.key for p in found)}: {go} replica(s) must leave, "
+            f"{f'those that stay use racks {some(kept_racks)}' if kept_racks else 'none stays'}, "
+            f"and the {len(problem.receivers)} receiving brokers have racks {some(offered) if offered else 'none'}"
+            f"{by_tags}; {add}{_repeats(problem, found)}{shut}"
         )
     return tuple(lines)
 
@@ -401,9 +428,7 @@ def _notes(problem: DrainProblem) -> tuple[str, ...]:
     whole = f"on {some(where)}, which will not be empty" if where else "as they are"
     notes = [*pinned_note(keys, f"{verb} {whole}"), *problem.notes]
     notes += rackless_note(problem.receivers, problem.pool.racks)
-    closed = sorted(problem.pool.closed - problem.leaving)
-    if closed:
-        notes.append(f"brokers {some(closed)} take no new copies: all their log dirs are cordoned or broken")
+    notes += problem.pool.closed_notes(problem.pool.live - problem.leaving)
     return tuple(notes)
 
 
@@ -460,7 +485,7 @@ def drain_problem(
 def receivers_of(pool: BrokerPool, leaving: frozenset[int], listed: BrokerList | None) -> tuple[int, ...]:
     """The brokers that may take replicas, all other open ones if none are listed; `UsageError` where none is left."""
     if listed is None:
-        receivers = tuple(sorted(pool.open - leaving))
+        receivers = tuple(b for b in pool.receiving() if b not in leaving)
         if not receivers:
             raise UsageError("--brokers leaves no live broker that could take the replicas")
         return receivers
@@ -472,7 +497,7 @@ def receivers_of(pool: BrokerPool, leaving: frozenset[int], listed: BrokerList |
             raise UsageError(f"broker {broker} is named by both --to and {RECEIVERS}")
         if broker in pool.closed:
             raise UsageError(f"--to: every log dir of broker {broker} is cordoned or broken")
-    return tuple(sorted(listed.ids))
+    return pool.receiving(listed.ids)
 
 
 _WHOLE = 1 << 20

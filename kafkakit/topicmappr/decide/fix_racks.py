@@ -34,12 +34,19 @@ from kafkakit.placement.openings import (
     pool_of,
     replace_replicas,
 )
-from kafkakit.placement.problem import Minimize, PlannedPartition, rackless_note, set_stranded_apart, stranded_warning
+from kafkakit.placement.problem import (
+    Minimize,
+    PlannedPartition,
+    rackless_note,
+    set_stranded_apart,
+    stranded_warning,
+    words_of_closed,
+)
 from kafkakit.topicmappr.decide import requests as budgets
-from kafkakit.topicmappr.decide.assembly import Decision, PlannedChange, assemble
+from kafkakit.topicmappr.decide.assembly import CeilingTask, Decision, PlannedChange, assemble, within_ceilings
 from kafkakit.topicmappr.decide.dirs import fit_dirs, with_destinations
 from kafkakit.topicmappr.decide.rebalance_goal import RECEIVERS, named_brokers
-from kafkakit.topicmappr.decide.requests import NO_BUDGET, Budget
+from kafkakit.topicmappr.decide.requests import NO_BUDGET, NO_CEILINGS, Budget, Ceilings
 from kafkakit.topicmappr.decide.scope import NO_CONSTRAINTS, Scope, TagConstraints, TopicScope, pinned_indices, scope_of
 
 
@@ -60,6 +67,7 @@ class FixRacksRequest:
     pinned: tuple[str, ...] = ()
     budget: Budget = NO_BUDGET
     exclude_receivers: BrokerList | None = None
+    ceilings: Ceilings = NO_CEILINGS
     constraints: TagConstraints = NO_CONSTRAINTS
     words: Mapping[str, str]
 
@@ -92,6 +100,9 @@ def _decide(
     loads = {b: problem.pool.replicas.get(b, 0) - inside[b] for b in {*problem.pool.open, *inside}}
     chosen, staying = fill_openings(problem.rooms(), loads, surplus)
     lists = replace_replicas(partitions, staying, chosen, problem.pool)
+    still = {*problem.pinned, *(p.key for p in problem.stranded)}
+    task = CeilingTask(scope=problem.scope, lists=lists, targets=problem.pool.live, staying=still)
+    lists = within_ceilings(snapshot, task, request.ceilings)
     reasons = _reasons(problem)
     decision = Decision(
         replicas=lists,
@@ -234,9 +245,11 @@ def _reasons(problem: RackProblem) -> tuple[str, ...]:
             cramped.append(f"{words}; free space there, or add brokers")
         else:
             names.setdefault(lack.reason, []).append(str(p.key))
+    shut = words_of_closed(problem.pool.shut(problem.pool.live))
     return *cramped, *(
         f"{some(found)}: {reason}; "
         f"{'add brokers' if problem.by_tags else 'add brokers in other racks, or allow repeats with --min-rack-ids'}"
+        f"{shut}"
         for reason, found in sorted(names.items())
     )
 
@@ -246,9 +259,7 @@ def _notes(problem: RackProblem) -> tuple[str, ...]:
     fate = "breaks the rule and stays as it is" if alone else "break the rule and stay as they are"
     notes = [*budgets.pinned_note(problem.standing, fate)]
     notes += rackless_note(problem.grouping.receivers.get(None, ()), problem.pool.racks)
-    if problem.pool.closed:
-        closed = some(sorted(problem.pool.closed))
-        notes.append(f"brokers {closed} take no new copies: all their log dirs are cordoned or broken")
+    notes += problem.pool.closed_notes(problem.pool.live)
     return tuple(notes)
 
 

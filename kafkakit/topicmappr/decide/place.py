@@ -235,7 +235,8 @@ def _decide(
     rooms, unfit = group_openings(openings, Grouping.of(rule, pool.racks, brokers, [request.topic] * len(keys), keys))
     if unfit:
         first, found = min(unfit.items())
-        raise _too_few(pool, rule, shape, brokers, keys[first], found)
+        named = pool.live if request.brokers is None else request.brokers.ids
+        raise _too_few(pool, rule, shape, brokers, keys[first], found, pool.shut(named))
     lists = tuple(place_new_topic(rooms, pool.racks, loads, pool.leaders, present))
     new = [PlannedPartition(key, (), shape.replication, shape.partition_bytes) for key in keys]
     placed = NewTopic(
@@ -290,7 +291,7 @@ def _brokers(pool: BrokerPool, request: PlaceRequest) -> tuple[int, ...]:
     if request.brokers is None:
         if not pool.open:
             raise UsageError("no live broker takes new replicas")
-        return tuple(sorted(pool.open))
+        return pool.receiving()
     holding = frozenset(b for b, n in pool.replicas.items() if n and b in pool.live)
     listed = request.brokers.resolve(holding, pool.open, pool.leaving)
     wrong = [b for b in listed if b not in pool.live]
@@ -301,7 +302,7 @@ def _brokers(pool: BrokerPool, request: PlaceRequest) -> tuple[int, ...]:
     closed = [b for b in listed if b in pool.closed]
     if closed:
         raise UsageError(f"--brokers: every log dir of {some(closed)} is cordoned or broken")
-    return tuple(b for b in listed if b not in pool.excluded)
+    return pool.receiving(listed)
 
 
 def _with_topic(
@@ -327,11 +328,12 @@ def _too_few(
     brokers: tuple[int, ...],
     key: TopicPartition,
     placed: int,
+    closed: Mapping[int, str],
 ) -> Exception:
     partition = PlannedPartition(key, (), shape.replication, shape.partition_bytes)
-    problem = PlacementProblem((partition,), brokers, pool.racks, rule)
+    problem = PlacementProblem((partition,), brokers, pool.racks, rule, closed=closed)
     unplaced = (shape.replication - placed,)
-    error = infeasible(explain_unplaced(problem, unplaced, {b: pool.racks[b] for b in pool.live}), unplaced)
+    error = infeasible(explain_unplaced(problem, unplaced, {b: pool.racks[b] for b in pool.receiving()}), unplaced)
     error.hint = None
     return error
 

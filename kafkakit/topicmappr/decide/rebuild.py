@@ -17,7 +17,6 @@ from kafkakit.core.errors import OperationFailedError, UsageError
 from kafkakit.core.findings import Severity, min_isr_above_replicas
 from kafkakit.core.model import ClusterSnapshot, PartitionAssignment, PartitionMap, TopicPartition
 from kafkakit.core.plan import Certificate, PlacementRules, Plan, StorageFacts, certificate
-from kafkakit.core.quantities import counted
 from kafkakit.core.selection import BrokerList, select_topics
 from kafkakit.core.text import some
 from kafkakit.placement.forced import place_forced
@@ -41,13 +40,15 @@ from kafkakit.placement.problem import (
 )
 from kafkakit.placement.watch import UNWATCHED, Watch
 from kafkakit.topicmappr.decide import requests as budgets
-from kafkakit.topicmappr.decide.assembly import Decision, PlannedChange, assemble
+from kafkakit.topicmappr.decide.assembly import CeilingTask, Decision, PlannedChange, assemble, within_ceilings
 from kafkakit.topicmappr.decide.dirs import fit_dirs, with_destinations
 from kafkakit.topicmappr.decide.rebalance_goal import RECEIVERS, named_brokers
 from kafkakit.topicmappr.decide.rebuild_bytes import Stored, evacuate, even_leaders, place_stored
 from kafkakit.topicmappr.decide.requests import MAX_REPLICATION, RebuildRequest
 from kafkakit.topicmappr.decide.scope import NO_CONSTRAINTS, Scope, TagConstraints, pinned_indices, scope_of
 from kafkakit.topicmappr.decide.storage import FreeChange, explain_unplaced
+
+NO_BROKERS, LEFT = "No additional brokers that meet Constraints", "left as it is"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +81,12 @@ class Rebuild:
     unplaced: tuple[int, ...]
     shortages: tuple[str, ...]
     free: FreeChange | None = None
+
+    @property
+    def left_alone(self) -> int:
+        """How many partitions find no broker at all, and stay as they are."""
+        rows = zip(self.unplaced, self.before, self.after, strict=True)
+        return sum(1 for short, old, new in rows if short and new == old)
 
     def maps(self, *, skip_no_ops: bool) -> Iterator[PartitionMap]:
         """The map of each step in turn: of all partitions, or of those only that change at all."""
@@ -134,12 +141,12 @@ def _decide(
         world.racks,
         GroupRule(request.min_rack_ids, tags=request.constraints.on(snapshot, scope.selection.selected), closed=closed),
         request.minimize,
-        standing=_standing(able, world.change, request),
-        closed=request.closed,
+        standing=_standing(snapshot, movable, able, world.change, request),
+        closed=world.closed,
     )
     stored = _place_stored(snapshot, facts, problem, world.change, request, watch) if request.by_storage else None
     placed = _Placed(placement=stored.placement) if stored else _place(problem, scope, world.change, request)
-    shortages = stored.shortages if stored else explain_unplaced(problem, placed.placement.unplaced, world.live)
+    shortages = stored.shortages if stored else explain_unplaced(problem, placed.placement.unplaced, world.open)
     above, noted = _above_replicas(snapshot, {*scope.selection.selected}, request.replication)
     warnings = (
         *world.change.warnings(),
@@ -149,14 +156,18 @@ def _decide(
         *(stored.warnings if stored else ()),
         *above,
     )
+    left = [p.key for p, row in zip(movable, placed.placement.replicas, strict=True) if not row]
     placement = _balanced(problem, placed.placement, request, evacuated)
-    if closed.closes and not all(placement.replicas):
-        # What fits in no log dir at all stays on brokers that may hold it, and counts as unplaced.
-        targets, pairs = {*problem.targets}, zip(movable, placement.replicas, strict=True)
-        rows = (row or (p.current if closed.of(p.key) and targets.issuperset(p.current) else ()) for p, row in pairs)
-        placement = replace(placement, replicas=tuple(rows))
     final = replace(placement, replicas=tuple(evacuate(movable, placement.replicas, evacuated)))
+    placement, final = (replace(p, replicas=_none_empty(movable, p.replicas)) for p in (placement, final))
     placement, final = (with_stranded(p, movable, scope.partitions) for p in (placement, final))
+    still = request.untouched.union(left, (p.key for p in stranded))
+    task = CeilingTask(
+        scope=scope, lists=final.replicas, targets=problem.targets, staying=still, barred=evacuated,
+        is_exact=not (request.force_rebuild or request.by_storage or request.replication or request.sub_affinity)
+        and (problem.rule.tags is None or not problem.rule.tags.spreads) and not closed.closes,
+    )  # fmt: skip
+    final = replace(final, replicas=tuple(within_ceilings(snapshot, task, request.ceilings)))
     before = tuple(p.current for p in scope.partitions)
     steps = _steps(request, world, before, placement.replicas, final.replicas)
     decision = Decision(
@@ -167,12 +178,13 @@ def _decide(
         rules=PlacementRules(
             min_rack_ids=request.min_rack_ids,
             receivers=stored.receivers if stored else problem.taking,
-            pinned=tuple(p.key for p in stranded),
+            pinned=tuple(sorted((*(p.key for p in stranded), *left))),
         ),
         storage=stored.storage if stored else {},
         storage_facts=stored.sizes.facts if stored else None,
         notes=(
             *placement.notes,
+            *world.notes,
             *_request_notes(request),
             *(stored.sizes.notes if stored else ()),
             *noted,
@@ -197,31 +209,53 @@ def _decide(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _World:
-    """The brokers as the request sees them: racks of all, live ones with their racks, what happens to them."""
+    """The brokers as the request sees them: racks of all, live ones with their racks, what happens to them.
+
+    `open` are the live ones that may receive, `closed` the targets that must not, each with the reason.
+    """
 
     racks: Mapping[int, str | None]
     live: Mapping[int, str | None]
     change: BrokerChange
+    open: Mapping[int, str | None]
+    closed: Mapping[int, str]
+    notes: tuple[str, ...] = ()
 
 
 def _observed(snapshot: ClusterSnapshot, scope: Scope, request: RebuildRequest) -> _World:
     holding = frozenset(b for p in scope.partitions for b in p.current)
+    excluded = named_brokers(snapshot, RECEIVERS, request.exclude_receivers, holding)
     if not request.use_meta:
         listed = request.brokers.resolve(holding, frozenset())
-        return _World(
-            racks={}, live=dict.fromkeys(sorted({*holding, *listed})), change=classify_unseen(holding, listed)
-        )
+        unseen = dict[int, str | None].fromkeys(sorted({*holding, *listed}))
+        closed = dict.fromkeys(sorted(excluded.intersection(listed)), "excluded")
+        return _World(racks={}, live=unseen, change=classify_unseen(holding, listed), open=unseen, closed=closed)
     live = {b.id: b.group for b in snapshot.brokers if b.is_alive}
+    change = classify(holding, request.brokers.resolve(holding, frozenset(live), snapshot.leaving), live)
+    pool = pool_of(snapshot).without(excluded)
     return _World(
         racks={b.id: b.group for b in snapshot.brokers},
         live=live,
-        change=classify(holding, request.brokers.resolve(holding, frozenset(live), snapshot.leaving), live),
+        change=change,
+        open={b: live[b] for b in pool.receiving()},
+        closed=pool.shut(change.targets),
+        notes=pool.closed_notes(change.targets),
     )
 
 
-def _standing(able: Sequence[PlannedPartition], change: BrokerChange, request: RebuildRequest) -> Mapping[int, int]:
-    """Replicas of untouched partitions on the targets."""
+def _standing(
+    snapshot: ClusterSnapshot,
+    movable: Sequence[PlannedPartition],
+    able: Sequence[PlannedPartition],
+    change: BrokerChange,
+    request: RebuildRequest,
+) -> Mapping[int, int]:
+    """Replicas of untouched partitions on the targets; with a ceiling on replicas all that the request leaves."""
     targets = frozenset(change.targets)
+    if request.ceilings.max_replicas is not None:
+        every = Counter(pool_of(snapshot).replicas)
+        every.subtract(b for p in movable for b in p.current)
+        return {b: every[b] for b in targets}
     held = (b for p in able if p.key in request.untouched for b in p.current if b in targets)
     return Counter(held) if request.untouched else {}
 
@@ -250,7 +284,8 @@ class _Placed:
 def _place(problem: PlacementProblem, scope: Scope, change: BrokerChange, request: RebuildRequest) -> _Placed:
     if request.force_rebuild:
         return _Placed(placement=place_forced(problem))
-    affinities = find_affinities(scope.partitions, change, problem.racks) if request.sub_affinity else ()
+    stand_ins = replace(change, new=tuple(b for b in change.new if b not in problem.closed))
+    affinities = find_affinities(scope.partitions, stand_ins, problem.racks) if request.sub_affinity else ()
     placement, refused = _place_minimal(problem, affinities)
     return _Placed(placement=placement, affinities=affinities, refused=refused)
 
@@ -329,12 +364,19 @@ def _place_minimal(problem: PlacementProblem, affinities: Sequence[Affinity]) ->
     return replace(placement, bound=bound, argument=argument), refused
 
 
+def _none_empty(
+    partitions: Sequence[PlannedPartition], lists: Sequence[tuple[int, ...]]
+) -> tuple[tuple[int, ...], ...]:
+    """The lists, with the present one where no replica finds a broker: no plan may lose the last copy."""
+    return tuple(row or p.current for p, row in zip(partitions, lists, strict=True))
+
+
 def _unplaced_warnings(partitions: Sequence[PlannedPartition], placement: Placement) -> list[str]:
     lines = []
     for p, missing, replicas in zip(partitions, placement.unplaced, placement.replicas, strict=True):
         name = f"{p.key.topic} p{p.key.partition}"
-        lines += [f"{name}: No additional brokers that meet Constraints"] * bool(missing)
-        lines += [f"{name}: configured to zero replicas"] * (not replicas)
+        lines += [f"{name}: {NO_BROKERS}"] * bool(missing)
+        lines += [f"{name}: no broker may take any of its replicas, {LEFT}"] * (not replicas)
     return lines
 
 
@@ -475,6 +517,7 @@ class ReplicationRequest:
     pinned: tuple[str, ...] = ()
     budget: budgets.Budget = budgets.NO_BUDGET
     exclude_receivers: BrokerList | None = None
+    ceilings: budgets.Ceilings = budgets.NO_CEILINGS
     constraints: TagConstraints = NO_CONSTRAINTS
     words: Mapping[str, str]
 
@@ -498,7 +541,8 @@ def decide_set_replication(snapshot: ClusterSnapshot, request: ReplicationReques
         replication=request.replication,
         min_rack_ids=request.min_rack_ids,
         constraints=request.constraints,
-        closed=named_brokers(snapshot, RECEIVERS, request.exclude_receivers),
+        exclude_receivers=request.exclude_receivers,
+        ceilings=request.ceilings,
         words=request.words,
     )
     pinned: tuple[TopicPartition, ...] = ()
@@ -507,20 +551,33 @@ def decide_set_replication(snapshot: ClusterSnapshot, request: ReplicationReques
         pinned = tuple(partitions[i].key for i in pinned_indices(partitions, request.pinned, ()))
         requested = replace(requested, untouched=frozenset(pinned))
     served = _serve(snapshot, requested, request.budget)
-    rebuild = decide_rebuild(snapshot, replace(requested, untouched=requested.untouched.union(served.later)))
-    extra = _closed_warnings(snapshot, rebuild)
+    requested = replace(requested, untouched=requested.untouched.union(served.later))
+    rebuild = asked = decide_rebuild(snapshot, requested)
+    left = _short(rebuild)
+    while short := _short(rebuild):
+        # What finds too few brokers stays as it is, and the others are planned beside it.
+        left |= short
+        rebuild = decide_rebuild(snapshot, replace(requested, untouched=requested.untouched | left))
     plan = _told(rebuild, request, served, pinned)
-    plan = replace(plan, warnings=tuple(sorted((*plan.warnings, *extra))))
+    if left:
+        told = {w for w in asked.plan.warnings if not w.endswith((NO_BROKERS, LEFT))}
+        told.update(f"{key.topic} p{key.partition}: {NO_BROKERS}, {LEFT}" for key in left)
+        plan = replace(plan, warnings=tuple(sorted(told.union(plan.warnings))))
     selection = rebuild.scope.selection
     return PlannedChange(
         title=f"Set the replication factor to {request.replication}",
         topics=selection.selected,
         topics_excluded=selection.excluded,
         plan=plan,
-        reasons=rebuild.shortages,
-        left_alone=sum(1 for n in rebuild.unplaced if n),
+        reasons=asked.shortages,
+        left_alone=len(left),
         later=served.left,
     )
+
+
+def _short(rebuild: Rebuild) -> frozenset[TopicPartition]:
+    """The partitions that find too few brokers."""
+    return frozenset(p.key for p, n in zip(rebuild.scope.partitions, rebuild.unplaced, strict=True) if n)
 
 
 def _serve(snapshot: ClusterSnapshot, requested: RebuildRequest, budget: budgets.Budget) -> budgets.BudgetSelection:
@@ -530,13 +587,15 @@ def _serve(snapshot: ClusterSnapshot, requested: RebuildRequest, budget: budgets
     """
     if not budget.given:
         return budgets.BudgetSelection(indices=frozenset())
-    live = frozenset(b.id for b in snapshot.brokers if b.is_alive)
-    able, _ = set_stranded_apart(scope_of(snapshot, requested.scope).partitions, live)
-    kept = ((i, p, tuple(b for b in p.current if b in live)) for i, p in enumerate(able))
+    scope = scope_of(snapshot, requested.scope)
+    world = _observed(snapshot, scope, requested)
+    able, _ = set_stranded_apart(scope.partitions, frozenset(world.live))
+    targets = frozenset(world.change.targets)
+    kept = ((i, p, tuple(b for b in p.current if b in targets)) for i, p in enumerate(able))
     openings = {i: (row, p.wanted) for i, p, row in kept if p.wanted > len(row) and p.key not in requested.untouched}
     topics = [p.key.topic for p in able]
     rule = GroupRule(requested.min_rack_ids, tags=requested.constraints.on(snapshot, set(topics)))
-    grouping = Grouping.of(rule, {b.id: b.group for b in snapshot.brokers}, live - requested.closed, topics)
+    grouping = Grouping.of(rule, world.racks, targets.difference(world.closed), topics)
     units = {i: a.room.units for a in alike(openings, grouping, repairs=False) for i in a.members}
     changes = [
         budgets.PartitionChange(
@@ -590,11 +649,3 @@ def _above_replicas(
     severity, words = min_isr_above_replicas(snapshot.kafka_version)
     lines = [f"min.insync.replicas is above {replication} for {some(short)}: {words}"] if short else []
     return (lines, []) if severity is Severity.ERROR else ([], lines)
-
-
-def _closed_warnings(snapshot: ClusterSnapshot, rebuild: Rebuild) -> list[str]:
-    closed = pool_of(snapshot).closed
-    taking = sorted({b for m in rebuild.plan.moves for b in m.adding if b in closed})
-    if not taking:
-        return []
-    return [f"{counted(len(taking), 'broker')} take new copies with all log dirs cordoned or broken: {some(taking)}"]

@@ -17,7 +17,6 @@ from kafkakit.placement import leaders
 from kafkakit.placement.by_size.layout import Disks
 from kafkakit.placement.by_size.proof import argument_of, cancels, proof_of
 from kafkakit.placement.minimal import movement_bound, standing_notes
-from kafkakit.placement.openings import alike
 from kafkakit.placement.problem import (
     BrokerChange,
     Minimize,
@@ -27,7 +26,7 @@ from kafkakit.placement.problem import (
     PlannedPartition,
 )
 from kafkakit.placement.rebuild_search import Chosen, Found, choose_small, is_small, search
-from kafkakit.placement.rebuild_task import Row, Task, explain_shortage, filled, make_task
+from kafkakit.placement.rebuild_task import Row, Task, explain_shortage, filled, make_task, placeable
 from kafkakit.placement.watch import Watch
 from kafkakit.topicmappr.decide.storage import (
     MOST_BYTES,
@@ -167,7 +166,8 @@ def _shortages(
     if not any(unplaced):
         return ()
     problem = task.problem
-    bare = tuple(_lawful_lack(task, i) if missing else 0 for i, missing in enumerate(unplaced))
+    able = placeable(task)
+    bare = tuple(len(task.rows[i]) - able[i] if missing else 0 for i, missing in enumerate(unplaced))
     live = {b: problem.rack_of(b) for b in problem.targets}
     lines = explain_unplaced(problem, bare, live)
     cramped = [i for i, missing in enumerate(unplaced) if missing > bare[i]]
@@ -177,12 +177,9 @@ def _shortages(
     return lines
 
 
-def _lawful_lack(task: Task, i: int) -> int:
-    """How many copies of a partition find no broker even if every disk were empty."""
-    kept = () if task.forced else task.kept[i]
-    wanted = len(task.rows[i])
-    (room,) = alike({i: (kept, wanted)}, task.problem.grouping, repairs=False)
-    return max(0, wanted - len(kept) - room.room.units)
+def _fills_all(task: Task, lists: Sequence[Row]) -> bool:
+    """True where every copy that racks and constraints let have a broker has one."""
+    return all(len(new) == n for new, n in zip(lists, placeable(task), strict=True))
 
 
 def _proven(
@@ -191,15 +188,19 @@ def _proven(
     """The least bytes any plan with these copies and this range must copy: bound, argument, proof."""
     problem, arrays = task.problem, found.arrays
     bound, argument = movement_bound(problem, unplaced)
-    counting = bound, argument, Proof(kind=ProofKind.COUNTING, load="bytes")
     cost = _cost(task, lists)
+    if task.forced and cost > bound:
+        argument = (
+            f"{argument.removesuffix(': nothing has to be copied')}; copies that even out free bytes are beside it"
+        )
+    counting = bound, argument, Proof(kind=ProofKind.COUNTING, load="bytes")
     untrimmed = all(len(p.current) <= p.wanted for p in problem.partitions)
-    if not task.forced or cost == bound or any(unplaced) or not untrimmed:
+    if not task.forced or cost == bound or not untrimmed or (any(unplaced) and not _fills_all(task, lists)):
         return counting
     if chosen is not None and chosen.least_bytes:
         words = f"a range of free bytes of {format_bytes(task.range_after(lists))} needs {format_bytes(cost)} "
         return cost, words + "(exhaustive search)", Proof(kind=ProofKind.SEARCH, load="bytes")
-    if arrays is None or not task.plain or not arrays.whole:
+    if arrays is None or not task.plain or not arrays.whole or any(unplaced):
         return counting
     window = arrays.problem.window(task.range_after(lists))
     proof = proof_of(arrays.table, arrays.problem.demand, window)
@@ -220,7 +221,7 @@ def _range_notes(
 ) -> tuple[str, ...]:
     reached = task.range_after(lists)
     words = f"free bytes of the listed brokers end {format_bytes(reached)} apart"
-    if any(unplaced) or not task.problem.partitions:
+    if not task.problem.partitions or (any(unplaced) and not _fills_all(task, lists)):
         return ()
     if chosen is not None and chosen.least_range:
         return (f"{words}, the least that any placement reaches",)
@@ -233,12 +234,14 @@ def _free_change(task: Task, lists: Sequence[Row], sizes: Sizes, change: BrokerC
     """Free bytes of the brokers that the request touches, as far as their disks are known."""
     partitions = task.problem.partitions
     holding = {b for p in partitions for b in p.current}
+    # A list without any new broker stays as it is.
+    leaving = [bool(row) for row in lists]
     touched = sorted(holding | set(task.problem.targets))
     before = {b: f for b in touched if b in sizes.brokers and (f := sizes.brokers[b].free_bytes) is not None}
     after: Mapping[int, int] = task.free_after(lists)
     back = {b: 0 for b in before if b not in after}
-    for p, size in zip(partitions, task.size, strict=True):
-        for b in p.current:
+    for p, size, leaves in zip(partitions, task.size, leaving, strict=True):
+        for b in p.current if leaves else ():
             if b in back:
                 back[b] += size
     return FreeChange(

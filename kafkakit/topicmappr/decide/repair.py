@@ -24,7 +24,7 @@ from kafkakit.topicmappr.decide.assembly import PlannedChange
 from kafkakit.topicmappr.decide.dirs import fit_dirs
 from kafkakit.topicmappr.decide.drain import DrainProblem, place_leaving
 from kafkakit.topicmappr.decide.rebalance_goal import RECEIVERS, named_brokers
-from kafkakit.topicmappr.decide.requests import NO_BUDGET, Budget
+from kafkakit.topicmappr.decide.requests import NO_BUDGET, NO_CEILINGS, Budget, Ceilings
 from kafkakit.topicmappr.decide.scope import NO_CONSTRAINTS, Scope, TagConstraints, TopicScope, pinned_indices, scope_of
 
 
@@ -46,6 +46,7 @@ class RepairRequest:
     placement: PlaceBy = PlaceBy.COUNT
     pinned: tuple[str, ...] = ()
     budget: Budget = NO_BUDGET
+    ceilings: Ceilings = NO_CEILINGS
     constraints: TagConstraints = NO_CONSTRAINTS
     words: Mapping[str, str]
 
@@ -95,7 +96,7 @@ def repair_problem(
         if scope.partitions[i].key not in apart
     }
     keys = [p.key for p in scope.partitions]
-    receivers = tuple(sorted(pool.open))
+    receivers = pool.receiving()
     rule = GroupRule(
         request.min_rack_ids,
         racks_to_spread(receivers, pool.racks) if request.spread else (),

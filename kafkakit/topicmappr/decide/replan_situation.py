@@ -417,7 +417,7 @@ def places_of(plan: Plan, snapshot: ClusterSnapshot, situation: Situation, goal:
         every = frozenset(b for row in rows for b in (*row.live, *row.start)) | {b.id for b in plan.brokers}
         alive, racks, usable = every, dict[int, str | None](), every
     else:
-        alive, racks, usable = situation.alive, dict(situation.racks), pool_of(snapshot).open
+        alive, racks, usable = situation.alive, dict(situation.racks), frozenset(pool_of(snapshot).receiving())
     rules = plan.rules or PlacementRules(min_rack_ids=goal.min_rack_ids)
     targets = tuple(sorted(b.id for b in plan.brokers if b.id in alive))
     may = rules.receivers or tuple(b.id for b in plan.brokers)

@@ -151,6 +151,27 @@ class RebalanceRequest:
         return 0 if self.goal.given else 512 * MIB
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ceilings:
+    """The most replicas and leaders that a broker may end with, of all topics, and leaders of one; None: any number."""
+
+    max_replicas: int | None = None
+    max_leaders: int | None = None
+    max_topic_leaders: int | None = None
+
+    @property
+    def on_leaders(self) -> bool:
+        """True where leaders are limited."""
+        return self.max_leaders is not None or self.max_topic_leaders is not None
+
+    @property
+    def words(self) -> str:
+        """The limits on leaders as options."""
+        given = (("--max-leaders", self.max_leaders), ("--max-topic-leaders", self.max_topic_leaders))
+        return " and ".join(f"{flag} {most}" for flag, most in given if most is not None)
+
+
+NO_CEILINGS = Ceilings()
 MAX_REPLICATION = 32_767
 MAX_FACTOR = 1000
 
@@ -170,8 +191,8 @@ class RebuildRequest:
     not lead `leader_evac_topics` (patterns) afterwards. `chunk_step` brokers change at a time (0: all at once).
     Without `use_meta` racks and liveness of brokers are not looked at. `optimize` and `partition_size_factor` (what
     a new copy reserves, against its size) are for placement by storage, which spends bytes. `untouched` partitions
-    keep their lists, and count where counts come out even. Brokers that are `closed` take no new copies in a rebuild
-    that moves as little as possible. `words` are the flags as given, for the plan's record.
+    keep their lists, and count where counts come out even. Brokers in `exclude_receivers` take no new copies;
+    with a ceiling on replicas, counts of all topics come out even. `words` are the flags as given, for the record.
     """
 
     brokers: BrokerList
@@ -195,7 +216,8 @@ class RebuildRequest:
     optimize: OptimizeFor = OptimizeFor.DISTRIBUTION
     partition_size_factor: Fraction = Fraction(1)
     untouched: frozenset[TopicPartition] = frozenset()
-    closed: frozenset[int] = frozenset()
+    exclude_receivers: BrokerList | None = None
+    ceilings: Ceilings = NO_CEILINGS
     words: Mapping[str, str]
 
     def __post_init__(self) -> None:

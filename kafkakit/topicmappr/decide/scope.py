@@ -356,7 +356,7 @@ def _spread(snapshot: ClusterSnapshot, key: str) -> TagConstraint:
 
 
 def _rule(snapshot: ClusterSnapshot, rule: TopicRule, topics: frozenset[str]) -> TagConstraint:
-    brokers = tuple(sorted(brokers_where(snapshot, rule.brokers)))
+    brokers = tuple(sorted(brokers_where(snapshot, rule.brokers, missing=True)))
     if not brokers:
         known = some(sorted(b.id for b in snapshot.brokers))
         raise UsageError(f"--{rule.text}: no broker matches", hint=f"the brokers are {known}")
@@ -398,7 +398,7 @@ def constraints_of(
 def _listed(snapshot: ClusterSnapshot, each: BrokerSet, topics: frozenset[str]) -> TagConstraint:
     live = frozenset(b.id for b in snapshot.brokers if b.is_alive)
     if each.brokers.where is not None:
-        brokers = tuple(sorted(brokers_where(snapshot, each.brokers.where)))
+        brokers = tuple(sorted(brokers_where(snapshot, each.brokers.where, missing=True)))
     else:
         holding = frozenset(b for _, p in snapshot.partitions() for b in p.replicas)
         brokers = each.brokers.resolve(holding, live)

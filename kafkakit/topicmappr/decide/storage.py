@@ -136,7 +136,7 @@ def storage_of(
             else:
                 known[key] = size
     if unknown:
-        _refuse_unknown_sizes(snapshot, facts, unknown)
+        _refuse_unknown_sizes(snapshot, facts, sorted(unknown))
     _refuse_unknown_disks(snapshot, facts, requested, disks.brokers)
     _refuse_impossible(snapshot, facts, known)
     _refuse_beyond_exact(snapshot, facts, disks.brokers)
@@ -377,39 +377,43 @@ _NAMED = 5
 def explain_unplaced(
     problem: PlacementProblem, unplaced: tuple[int, ...], live: Mapping[int, str | None]
 ) -> tuple[str, ...]:
-    """One reason a kind of shortage, with the topics it hits; `live` maps every live broker to its rack."""
+    """One reason a kind of shortage, with the topics it hits; `live` maps every broker that may receive to its rack."""
     topics: dict[str, set[str]] = defaultdict(set)
     for partition, missing in zip(problem.partitions, unplaced, strict=True):
         if missing:
-            topics[_reason(problem, partition, live)].add(partition.key.topic)
+            topics[_reason(problem, partition, live) + problem.closed_words].add(partition.key.topic)
     return tuple(sorted(f"{_diagnosed_named(names)} {_agreeing(reason, names)}" for reason, names in topics.items()))
 
 
-def infeasible(shortages: tuple[str, ...], unplaced: tuple[int, ...]) -> InfeasibleError:
-    """The error of a request that no placement satisfies: why, and what writing the plan all the same would mean."""
-    count = sum(1 for n in unplaced if n)
+def infeasible(shortages: tuple[str, ...], unplaced: tuple[int, ...], left: int = 0) -> InfeasibleError:
+    """The error of a request that no placement satisfies: why, and what writing the plan all the same would mean.
+
+    So many of the partitions are `left` as they are.
+    """
+    count = sum(1 for n in unplaced if n) - left
+    fates = [f"{count} partition(s) would end with fewer replicas"] * bool(count or not left)
+    fates += [f"{left} partition(s) would stay as they are"] * bool(left)
     return InfeasibleError(
         f"no plan fits: {'; '.join(shortages)}",
         reasons=shortages if len(shortages) > 1 else (),
-        hint=f"{count} partition(s) would end with fewer replicas; --ignore-warns writes that plan anyway",
+        hint=f"{' and '.join(fates)}; --ignore-warns writes that plan anyway",
     )
 
 
 def _reason(problem: PlacementProblem, p: PlannedPartition, live: Mapping[int, str | None]) -> str:
-    racks = sorted({r for b in problem.targets if (r := problem.rack_of(b))})
-    rackless = sum(1 for b in problem.targets if not problem.rack_of(b))
-    if len(problem.targets) < p.wanted:
+    able = [b for b in problem.targets if b not in problem.closed or b in p.current]
+    racks = sorted({r for b in able if (r := problem.rack_of(b))})
+    rackless = sum(1 for b in able if not problem.rack_of(b))
+    if len(able) < p.wanted:
         spare = [b for b in sorted(live) if b not in problem.targets]
         add = f"add brokers (live and not listed: {_diagnosed_ids(spare)})" if spare else "start more brokers"
-        return f"wants {p.wanted} replicas, the list has {len(problem.targets)} live brokers; {add}"
+        return f"wants {p.wanted} replicas, the list has {len(able)} live brokers; {add}"
     if words := problem.rule.closed.explain(p.key, p.size_bytes, {*problem.taking} - {*p.current}):
         return f"finds no place for all replicas: {words}; free space there or add a broker"
     rules = problem.rule.tags
-    if rules is not None and rules.most(p.key.topic, problem.targets, p.wanted) < p.wanted:
-        words = rules.words(p.key.topic, problem.targets, p.wanted)
-        return (
-            f"wants {p.wanted} replicas, and constraints leave too few of the {len(problem.targets)} brokers: {words}"
-        )
+    if rules is not None and rules.most(p.key.topic, able, p.wanted) < p.wanted:
+        words = rules.words(p.key.topic, able, p.wanted)
+        return f"wants {p.wanted} replicas, and constraints leave too few of the {len(able)} brokers: {words}"
     needed = min(p.wanted, problem.rule.most_spanned)
     if len(racks) + rackless < needed:
         have = f"{len(racks)} ({', '.join(racks[:_NAMED])}{', ...' if len(racks) > _NAMED else ''})" if racks else "0"
@@ -417,13 +421,11 @@ def _reason(problem: PlacementProblem, p: PlannedPartition, live: Mapping[int, s
             f"needs {needed} racks, the listed brokers have {have}; {_more_racks(racks, live)}"
             f"use --min-rack-ids {max(1, len(racks))}"
         )
-    targets = set(problem.targets)
-    stay = [b for b in p.current if b in targets]
-    tags = "" if problem.rule.tags is None else f" ({problem.rule.tags.words(p.key.topic, problem.targets, p.wanted)})"
-    takes = f"(without {_diagnosed_ids(sorted(problem.closed))}) " if problem.closed else ""
+    stay = [b for b in p.current if b in able and (rules is None or rules.may_hold(p.key.topic, b))]
+    tags = "" if rules is None else f" ({rules.words(p.key.topic, able, p.wanted)})"
     where = ", ".join(f"{b} in rack {problem.rack_of(b) or 'none'}" for b in stay) or "nothing"
     return (
-        f"p{p.key.partition} keeps {where} and no listed broker {takes}fits beside{tags}; add a broker in another "
+        f"p{p.key.partition} keeps {where} and no listed broker fits beside{tags}; add a broker in another "
         "rack, raise or lower --min-rack-ids, or use --force-rebuild"
     )
 

@@ -30,7 +30,7 @@ def rebuild_report(rebuild: Rebuild, request: RebuildRequest, saved: SavedPlan |
     head = [*_rebuild_head(rebuild, request), *(_chunks(rebuild, request.chunk_step) if request.chunk_step else ())]
     text = text_of(head) + balance.warn_section(plan.warnings)
     if saved is None:
-        short = infeasible(rebuild.shortages, rebuild.unplaced) if rebuild.shortages else None
+        short = infeasible(rebuild.shortages, rebuild.unplaced, rebuild.left_alone) if rebuild.shortages else None
         return balance.refused(
             REBUILD_COMMAND, f"{text}\n  {balance.MAPS_REFUSED}\n", short or balance.refusal(plan, (), 0, what="map")
         )

@@ -30,6 +30,7 @@ from kafkakit.core.quantities import parse_percent
 from kafkakit.core.selection import BrokerList, parse_broker_list
 from kafkakit.placement.problem import Minimize, OptimizeFor, PlaceBy, PlannedPartition
 from kafkakit.placement.rebuild_task import filled
+from kafkakit.topicmappr.decide import rebuild_bytes
 from kafkakit.topicmappr.decide.assembly import PlannedChange
 from kafkakit.topicmappr.decide.drain import DrainRequest, decide_drain
 from kafkakit.topicmappr.decide.explain import explain
@@ -56,6 +57,7 @@ from kafkakit.topicmappr.decide.requests import (
     parse_factor,
     serve,
 )
+from kafkakit.topicmappr.decide.scope import TagConstraints, parse_broker_set, parse_topic_rules
 from kafkakit.topicmappr.decide.storage import GIB
 from tests.clusters.balance_strategies import EVERYBODY
 from tests.clusters.shapes import SHAPES
@@ -427,11 +429,12 @@ def test_what_racks_forbid_is_said_as_for_counts() -> None:
     assert "GiB" not in decided.shortages[0]
 
 
-def test_a_partition_on_leaving_brokers_without_any_room_is_configured_to_zero() -> None:
+def test_a_partition_on_leaving_brokers_without_any_room_keeps_its_list() -> None:
     decided = decide(({1: ("a", 50), 2: ("b", 5)}, [((1,), 10)]), "2")
+    assert (decided.after, decided.plan.moves, decided.unplaced) == (((1,),), (), (1,))
     assert decided.plan.warnings == (
         "a p0: No additional brokers that meet Constraints",
-        "a p0: configured to zero replicas",
+        "a p0: no broker may take any of its replicas, left as it is",
     )
 
 
@@ -747,3 +750,39 @@ def test_a_point_of_a_frontier_that_no_plan_reaches_within_the_ceilings_has_no_c
         snapshot, FrontierRequest(base=replace(base, max_replicas=None), metric=Metric.BAND, bands=bands)
     )
     assert all(point.cost is not None for point in free.points)
+
+
+@pytest.mark.parametrize("option", ["--broker-set", "--anti-affinity"])
+@pytest.mark.parametrize("command", ["drain", "rebuild"])
+def test_a_refusal_for_want_of_space_names_the_rule_that_closed_a_broker(option: str, command: str) -> None:
+    world: World = ({1: ("a", 500), 2: ("b", 10), 3: ("c", 300)}, [((1,), 50)])
+    sets = (parse_broker_set("other: 3"),) if option == "--broker-set" else ()
+    rules = () if sets else parse_topic_rules("topics where name = a: brokers where id = 3", option)
+    asked = TagConstraints(sets=sets, rules=rules)
+    if command == "drain":
+        request = DrainRequest(
+            leaving=parse_broker_list("1"), topics=("a",), placement=PlaceBy.STORAGE, constraints=asked, words={}
+        )
+        told = " ".join(decide_drain(snapshot_of(world), request).reasons)
+    else:
+        told = " ".join(decide(world, "2,3", constraints=asked).shortages)
+    assert "leaves 1 of 2" in told
+    assert "broker 2 has the most free space, 10 GiB, 40 GiB short" in told
+    assert "racks" not in told
+
+
+@pytest.mark.parametrize("small", [True, False])
+def test_a_partition_that_racks_leave_no_place_keeps_no_other_from_being_levelled(
+    small: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not small:
+        monkeypatch.setattr(rebuild_bytes, "is_small", lambda task: False)
+    brokers: dict[int, tuple[str | None, int]] = {1: ("a", 100), 2: ("b", 100), 3: ("a", 500), 4: ("b", 500)}
+    rows: list[tuple[tuple[int, ...], int]] = [((1, 2, 3), 10), *[((1, 2), 40)] * 10]
+    decided = decide((brokers, rows), "1,2,3,4", force_rebuild=True)
+    assert (decided.unplaced[0], any(decided.unplaced[1:]), len(decided.after[0])) == (1, False, 2)
+    assert decided.free is not None
+    assert max(decided.free.after.values()) - min(decided.free.after.values()) <= 40 * GIB
+    certificate = decided.plan.certificate
+    assert certificate.lower_bound <= certificate.objective == 400 * GIB
+    assert "nothing has to be copied" not in certificate.argument

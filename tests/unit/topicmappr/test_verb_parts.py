@@ -1,5 +1,6 @@
 """The parts of the plain requests: rooms, fillings, who leaves, who leads, levels of bytes, partition names."""
 
+import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -7,20 +8,25 @@ from typing import Any
 
 import pytest
 
-from kafkakit.core.errors import InfeasibleError, UsageError
+from bench.receivers_campaign import Case, faults
+from kafkakit.core.documents import encode_plan
+from kafkakit.core.errors import InfeasibleError, KafkakitError, UsageError
 from kafkakit.core.model import Broker, BrokerState, ClusterSnapshot, LogDir, Partition, Topic, TopicPartition
 from kafkakit.core.plan import Plan
 from kafkakit.core.selection import BrokerList
 from kafkakit.placement.group_rooms import Grouping
 from kafkakit.placement.group_rule import GroupRule
 from kafkakit.placement.leaders import pass_leaders
-from kafkakit.placement.openings import fill_openings, group_openings
+from kafkakit.placement.openings import alike, fill_openings, group_openings
 from kafkakit.placement.problem import Minimize
+from kafkakit.topicmappr.decide.check import check_cluster
+from kafkakit.topicmappr.decide.check_rules import CheckRequest
 from kafkakit.topicmappr.decide.drain import DrainRequest, decide_drain
 from kafkakit.topicmappr.decide.explain import find_partition
 from kafkakit.topicmappr.decide.fix_racks import FixRacksRequest, decide_fix_racks
 from kafkakit.topicmappr.decide.place import NewTopic, PlaceRequest, as_levels, decide_place
-from kafkakit.topicmappr.decide.rebuild import ReplicationRequest, decide_set_replication
+from kafkakit.topicmappr.decide.rebuild import ReplicationRequest, decide_rebuild, decide_set_replication
+from kafkakit.topicmappr.decide.requests import RebuildRequest
 from kafkakit.topicmappr.decide.scope import TagConstraints, parse_topic_rules
 from tests.clusters.strategies import TAKEN_AT
 
@@ -474,3 +480,87 @@ def test_brokers_without_a_rack_are_named_by_drain_and_place() -> None:
             without, DrainRequest(topics=(".*",), words={}, leaving=BrokerList(ids=(1,)))
         ).plan.notes
     )
+
+
+def test_plans_beside_closed_brokers_pass_a_judge_that_tries_every_set() -> None:
+    """The first clusters of `bench/receivers_campaign.py`, and one whose partition was once refused wrongly."""
+    for seed in (*range(80), 11_596):
+        assert not faults(Case(seed))[1], seed
+
+
+def answer(case: Case, snapshot: ClusterSnapshot) -> object:
+    """What a command answers: the plan's bytes, or all that its refusal says."""
+    try:
+        found = case.planned(snapshot)
+    except KafkakitError as error:
+        return error.message, error.hint, error.lines
+    return found if isinstance(found, NewTopic) else (encode_plan(found.plan), found.plan.warnings)
+
+
+def test_the_order_of_the_input_changes_no_plan_and_no_check() -> None:
+    for seed in range(200):
+        case, shuffled = Case(seed), random.Random(seed)
+        snapshot, other = case.snapshot(), case.snapshot(shuffled)
+        assert other.in_order() == snapshot
+        assert answer(case, other) == answer(case, snapshot), seed
+        request = CheckRequest(min_rack_ids=case.minimum, replication=case.wanted)
+        assert check_cluster(other, request) == check_cluster(snapshot, request), seed
+
+
+def test_a_forced_rebuild_gives_nothing_to_cordoned_and_excluded_brokers() -> None:
+    state = cluster({"t": [(1, 3), (1, 3), (3, 1), (2, 4), (1, 4)]})
+    shut = (LogDir(path="/d", total_bytes=100, usable_bytes=90, cordoned=True),)
+    brokers = tuple(replace(b, log_dirs=shut) if b.id in (3, 5) else b for b in state.brokers)
+    request = RebuildRequest(
+        brokers=BrokerList(ids=(), everything=True),
+        topics=(".*",),
+        force_rebuild=True,
+        exclude_receivers=BrokerList(ids=(6,)),
+        words={"force-rebuild": "true"},
+    )
+    decided = decide_rebuild(replace(state, brokers=brokers), request)
+    assert {b for m in decided.plan.moves for b in m.adding} <= {1, 2, 4}
+    assert decided.plan.certificate.gap == 0
+    assert "brokers 3, 5 take no new copies: all their log dirs are cordoned or broken" in decided.plan.notes
+
+
+def test_a_refusal_names_the_brokers_that_are_closed() -> None:
+    state = cluster({"t": [(1, 3)]}, {1: "a", 3: "b", 5: "c"})
+    shut = (LogDir(path="/d", error="gone"),)
+    state = replace(state, brokers=tuple(replace(b, log_dirs=shut) if b.id == 5 else b for b in state.brokers))
+    request = ReplicationRequest(replication=3, topics=(".*",), exclude_receivers=BrokerList(ids=(3,)), words={})
+    change = decide_set_replication(state, request)
+    assert change.reasons == (
+        "topic t wants 3 replicas, the list has 2 live brokers; start more brokers; no copies may go to broker 3 "
+        "(excluded), broker 5 (all log dirs cordoned or broken)",
+    )
+    assert (change.left_alone, change.plan.moves) == (1, ())
+    assert change.plan.warnings == ("t p0: No additional brokers that meet Constraints, left as it is",)
+
+
+@pytest.mark.parametrize("state", [BrokerState.MISSING, BrokerState.FENCED])
+def test_a_rule_by_query_sees_brokers_that_are_gone(state: BrokerState) -> None:
+    """Their copies are where an affinity lets them be, and where an anti-affinity does not."""
+    snapshot = cluster({"t": [(1, 3, 6)]}, {1: "a", 2: "a", 3: "b", 5: "c", 6: None})
+    gone = tuple(replace(b, state=state) if b.id == 6 else b for b in snapshot.brokers)
+    snapshot = replace(snapshot, brokers=gone)
+
+    def copies(flag: str, brokers: str) -> tuple[int, int]:
+        rules = parse_topic_rules(f"topics where name = t: brokers where {brokers}", flag)
+        request = FixRacksRequest(topics=(".*",), constraints=TagConstraints(rules=rules), words={})
+        change = decide_fix_racks(snapshot, request)
+        check = check_cluster(snapshot, CheckRequest(constraints=TagConstraints(rules=rules)))
+        return change.plan.certificate.objective, sum(f.rule == "constraint" for f in check.findings)
+
+    assert copies("--affinity", "id in (1, 3, 5, 6)") == (0, 0)
+    assert copies("--affinity", "not id = 2") == (0, 0)
+    assert copies("--anti-affinity", "id = 6") == (1, 1)
+
+
+def test_room_is_looked_at_for_each_set_where_a_rack_may_hold_two() -> None:
+    """Sets in equal racks, of which one holds all brokers that take copies, do not share its want of room."""
+    racks = {6: "a", 4: "c", 12: "c", 18: "d"}
+    grouping = Grouping.of(GroupRule(2), racks, (6, 12))
+    found, unfit = group_openings({0: ((12, 6, 18), 4), 1: ((18, 6, 4), 4)}, grouping)
+    assert ([a.members for a in found], unfit) == ([[1]], {0: 0})
+    assert [a.room.units for a in alike({0: ((12, 6, 18), 4), 1: ((18, 6, 4), 4)}, grouping, repairs=False)] == [0, 1]
