@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
     Bools = NDArray[np.bool_]
+    Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)

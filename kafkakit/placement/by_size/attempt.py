@@ -14,33 +14,37 @@ from typing import TYPE_CHECKING
 
 from kafkakit.placement.by_size.layout import lists_of
 from kafkakit.placement.by_size.local_steps import repair, save
-from kafkakit.placement.by_size.lp_relaxation import Bound, DemandGroups, Window, fixed_window
+from kafkakit.placement.by_size.lp_relaxation import (
+    Bound,
+    CountedFlow,
+    DemandGroups,
+    Window,
+    fixed_window,
+    relax_counts,
+)
 from kafkakit.placement.by_size.proof import FewMoves
 from kafkakit.placement.by_size.slots import NEAR, CountLimits, Entry, Pools, SearchState, SlotTable, around, choose
 from kafkakit.placement.leaders import NO_LEADER, LeaderLimits, leaders_within
 
 if TYPE_CHECKING:
-    from kafkakit.core.columns import Ints
+    from kafkakit.core.columns import Bools, Ints
 
 
-def construct(
-    table: SlotTable, demand: DemandGroups, window: Window, surplus: Sequence[int] = (), few: FewMoves | None = None
-) -> SearchState:
+def construct(table: SlotTable, demand: DemandGroups, window: Window, few: FewMoves | None = None) -> SearchState:
     """A first plan: brokers shed what the LP relaxation takes from them, receivers fill up evenly.
 
-    `surplus` says how many slots each broker should give for the counts' sake; without it the fewest leave. With
-    `few` its slots leave.
+    The fewest slots leave; with `few` its slots do.
     """
     state = SearchState(table, window.floor.tolist(), window.ceiling.tolist())
     if few is not None:
         fill(state, few.slots, Quotas(table, few.demand, few.bound))
         return state
-    leaving = _leaving(table, demand, window, surplus)
+    leaving = _leaving(table, demand, window)
     fill(state, leaving, Quotas(table, demand, window.bound))
     return state
 
 
-def _leaving(table: SlotTable, demand: DemandGroups, window: Window, surplus: Sequence[int]) -> list[int]:
+def _leaving(table: SlotTable, demand: DemandGroups, window: Window) -> list[int]:
     """The slots that leave each giver, chosen to match what the LP relaxation takes from it."""
     import numpy as np
 
@@ -73,8 +77,7 @@ def _leaving(table: SlotTable, demand: DemandGroups, window: Window, surplus: Se
         for g in sorted(amount):
             k = broker * (demand.groups + 1) + g
             lo, hi = int(np.searchsorted(key, k, "left")), int(np.searchsorted(key, k, "right"))
-            count = max(0, surplus[broker]) * amount[g] // need if surplus else 0
-            quotas.append((lo - begin, hi - begin, amount[g], count))
+            quotas.append((lo - begin, hi - begin, amount[g]))
         sizes = size[begin:stop].tolist()
         chosen += [int(slots[begin + i]) for i in choose(sizes, quotas, need)]
         start = end
@@ -175,9 +178,6 @@ def _repaired(pools: Pools, receivers: Receivers, first: int, last: int) -> bool
     return not table.groups.violates(racks)
 
 
-_SLACK = 100  # the part of a window's width kept free on either side for evening counts
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
     """Where every slot goes (`at`, broker indices), what it costs, and what is left outside the window.
@@ -220,18 +220,141 @@ def attempt(table: SlotTable, demand: DemandGroups, window: Window, few: FewMove
     return replace(attempt_of(state, window), rule_kept=not left, few=few)
 
 
+_SLACK = 100  # the part of a window's width kept free on either side for small slots
+_COUNTED_TRIES = ((0, True), (1, False), (4, False))
+"""What of `_SLACK` the window loses (1: all, 4: a quarter, 0: nothing), and whether slots are exchanged before."""
+_NEAR_ENOUGH = 400  # the part of what the relaxation takes by which a plan may be above it
+
+
 def _with_counts(table: SlotTable, demand: DemandGroups, window: Window, counts: CountLimits) -> Attempt:
-    """Balance bytes in a slightly narrower window first, so that every broker has slack for small slots."""
+    """The best of few plans after the relaxation over loads and counts, and the first that is near enough to it.
+
+    Where none of them keeps all limits, one after the relaxation over loads alone, of which small slots move on.
+    """
     slack = (window.ceiling - window.floor) // _SLACK
+    best: Attempt | None = None
+    for part, exchanges in _COUNTED_TRIES:
+        inset = slack // part if part else 0 * slack
+        flow = relax_counts(table, window.floor + inset, window.ceiling - inset, counts)
+        if flow is None:
+            continue
+        found = _counted(construct_counted(table, flow, window, counts, exchanges=exchanges), window, counts)
+        best = found if best is None else min(best, found, key=_distance)
+        if best.succeeded and (best.cost - flow.value) * _NEAR_ENOUGH <= flow.value:
+            return best
+    if best is not None and best.succeeded:
+        return best
     inner = fixed_window(table, demand, window.floor + slack, window.ceiling - slack)
-    state = construct(table, demand, inner if inner.possible else window, surplus_of(table))
+    found = _counted(construct(table, demand, inner if inner.possible else window), window, counts)
+    return found if best is None else min(best, found, key=_distance)
+
+
+def _distance(found: Attempt) -> tuple[bool, int, int]:
+    return not found.rule_kept, found.outside, found.cost
+
+
+def _counted(state: SearchState, window: Window, counts: CountLimits) -> Attempt:
+    """Repair loads, then counts, then leaders."""
     pools = Pools(state)
     repair(pools)
-    left = repair_racks(pools, positions(state)) if table.most_broken is not None else 0
+    left = repair_racks(pools, positions(state)) if state.table.most_broken is not None else 0
     state.floor, state.ceiling = window.floor.tolist(), window.ceiling.tolist()
     left += even_counts(pools, counts)
     left += repair_leaders(pools)
     return replace(attempt_of(state, window), rule_kept=not left)
+
+
+def construct_counted(
+    table: SlotTable, flow: CountedFlow, window: Window, counts: CountLimits, *, exchanges: bool
+) -> SearchState:
+    """A first plan: of each broker as many slots and as much load leave as the relaxation takes, and go where it says.
+
+    The largest go first, each to the receiver that lacks most load beyond what slots of the mean size would bring.
+    """
+    import numpy as np
+
+    state = SearchState(table, window.floor.tolist(), window.ceiling.tolist())
+    leaving, sizes = _leaving_counted(table, flow, exchanges=exchanges), table.slot_size
+    number, load = np.array(counts_of(table, table.home)), np.array(state.load, dtype=np.float64)
+    np.subtract.at(number, table.home[leaving], 1)
+    np.subtract.at(load, table.home[leaving], sizes[leaving])
+    rest, pool, most = float(sizes[leaving].sum()), table.pool, np.array(counts.ceiling)
+    in_rack = [table.receiver & (pool == rack) for rack in range(int(pool.max(initial=-1)) + 1)]
+    order = leaving[np.lexsort((leaving, -sizes[leaving]))].tolist()
+    for place, slot in enumerate(order):
+        size, mean = state.size(slot), rest / (len(order) - place)
+        rest -= size
+        shut, racks = state.legal(slot)
+        able = np.logical_or.reduce([in_rack[rack] for rack in racks]) & (number < most)
+        able[list(shut)] = False
+        able &= load + size <= window.ceiling
+        wants = np.where(able, flow.loads - load - mean * (flow.counts - number), -np.inf)
+        dest = int(wants.argmax()) if able.any() else state.home(slot)
+        load[dest] += size
+        number[dest] += 1
+        if dest != state.home(slot):
+            state.move(slot, dest)
+    return state
+
+
+def _leaving_counted(table: SlotTable, flow: CountedFlow, *, exchanges: bool) -> Ints:
+    """The slots that leave: whole ones of each class, then others until load and count are reached."""
+    import numpy as np
+
+    sizes, chosen = table.slot_size, list[int]()
+    slots = np.nonzero(table.movable)[0]
+    slots = slots[np.lexsort((slots, -sizes[slots], table.home[slots]))]
+    starts = np.searchsorted(table.home[slots], np.arange(len(table.brokers) + 1))
+    for b, parts in enumerate(flow.leaving.T):
+        count = round(float(parts.sum()))
+        mine = slots[starts[b] : starts[b + 1]]
+        if not count or not len(mine):
+            continue
+        kind, away = flow.kind[mine], np.abs(sizes[mine] - flow.size[flow.kind[mine]])
+        ranked = np.lexsort((mine, away, kind))
+        first = np.searchsorted(kind[ranked], np.arange(len(parts)))
+        taken = np.zeros(len(mine), dtype=bool)
+        taken[ranked] = np.arange(len(mine)) - first[kind[ranked]] < np.floor(parts + 1e-6)[kind[ranked]]
+        count -= int(taken.sum())
+        load = float((parts * flow.size).sum()) - float(sizes[mine[taken]].sum())
+        for i in np.nonzero(~taken)[0].tolist():  # the largest first
+            if count <= 0:
+                break
+            if sizes[mine[i]] <= load:
+                taken[i] = True
+                load -= float(sizes[mine[i]])
+                count -= 1
+        smallest = np.nonzero(~taken)[0][::-1]
+        taken[smallest[: max(0, count)]] = True
+        load = float((parts * flow.size).sum()) - float(sizes[mine[taken]].sum())
+        chosen += mine[_exchanged(sizes[mine], taken, load) if exchanges else taken].tolist()
+    return np.array(sorted(chosen), dtype=np.int64)
+
+
+_EXCHANGES = 4
+
+
+def _exchanged(sizes: Ints, taken: Bools, lacking: float) -> Bools:
+    """The choice with a few items exchanged for others, each time those two that bring the sum closest to what lacks.
+
+    No two bring it above that. `sizes` fall.
+    """
+    import numpy as np
+
+    for _ in range(_EXCHANGES):
+        inside, outside = np.nonzero(taken)[0], np.nonzero(~taken)[0][::-1]
+        if not len(inside) or not len(outside):
+            break
+        wanted = sizes[inside] + lacking
+        below = np.searchsorted(sizes[outside], wanted, side="right") - 1
+        gain = np.where(below < 0, 0, sizes[outside[below]] - sizes[inside])
+        place = int(gain.argmax())
+        if gain[place] <= 0:
+            break
+        old, new = int(inside[place]), int(outside[below[place]])
+        taken[old], taken[new] = False, True
+        lacking -= float(gain[place])
+    return taken
 
 
 def attempt_of(state: SearchState, window: Window) -> Attempt:
@@ -455,15 +578,6 @@ def counts_of(table: SlotTable, at: Ints) -> list[int]:
 
     counts: list[int] = np.bincount(at, minlength=len(table.brokers)).tolist()
     return counts
-
-
-def surplus_of(table: SlotTable) -> list[int]:
-    """How many slots each broker has above the middle of its count limits; negative below it."""
-    limits = table.counts
-    if limits is None:
-        return []
-    counts = counts_of(table, table.home)
-    return [n - (low + high) // 2 for n, low, high in zip(counts, limits.floor, limits.ceiling, strict=True)]
 
 
 def _lightest(pools: Pools, broker: int) -> Iterator[Entry]:

@@ -16,13 +16,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from kafkakit.placement.by_size.slots import SlotTable, summed
+from kafkakit.placement.by_size.slots import CountLimits, SlotTable, summed
 from kafkakit.placement.network import FlowNetwork
 
 if TYPE_CHECKING:
-    from kafkakit.core.columns import Bools, Ints
+    from kafkakit.core.columns import Bools, Floats, Ints
 
 
 MAX_GROUPS = 4000
@@ -549,3 +549,143 @@ def shares(total: int, capacity: Ints | Sequence[int], even: Bools | Sequence[bo
             parts[i] += 1
             rest -= 1
     return np.array(parts, dtype=np.int64)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountedFlow:
+    """One cheapest plan of the relaxation over loads and counts; slots of nearly one size are parts of one whole.
+
+    `kind` is the class of each slot's size, `leaving` what leaves (class x broker, in slots), `size` the mean of each
+    class; `loads` and `counts` are what brokers end with, `value` is the load that leaves.
+    """
+
+    value: int
+    kind: Ints
+    leaving: Floats
+    size: Floats
+    loads: Floats
+    counts: Floats
+
+
+_CLASS_CELLS = 16_000
+"""Classes times brokers of the relaxation over loads and counts: about a second."""
+_MOST_CLASSES, _FEWEST_CLASSES = 128, 16
+_COPY = 1e-6
+"""What a copy costs, as a part of the largest slot: of plans of one load the one of few copies."""
+_NO_WIDTH = 1e-6
+
+
+def relax_counts(table: SlotTable, floor: Ints, ceiling: Ints, counts: CountLimits) -> CountedFlow | None:
+    """The least load that leaves so that loads and counts end within the limits; None where the relaxation knows none.
+
+    Slots fall into classes of size, a few percent wide, which may be divided. What a partition with a replica in each
+    rack loses in a rack, it gets there. Tags are left to the plan. On one thread, so always with the same answer.
+    """
+    import numpy as np
+
+    width = len(table.brokers)
+    classes = min(_MOST_CLASSES, max(_FEWEST_CLASSES, _CLASS_CELLS // max(1, width)))
+    kind, size = _size_classes(table.slot_size, classes)
+    unit = max(1.0, float(size.max(initial=0.0)))
+    load, count = table.loads(table.home), np.bincount(table.home, minlength=width)
+    program = _CountedProgram(
+        table.pool.tolist(),
+        np.stack([floor - load, ceiling - load]) / unit,
+        np.stack([np.array(counts.floor) - count, np.array(counts.ceiling) - count]).astype(np.float64),
+    )
+    held, takes = _held_by_class(table, kind, classes), table.receiver.tolist()
+    for number in range(classes):
+        program.add_class(float(size[number]) / unit, held[:, number], takes)
+    found = program.solved()
+    if found is None:
+        return None
+    leaving, arriving = found
+    net = arriving - leaving
+    return CountedFlow(
+        value=round(float((leaving * size[:, None]).sum())),
+        kind=kind,
+        leaving=leaving,
+        size=size,
+        loads=load + (size[:, None] * net).sum(axis=0),
+        counts=count + net.sum(axis=0),
+    )
+
+
+class _CountedProgram:
+    """The linear program: of each class, what leaves each broker and what arrives; loads and counts in their limits."""
+
+    def __init__(self, pool: Sequence[int], loads: Floats, numbers: Floats) -> None:
+        from ortools.linear_solver import pywraplp
+
+        self._solver: Any = pywraplp.Solver.CreateSolver("GLOP")
+        self._best = pywraplp.Solver.OPTIMAL
+        self._pool, self._racks = pool, sorted(set(pool))
+        self._goal = self._solver.Objective()
+        self._loads = [self._solver.Constraint(low, high) for low, high in loads.T.tolist()]
+        self._numbers = [self._solver.Constraint(low, high) for low, high in numbers.T.tolist()]
+        self._gone: list[list[list[Any]]] = []
+        self._come: list[list[Any]] = []
+
+    def add_class(self, weight: float, held: Ints, takes: Sequence[bool]) -> None:
+        """Slots of this weight; `held` by broker are those that may go to any rack, and those that stay in theirs."""
+        solver, endless = self._solver, self._solver.infinity()
+        across = solver.Constraint(0.0, 0.0)
+        within = {rack: solver.Constraint(0.0, 0.0) for rack in self._racks}
+        for balance in within.values():
+            moved = solver.NumVar(0.0, endless, "")
+            across.SetCoefficient(moved, -1.0)
+            balance.SetCoefficient(moved, 1.0)
+        gone: list[list[Any]] = [[], []]
+        come: list[Any] = []
+        for b, rack in enumerate(self._pool):
+            for tied, source in enumerate((across, within[rack])):
+                out = solver.NumVar(0.0, float(held[tied, b]), "")
+                self._goal.SetCoefficient(out, weight + _COPY)
+                self._add(out, b, -weight, -1.0, source, 1.0)
+                gone[tied].append(out)
+            into = solver.NumVar(0.0, endless if takes[b] else 0.0, "")
+            self._add(into, b, weight, 1.0, within[rack], -1.0)
+            come.append(into)
+        self._gone.append(gone)
+        self._come.append(come)
+
+    def _add(self, moved: Any, broker: int, weight: float, number: float, source: Any, sign: float) -> None:
+        self._loads[broker].SetCoefficient(moved, weight)
+        self._numbers[broker].SetCoefficient(moved, number)
+        source.SetCoefficient(moved, sign)
+
+    def solved(self) -> tuple[Floats, Floats] | None:
+        """What leaves and what arrives, class x broker; None where no solution was found."""
+        import numpy as np
+
+        self._goal.SetMinimization()
+        if self._solver.Solve() != self._best:
+            return None
+        gone = np.array([[[x.solution_value() for x in row] for row in each] for each in self._gone]).sum(axis=1)
+        return gone, np.array([[x.solution_value() for x in row] for row in self._come])
+
+
+def _size_classes(sizes: Ints, classes: int) -> tuple[Ints, Floats]:
+    """The class of each size, all classes as wide by their ratio, and the mean size of each."""
+    import numpy as np
+
+    scaled = np.log1p(sizes.astype(np.float64))
+    low, high = float(scaled.min(initial=np.inf)), float(scaled.max(initial=0.0))
+    kind: Ints = np.minimum(classes - 1, ((scaled - low) * (classes / max(high - low, _NO_WIDTH))).astype(np.int64))
+    return kind, np.bincount(kind, sizes, classes) / np.maximum(1, np.bincount(kind, minlength=classes))
+
+
+def _held_by_class(table: SlotTable, kind: Ints, classes: int) -> Ints:
+    """Movable slots by whether they stay in their rack, class and broker.
+
+    Those of a partition with a replica in each rack stay, and with `locality_scoped` all do.
+    """
+    import numpy as np
+
+    there = np.zeros((len(table.size), int(table.pool.max(initial=-1)) + 1), dtype=bool)
+    there[table.part, table.pool[table.home]] = True
+    stays = table.locality_scoped | there.all(axis=1)[table.part]
+    held: Ints = np.zeros((2, classes, len(table.brokers)), dtype=np.int64)
+    free = table.movable
+    np.add.at(held, (stays[free].astype(np.int64), kind[free], table.home[free]), 1)
+    return held

@@ -10,7 +10,6 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from kafkakit.core.model import TopicPartition
@@ -403,11 +402,8 @@ def spread(entries: Sequence[Entry]) -> Sequence[Entry]:
     return entries if len(entries) <= NEAR else [entries[i * len(entries) // NEAR] for i in range(NEAR)]
 
 
-Quota = tuple[int, int, int, int]
-"""(begin, end, load, count): items begin..end, sorted by falling size, should give about that load.
-
-With a count above 0 about so many of them, of about equal size; with 0 as few as possible.
-"""
+Quota = tuple[int, int, int]
+"""(begin, end, load): items begin..end, sorted by falling size, should give about that load; as few as possible."""
 
 
 def choose(sizes: Sequence[int], quotas: Sequence[Quota], need: int) -> list[int]:
@@ -417,19 +413,18 @@ def choose(sizes: Sequence[int], quotas: Sequence[Quota], need: int) -> list[int
     O(chosen x log(items)).
     """
     chosen: list[int] = []
-    for begin, end, load, count in quotas:
-        chosen += _nearest(sizes, begin, end, load, count)
+    for begin, end, load in quotas:
+        chosen += _nearest(sizes, begin, end, load)
     rest = need - sum(sizes[i] for i in chosen)
     if rest > 0:
-        chosen = _closed(sizes, chosen, [i for b, e, _, _ in quotas for i in range(b, e)], rest)
+        chosen = _closed(sizes, chosen, [i for b, e, _ in quotas for i in range(b, e)], rest)
         rest = need - sum(sizes[i] for i in chosen)
     return _without_spare(sizes, chosen, -rest)
 
 
-def _nearest(sizes: Sequence[int], begin: int, end: int, load: int, count: int) -> list[int]:
+def _nearest(sizes: Sequence[int], begin: int, end: int, load: int) -> list[int]:
     """Items that add up to nearly `load`: a first choice, then one exchange that brings the sum closest."""
-    taken = _run(sizes, begin, end, load, count) if count else []
-    taken = taken or _largest_first(sizes, begin, end, load)
+    taken = _largest_first(sizes, begin, end, load)
     rest = load - sum(sizes[i] for i in taken)
     inside = set(taken)
     free = [i for i in range(end - 1, begin - 1, -1) if i not in inside]
@@ -447,19 +442,6 @@ def _nearest(sizes: Sequence[int], begin: int, end: int, load: int, count: int) 
         else:
             taken.append(free[near])
     return taken
-
-
-def _run(sizes: Sequence[int], begin: int, end: int, load: int, count: int) -> list[int]:
-    """The run of `count` neighbours by size that weighs at most `load` and next to it; empty if even the last does not.
-
-    Sums of such runs fall from left to right, so halving finds it.
-    """
-    count = min(count, end - begin)
-    sums = list(accumulate(sizes[begin:end], initial=0))
-    if sums[count] <= load:  # even the largest so many are too light: more than `count` are needed
-        return []
-    at = bisect_left(range(end - begin - count + 1), -load, key=lambda i: sums[i] - sums[i + count])
-    return [begin + at + k for k in range(count)] if at <= end - begin - count else []
 
 
 def _largest_first(sizes: Sequence[int], begin: int, end: int, load: int) -> list[int]:
