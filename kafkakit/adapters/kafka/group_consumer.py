@@ -302,7 +302,7 @@ class KafkaGroupConsumer:
 
 
 def _session(timeout_ms: int) -> dict[str, Any]:
-    """A member may miss two heartbeats or more; librdkafka wants the interval of polls to be no shorter than the session."""
+    """A member may miss two heartbeats or more; librdkafka wants polls to be allowed as long as the session."""
     return {
         "session.timeout.ms": timeout_ms,
         "heartbeat.interval.ms": min(_HEARTBEAT_MS, timeout_ms // 3),

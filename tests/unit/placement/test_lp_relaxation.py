@@ -309,7 +309,7 @@ def test_the_unit_changes_nothing_but_the_numbers(unit: int) -> None:
 
 
 def crowded(seed: int) -> tuple[SlotTable, Any, Any]:
-    """Eight brokers in two racks, 75 partitions of very unlike sizes, half of the brokers crowded; with limits of load."""
+    """Eight brokers in two racks, half of them crowded, 75 partitions of very unlike sizes; with limits of load."""
     draw = random.Random(seed)
     racks: dict[int, str | None] = {b: "ab"[b % 2] for b in range(8)}
     lists = [[2 * min(draw.randrange(4), draw.randrange(4)), 1 + 2 * draw.randrange(4)] for _ in range(75)]
@@ -318,7 +318,7 @@ def crowded(seed: int) -> tuple[SlotTable, Any, Any]:
     share = table.loads(table.home).sum() // 8
     at_most = np.bincount(table.home, minlength=8).sum() // 8 + 1
     counts = CountLimits(floor=(0,) * 8, ceiling=(int(at_most),) * 8)
-    width = max(int(share) // 10, max(sizes))
+    width = max(int(share) // 10, *sizes)
     return replace(table, counts=counts), np.full(8, share - width), np.full(8, share + width)
 
 
