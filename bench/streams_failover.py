@@ -1,7 +1,7 @@
 """Failovers of a stream under load: how long they take, how long producers wait, what is lost, and what comes twice.
 
-Run: python bench/streams_failover.py [--rounds 3] [--per-s 400] [--cases acknowledged,left,copied,fence,killed,hung]. It begins no
-further round of a case once the case's share of 400 s is used up.
+Run: python bench/streams_failover.py [--rounds 3] [--per-s 400] [--cases acknowledged,left,copied,fence,killed,hung].
+It begins no further round of a case once the case's share of 400 s is used up.
 
 Three sandbox clusters of one broker each, one of them with an authorizer. In every round a stream of 4 partitions is
 created on one cluster; two processes with ten producers each write to it and two consumers read it, as applications
