@@ -684,7 +684,7 @@ def _held_by_class(table: SlotTable, kind: Ints, classes: int) -> Ints:
 
     there = np.zeros((len(table.size), int(table.pool.max(initial=-1)) + 1), dtype=bool)
     there[table.part, table.pool[table.home]] = True
-    everywhere: Bools = there.all(axis=1)
+    everywhere: Bools = np.asarray(there.all(axis=1))
     stays = table.locality_scoped | everywhere[table.part]
     held: Ints = np.zeros((2, classes, len(table.brokers)), dtype=np.int64)
     free = table.movable
