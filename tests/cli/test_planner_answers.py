@@ -2,11 +2,14 @@
 
 import gzip
 import json
+import random
 from pathlib import Path
 from typing import Any
 
 import pytest
+from ortools.sat.python import cp_model
 
+from kafkakit.placement.watch import COMMAND_WORK
 from tests.cli.test_rebalance import cluster, put
 from tests.invariants.plan import verify_plan
 from tests.places import ROOT
@@ -208,3 +211,71 @@ def test_brokers_without_a_rack_are_named_in_one_wording(tmp_path: Path, words: 
     path.write_text(json.dumps(snapshot))
     ran = home.run("topicmappr", *words, "--snapshot", str(path))
     assert RACKLESS not in ran.stdout + ran.stderr, "no broker has a rack, so none lacks it"
+
+
+def crowded(home: Home, *, largest: int = 900) -> None:
+    """Ten brokers, two of them empty, and 50 partitions whose sizes follow a power law; the largest in GiB."""
+    rng = random.Random(5)
+    lists = [rng.sample(range(1, 9), 3) for _ in range(50)]
+    sizes = [largest, *(min(900, int(4 * rng.paretovariate(0.9))) for _ in lists[1:])]
+    racks = {b: "abcde"[b % 5] for b in range(1, 11)}
+    put(home, cluster(lists, sizes, {b: 6000 - 300 * b for b in racks}, racks))
+
+
+@pytest.fixture
+def solved(monkeypatch: pytest.MonkeyPatch) -> list[tuple[float, float]]:
+    """By solver's call, the work that it was allowed and what it did."""
+    calls: list[tuple[float, float]] = []
+    plain = cp_model.CpSolver.solve
+
+    def solve(solver: Any, *words: Any) -> Any:
+        answer = plain(solver, *words)
+        calls.append((solver.parameters.max_deterministic_time, solver.deterministic_time))
+        return answer
+
+    monkeypatch.setattr(cp_model.CpSolver, "solve", solve)
+    return calls
+
+
+OVER = ("--topics", ".*", "--brokers", "-2")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("rebalance", *OVER, "--band", "1%", "--count-band", "5%"),
+        ("rebalance", *OVER, "--band", "5%", "--max-moves", "12"),
+        ("rebalance", *OVER, "--band", "5%", "--max-moved-bytes", "300GiB", "--report", "r.html", "--plan", "p.json"),
+        ("rebalance", *OVER, "--band", "20%", "--best-effort", "--minimize", "moves"),
+        ("rebalance", *OVER, "--max-moved-bytes", "300GiB", "--max-leaders", "6"),
+        ("rebalance", *OVER, "--free-range", "1GiB"),
+        ("scale", *OVER, "--band", "10%"),
+        ("add-brokers", "--brokers", "9,10"),
+        ("frontier", *OVER),
+        ("frontier", *OVER, "--metric", "free-range"),
+        ("rebuild", *OVER, "--placement", "storage", "--force-rebuild", "--out-path", "maps"),
+        ("drain", "--brokers", "3", "--placement", "storage"),
+    ],
+    ids=lambda words: " ".join(word for word in words if word not in OVER),
+)
+def test_a_command_has_one_budget_of_work(
+    home: Home, solved: list[tuple[float, float]], words: tuple[str, ...]
+) -> None:
+    crowded(home)
+    assert home.run("topicmappr", *words, "--snapshot", "s.json").code in (0, 4)
+    left = COMMAND_WORK
+    for allowed, done in solved:
+        assert allowed <= left + 1e-9, "a call that the budget has no work for"
+        left -= done
+
+
+def test_a_hint_for_a_small_cluster_takes_no_search_for_cheaper_plans(
+    home: Home, solved: list[tuple[float, float]]
+) -> None:
+    crowded(home, largest=5000)
+    ran = home.run("topicmappr", "rebalance", *OVER, "--band", "5%", "--snapshot", "s.json")
+    assert "is larger than what enough brokers may hold" in ran.stderr
+    assert not solved
+    (hint,) = [line for line in ran.stderr.splitlines() if line.startswith("hint: a plan was found for --band")]
+    band = hint.split()[7]
+    planned(home, "rebalance", *OVER, "--band", band)

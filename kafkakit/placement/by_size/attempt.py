@@ -13,7 +13,7 @@ from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
 from kafkakit.placement.by_size.layout import lists_of
-from kafkakit.placement.by_size.local_steps import repair, save
+from kafkakit.placement.by_size.local_steps import repair, save, settle
 from kafkakit.placement.by_size.lp_relaxation import Bound, DemandGroups, Window, fixed_window
 from kafkakit.placement.by_size.proof import FewMoves
 from kafkakit.placement.by_size.slots import NEAR, CountLimits, Entry, Pools, SearchState, SlotTable, around, choose
@@ -209,6 +209,8 @@ def attempt(table: SlotTable, demand: DemandGroups, window: Window, few: FewMove
         return _with_counts(table, demand, window, table.counts)
     state = construct(table, demand, window, few=few)
     pools = Pools(state)
+    if few is not None:
+        settle(pools)
     repair(pools)
     left = 0
     if table.most_broken is not None:

@@ -28,7 +28,7 @@ from kafkakit.placement.by_size.lp_relaxation import (
 )
 from kafkakit.placement.by_size.proof import MOST_CELLS, few_moves, moves_bound
 from kafkakit.placement.by_size.slots import SlotTable, summed
-from kafkakit.placement.watch import UNWATCHED, Watch
+from kafkakit.placement.watch import Watch
 
 if TYPE_CHECKING:
     from kafkakit.core.columns import Bools, Ints
@@ -39,6 +39,7 @@ _EDGE = 64  # the part of what is left by which the first plan keeps off the edg
 _STEPS = (_EDGE, _EDGE // 4, _EDGE // 16, 2, 2, 2)
 """Real plans built: close to the LP relaxation's deviation first, then halving what is left."""
 _LOOSER = 4  # deviations beyond today's that are tried where today's placement breaks a rule
+_DEAR = 200  # a search of a middling cluster for less than this part of the bytes is not worth it
 _WORTHWHILE = 1000  # a full search for less than this part of the bytes is not worth seconds
 CLOSE = 1000
 """A search ends within this part of the deviation."""
@@ -95,24 +96,54 @@ def at_deviation(
     by_moves: bool = False,
     budget: Budget | None = None,
     is_thorough: bool = True,
-    watch: Watch = UNWATCHED,
+    watch: Watch,
 ) -> Attempt:
     """The cheapest plan found at this deviation, of those within a budget; small clusters are searched to the end.
 
-    Where it `is_thorough`, larger ones are searched too for few copies, and where no plan was found without.
+    Where it `is_thorough`, larger ones are searched too for few copies, and where no plan was found without. First any
+    plan is sought, then a cheaper one, so that whoever asks again with as much work finds one again.
+    """
+    within = Budget() if budget is None else budget
+    found = any_plan(problem, max_deviation, within, watch, by_moves=by_moves, is_thorough=is_thorough)
+    if not found.succeeded or not within.allows(found):
+        return found
+    number = small.choices(problem.table)
+    is_dear = by_moves or (found.cost - found.window.bound.value) * _DEAR > found.cost
+    if number <= small.LARGEST or (is_thorough and is_dear and number <= small.LARGEST_BY_MOVES):
+        return _improved(problem, max_deviation, found, within, watch, by_moves=by_moves)
+    return found
+
+
+def any_plan(
+    problem: BalanceProblem,
+    max_deviation: int,
+    budget: Budget,
+    watch: Watch,
+    *,
+    by_moves: bool,
+    is_thorough: bool = False,
+) -> Attempt:
+    """A plan at this deviation within the budget, found by flows or else, for small clusters, by a search.
+
+    An attempt that fails where none was found; it is `proven` where there is none.
     """
     window = problem.window(max_deviation)
     if not window.possible or least_fitting(problem, max_deviation) > max_deviation:
         return no_moves(problem.table, window)
     most_cells = MOST_CELLS if is_thorough else _QUICK_CELLS
     found = in_window(problem, window, by_moves=by_moves, most_cells=most_cells)
-    if not found.window.possible:
+    if not found.window.possible or (found.succeeded and budget.allows(found)):
         return found
-    number = small.choices(problem.table)
-    wanting = not found.succeeded or (budget is not None and not budget.allows(found))
-    if number <= small.LARGEST or (is_thorough and number <= small.LARGEST_BY_MOVES and (by_moves or wanting)):
-        return _searched(problem, max_deviation, found, by_moves=by_moves, budget=budget, watch=watch)
-    return found
+    if small.choices(problem.table) > (small.LARGEST_BY_MOVES if is_thorough else small.LARGEST):
+        return found
+    if budget.moved_bytes is not None and window.bound.value > budget.moved_bytes:
+        return found
+    by_copies = by_moves if budget.moves is None else budget.moved_bytes is None
+    return _search(problem, max_deviation, found, budget, watch, by_moves=by_copies, work=FIRST_WORK, any_will_do=True)
+
+
+FIRST_WORK = 1.0
+"""The work that the search for any plan may take, where flows found none."""
 
 
 def least_fitting(problem: BalanceProblem, from_deviation: int) -> int:
@@ -162,12 +193,18 @@ _QUICK_CELLS = 250_000  # partitions times racks up to which each of several pla
 def in_window(problem: BalanceProblem, window: Window, *, by_moves: bool, most_cells: int = MOST_CELLS) -> Attempt:
     """A plan that brings the loads into this window, made partition by partition where the first one fails.
 
-    That is done up to so many cells, partitions times racks.
+    That is done up to so many cells, partitions times racks. The plans of fewest bytes and of fewest copies are both
+    judged by what is asked, since each may be the better one: for fewest bytes where the bound leaves room for it.
     """
     table = problem.table
-    few = few_moves(table, window) if by_moves else None
-    found = attempt(table, problem.demand, window, few)
-    if found.succeeded or len(table.size) * (table.racks + 1) > most_cells:
+    found = attempt(table, problem.demand, window)
+    cells = len(table.size) * (table.racks + 1)
+    above = found.cost - window.bound.value
+    other_way = cells <= most_cells and (above > 0 if cells <= _FEW_CELLS else above * _WORTHWHILE > found.cost)
+    if table.counts is None and (by_moves or other_way) and (few := few_moves(table, window)) is not None:
+        fewest = attempt(table, problem.demand, window, few)
+        found = replace(_better(replace(found, few=few), fewest, by_moves=by_moves), few=few if by_moves else None)
+    if found.succeeded or cells > most_cells:
         return found
     # Groups of partitions promise more than partitions can keep where racks are of very unlike size.
     apart = demand_groups_of(table, apart=True)
@@ -175,46 +212,79 @@ def in_window(problem: BalanceProblem, window: Window, *, by_moves: bool, most_c
     if not window.slides.any() and not closer.possible:
         return no_moves(table, closer)
     other = attempt(table, apart, closer if closer.possible else window)
-    other = replace(other, few=few, window=window if window.slides.any() else closer)
-    return min(other, found, key=lambda each: (not each.rule_kept, each.outside, each.cost))
+    other = replace(other, few=found.few, window=window if window.slides.any() else closer)
+    return _better(other, found, by_moves=by_moves)
 
 
-def _searched(
-    problem: BalanceProblem,
-    max_deviation: int,
-    found: Attempt,
-    *,
-    by_moves: bool,
-    budget: Budget | None,
-    watch: Watch,
+_FEW_CELLS = 20_000  # up to which a plan of few copies is tried wherever bytes are above their bound
+
+
+def _better(one: Attempt, other: Attempt, *, by_moves: bool) -> Attempt:
+    """The one that keeps more of the rules and limits, and then costs less by what is asked."""
+    return min(
+        one,
+        other,
+        key=lambda each: (
+            not each.rule_kept,
+            each.outside,
+            *((each.moves, each.cost) if by_moves else (each.cost, each.moves)),
+        ),
+    )
+
+
+def _improved(
+    problem: BalanceProblem, max_deviation: int, found: Attempt, budget: Budget, watch: Watch, *, by_moves: bool
 ) -> Attempt:
-    """The better of the plan found and the one a full search gives, where there is enough to win."""
-    table, limits, window = problem.table, problem.balance.limits, found.window
-    fitting = found.succeeded and (budget is None or budget.allows(found))
-    if fitting and not by_moves:
+    """The better of a plan that fits the budget and what a search from there gives, where there is enough to win."""
+    table, window = problem.table, found.window
+    if found.proven or found.fewest:
+        return found
+    if not by_moves:
         if found.cost == window.bound.value:
             return replace(found, proven=True)
         above = found.cost - window.bound.value
         if above * _WORTHWHILE <= found.cost and small.choices(table) > small.TINY:
             return found
-    if fitting and by_moves and found.moves <= moves_bound(table, window):
+    if by_moves and found.moves <= moves_bound(table, window):
         return found
+    short = not by_moves and small.choices(table) > small.TINY
+    return _search(
+        problem, max_deviation, found, budget, watch, by_moves=by_moves, work=small.SHORT_WORK if short else small.WORK
+    )
+
+
+def _search(
+    problem: BalanceProblem,
+    max_deviation: int,
+    found: Attempt,
+    budget: Budget,
+    watch: Watch,
+    *,
+    by_moves: bool,
+    work: float,
+    any_will_do: bool = False,
+) -> Attempt:
+    """The plan that an integer program finds from the one that was found; that one where it finds nothing better."""
+    table, limits, window = problem.table, problem.balance.limits, found.window
+    fitting = found.succeeded and budget.allows(found)
     sliding = bool(window.slides.any())
     if not sliding:
         limits = Limits(floor=window.floor, ceiling=window.ceiling, even=limits.even, offset=limits.offset)
-    width = max_deviation if sliding else None
     answer = small.cheapest(
         table,
         limits,
-        width,
+        max_deviation if sliding else None,
         by_moves=by_moves,
-        most_load=None if budget is None else budget.moved_bytes,
-        most_moves=None if budget is None else budget.moves,
-        work=small.SHORT_WORK if fitting and not by_moves and small.choices(table) > small.TINY else small.WORK,
+        most_load=budget.moved_bytes,
+        most_moves=budget.moves,
+        work=work,
+        start=found.at if fitting else None,
+        least=0 if sliding else moves_bound(table, window) if by_moves else window.bound.value,
+        any_will_do=any_will_do,
         watch=watch,
     )
     if answer.at is None:
-        return replace(found, proven=answer.proven)
+        return found if found.succeeded else replace(found, proven=answer.proven)
     if fitting and (answer.moves >= found.moves if by_moves else answer.cost >= found.cost) and not answer.proven:
         return found
     if sliding:
@@ -227,19 +297,26 @@ def _searched(
         outside=0,
         window=window,
         # Within a budget the cheapest is not the cheapest of all.
-        proven=answer.proven and not by_moves and (budget is None or budget.moves is None),
-        fewest=answer.proven and by_moves and (budget is None or budget.moved_bytes is None),
+        proven=answer.proven and not by_moves and budget.moves is None,
+        fewest=answer.proven and by_moves and budget.moved_bytes is None,
         few=found.few,
     )
 
 
 def tightest(
-    problem: BalanceProblem, budget: Budget, watch: Watch, *, finest: int = 0, by_moves: bool = False
+    problem: BalanceProblem,
+    budget: Budget,
+    watch: Watch,
+    *,
+    finest: int = 0,
+    by_moves: bool = False,
+    is_cheapest: bool = True,
 ) -> tuple[int, Attempt]:
     """The least deviation that the budget allows, and a plan for it; nothing finer than `finest` is sought.
 
-    First the least that the LP relaxation reaches within the budget, then real plans from there outwards. The
-    answer is no looser than today's placement, which costs nothing.
+    First the least that the LP relaxation reaches within the budget, then real plans from there outwards, whatever they
+    cost; at last, if the `is_cheapest` is wanted, a cheap one. The answer is no looser than today's placement, which
+    costs nothing.
     """
     loosest = problem.today()
     watch.phase("how tight the goal can be")
@@ -252,11 +329,7 @@ def tightest(
 
     def trial(aim: int) -> tuple[bool, int]:
         nonlocal best
-        found = (
-            _within(problem, aim, budget, watch, by_moves=by_moves)
-            if is_small
-            else at_deviation(problem, aim, is_thorough=False, watch=watch)
-        )
+        found = any_plan(problem, aim, budget, watch, by_moves=is_small and by_moves)
         watch.tried(aim, found)
         reached = problem.measure(found.at)
         reached = max(low, reached) if is_small else max(aim, reached)
@@ -271,7 +344,7 @@ def tightest(
     if is_small:
         halves = (2,) * max(1, loosest).bit_length()
         middle = (low + loosest) // 2
-        tighten(trial, low - 1, middle, loosest, watch, steps=halves, close=lambda _: 1, announced=False)
+        tighten(trial, low - 1, middle, loosest, watch, steps=halves, close=_close, announced=False)
     else:
         # The very edge of what the LP relaxation can do is where real plans struggle most: start a little off it.
         aim = low if spent is not None or low == finest else low + (loosest - low) // _EDGE
@@ -281,7 +354,25 @@ def tightest(
         trial(max(1, loosest) << doubled)
         if best[1].rule_kept or watch.stopped():
             break
-    return best
+    return _cheapest_there(problem, best, budget, watch, low, by_moves=by_moves) if is_small and is_cheapest else best
+
+
+def _close(reached: int) -> int:
+    """What is left of a search of a small cluster that is not worth another trial."""
+    return max(1, reached // CLOSE)
+
+
+def _cheapest_there(
+    problem: BalanceProblem, best: tuple[int, Attempt], budget: Budget, watch: Watch, low: int, *, by_moves: bool
+) -> tuple[int, Attempt]:
+    """The cheapest plan found that is as tight as this one."""
+    reached, found = best
+    if not found.succeeded or not found.moves:
+        return best
+    at_it = replace(found, window=problem.window(reached), proven=False, fewest=False)
+    cheaper = _improved(problem, reached, at_it, budget, watch, by_moves=by_moves)
+    watch.tried(reached, cheaper)
+    return max(low, problem.measure(cheaper.at)), cheaper
 
 
 def _most_bytes(problem: BalanceProblem, budget: Budget) -> int | None:
@@ -317,23 +408,10 @@ def _narrowest(
     if answer.at is None or (answer.width >= best[0] and best[1].rule_kept):
         return best
     width = max(low, answer.width)
-    found = _within(problem, width, budget, watch, by_moves=by_moves)
-    if not found.succeeded or not budget.allows(found):
-        found = Attempt(at=answer.at, cost=answer.cost, moves=answer.moves, outside=0, window=found.window)
+    found = Attempt(at=answer.at, cost=answer.cost, moves=answer.moves, outside=0, window=problem.window(width))
+    found = _improved(problem, width, found, budget, watch, by_moves=by_moves)
     watch.tried(width, found)
     return width, found
-
-
-def _within(problem: BalanceProblem, max_deviation: int, budget: Budget, watch: Watch, *, by_moves: bool) -> Attempt:
-    """The cheapest plan of a small cluster, or, where the budget does not allow it, the cheapest within the budget."""
-    found = at_deviation(problem, max_deviation, by_moves=by_moves, watch=watch)
-    if watch.stopped() or not found.succeeded or budget.allows(found):
-        return found
-    within = at_deviation(problem, max_deviation, by_moves=by_moves, budget=budget, watch=watch)
-    if within.succeeded and budget.allows(within):
-        return within
-    # The search with both limits ended at its work; what the budget limits may be had without the other.
-    return at_deviation(problem, max_deviation, by_moves=not by_moves, watch=watch)
 
 
 def tightest_relaxed(problem: BalanceProblem, loosest: int, *, moved_bytes: int | None = None) -> int:

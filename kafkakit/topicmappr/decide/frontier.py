@@ -14,7 +14,7 @@ from kafkakit.placement.by_size.attempt import Attempt
 from kafkakit.placement.by_size.lp_relaxation import PPM, BalanceProblem
 from kafkakit.placement.by_size.tightening import at_deviation, explain_infeasible, tightest_relaxed
 from kafkakit.placement.problem import BrokerChange
-from kafkakit.placement.watch import UNWATCHED, Watch
+from kafkakit.placement.watch import UNWATCHED, Watch, budgeted
 from kafkakit.topicmappr.decide.rebalance_goal import BalanceInputs, balance_inputs, refuse_impossible
 from kafkakit.topicmappr.decide.requests import (
     DEFAULT_BANDS,
@@ -216,12 +216,13 @@ def trace(
     """
     looks: list[_Look] = []
     best_bound = 0
+    within = budgeted(watch)
     ordered = sorted(set(wanted), reverse=True)
     for n, max_deviation in enumerate(ordered):
         if watch.stopped():
             break
         watch.phase(f"plan {n + 1} of {len(ordered)}")
-        found = at_deviation(problem, max_deviation, watch=watch)
+        found = at_deviation(problem, max_deviation, watch=within.part(len(ordered) - n))
         reached = problem.measure(found.at)
         proven = found.proven and found.succeeded
         # Whatever a looser goal cannot do without, a tighter one cannot either.

@@ -22,7 +22,7 @@ from kafkakit.placement.by_size.tightening import explain_infeasible, more_broke
 from kafkakit.placement.group_rule import ClosedBrokers
 from kafkakit.placement.log_dirs_balance import DirRules, HomelessCopy
 from kafkakit.placement.problem import BrokerChange, Minimize
-from kafkakit.placement.watch import UNWATCHED, Watch
+from kafkakit.placement.watch import UNWATCHED, Watch, budgeted
 from kafkakit.topicmappr.decide.assembly import Decision, assemble
 from kafkakit.topicmappr.decide.dirs import fit_dirs, with_dirs
 from kafkakit.topicmappr.decide.rebalance_goal import (
@@ -76,6 +76,14 @@ class RecordingWatch:
     def solving(self, end: Callable[[], None] | None) -> None:
         """See `Watch`."""
         self._watch.solving(end)
+
+    def grant(self, wanted: float) -> float:
+        """See `Watch`."""
+        return self._watch.grant(wanted)
+
+    def spend(self, used: float) -> None:
+        """See `Watch`."""
+        self._watch.spend(used)
 
     def tried(self, max_deviation: int, found: Attempt) -> None:
         """Write down. O(replicas)."""
@@ -151,6 +159,7 @@ def decide_rebalance(
     and the nearest goal that can be reached, for goals that cannot. Cost: see `tighten`, again while copies find no log
     dir (`fit_dirs`).
     """
+    watch = budgeted(watch)
     return fit_dirs(snapshot, lambda closed: _decide(snapshot, request, facts, watch, closed), watch)
 
 

@@ -40,6 +40,7 @@ from kafkakit.placement.by_size.lp_relaxation import (
 from kafkakit.placement.by_size.slots import CountLimits, SlotTable
 from kafkakit.placement.by_size.tightening import (
     Budget,
+    any_plan,
     at_deviation,
     explain_infeasible,
     least_fitting,
@@ -223,8 +224,10 @@ def reach_aim(problem: BalanceProblem, aim: ResolvedGoal, request: RebalanceRequ
     nearest = least_fitting(problem, tightest_relaxed(problem, problem.today()))
     if not found.window.possible and nearest > aim.requested:
         return SearchResult(max_deviation=nearest, found=found, is_nearest_planned=False)
-    nearest, _ = tightest(problem, Budget(), watch, finest=aim.requested)
-    return SearchResult(max_deviation=_confirmed_deviation(problem, nearest, by_moves=by_moves), found=found)
+    planned = _nearest_planned(problem, aim.requested, watch, by_moves=by_moves)
+    return SearchResult(
+        max_deviation=nearest if planned is None else planned, found=found, is_nearest_planned=planned is not None
+    )
 
 
 def _within_budget(
@@ -248,19 +251,19 @@ def _best_effort(
     return SearchResult(max_deviation=problem.measure(found.at), found=found, missed=missed)
 
 
-def _confirmed_deviation(problem: BalanceProblem, nearest: int, *, by_moves: bool) -> int:
-    """The nearest deviation at which the request finds a plan when it is made again with it.
+def _nearest_planned(problem: BalanceProblem, requested: int, watch: Watch, *, by_moves: bool) -> int | None:
+    """The nearest deviation at which the request finds a plan when it is made again with it; None: none was found.
 
-    A plan that was made for a looser goal can end closer than one made for where it ended, so it is tried.
+    A plan that was made for a looser goal can end closer than one made for where it ended, so it is tried as the
+    request would, with what work is left; the request will have more.
     """
+    nearest, _ = tightest(problem, Budget(), watch, finest=requested, is_cheapest=False)
     loosest = problem.today()
     for step in range(_AGAIN):
-        if at_deviation(problem, nearest, by_moves=by_moves, is_thorough=False).succeeded:
+        if any_plan(problem, nearest, Budget(), watch, by_moves=by_moves).succeeded:
             return nearest
-        nearest += max(1, (nearest << 2 * step) >> _AGAIN)
-        if nearest >= loosest:
-            break
-    return loosest
+        nearest = min(max(loosest, nearest), nearest + max(1, (nearest << 2 * step) >> _AGAIN))
+    return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
