@@ -279,3 +279,47 @@ def test_a_hint_for_a_small_cluster_takes_no_search_for_cheaper_plans(
     (hint,) = [line for line in ran.stderr.splitlines() if line.startswith("hint: a plan was found for --band")]
     band = hint.split()[7]
     planned(home, "rebalance", *OVER, "--band", band)
+
+
+def lopsided(home: Home) -> None:
+    """Three brokers with a partition each, one of which is larger than twice the mean."""
+    put(home, cluster([[1], [2], [3]], [90, 2, 3], {1: 910, 2: 998, 3: 997}, {1: "a", 2: "b", 3: "c"}))
+
+
+@pytest.mark.parametrize("command", ["rebalance", "add-brokers"])
+def test_a_band_that_a_refusal_names_is_taken_whatever_its_width(home: Home, command: str) -> None:
+    lopsided(home)
+    words = OVER if command == "rebalance" else ("--brokers", "3")
+    refused = home.run("topicmappr", command, *words, "--band", "5%", "--snapshot", "s.json")
+    hint = "hint: a plan was found for --band 184.2106% (or give --best-effort)"
+    assert (refused.code, hint in refused.stderr) == (4, True), refused.stderr
+    _, plan = planned(home, command, *words, "--band", "184.2106%")
+    assert plan["certificate"]["objective"] == 0
+
+
+def test_a_frontier_knows_what_a_rebalance_proves(home: Home) -> None:
+    lopsided(home)
+    refused = home.run("topicmappr", "rebalance", *OVER, "--band", "5%", "--snapshot", "s.json")
+    reason = "a-0 (90 GiB) is larger than what enough brokers may hold"
+    assert reason in refused.stderr
+    ran = home.run("topicmappr", "frontier", *OVER, "--bands", "200%,5%", "--snapshot", "s.json")
+    assert f"impossible:\n  5%: {reason}" in ran.stdout
+    assert "best achievable band: 184.2106%" in ran.stdout
+
+
+def test_a_search_to_the_end_is_a_proof_in_a_frontier_too(home: Home) -> None:
+    """Loads of 3 and 4 are as near as five equal partitions on two brokers come, and the relaxation does not see it."""
+    put(home, cluster([[1]] * 5, [10] * 5, {1: 950, 2: 1000}, {1: "a", 2: "b"}))
+    refused = home.run("topicmappr", "rebalance", *OVER, "--band", "5%", "--snapshot", "s.json")
+    assert "no placement is inside the limits (exhaustive search)" in refused.stderr
+    ran = home.run("topicmappr", "frontier", *OVER, "--bands", "50%,5%", "--snapshot", "s.json")
+    assert "5%: no placement is inside the limits (exhaustive search)" in ran.stdout
+
+
+def test_a_best_effort_says_which_limits_its_bound_is_for(home: Home) -> None:
+    lopsided(home)
+    _, plan = planned(home, "rebalance", *OVER, "--band", "5%", "--best-effort")
+    assert plan["certificate"]["argument"].endswith(
+        "the bound is for looser limits, up to 56.8 GiB above and up to 30.1 GiB below the band of 5% on "
+        "3 brokers (1, 2, 3), not for what was asked"
+    )

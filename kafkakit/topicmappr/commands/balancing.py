@@ -194,7 +194,7 @@ class BalanceOptions:
 
     def request(self, command: str, output: PlanDestination) -> "RebalanceRequest":
         """Read the options; `UsageError` for those that cannot be read or contradict each other."""
-        from kafkakit.topicmappr.decide.requests import Goal, RebalanceRequest
+        from kafkakit.topicmappr.decide.requests import MOST_BAND, Goal, RebalanceRequest
 
         goal, budget, rules = self.goal, self.budget, self.rules
         kafka_kit, rest = (self.thresholds, self.tolerances), (rules, self.dirs, self.pins, output)
@@ -204,7 +204,7 @@ class BalanceOptions:
             topics_exclude=self.topics.excluded,
             scale=command == "topicmappr scale",
             goal=Goal(
-                band=parse_percent(goal.band, "--band") if goal.band else None,
+                band=parse_percent(goal.band, "--band", most=MOST_BAND) if goal.band else None,
                 free_range_bytes=parse_size(goal.free_range, "--free-range") if goal.free_range else None,
                 count_band=parse_percent(goal.count_band, "--count-band") if goal.count_band else None,
                 max_moved_bytes=(

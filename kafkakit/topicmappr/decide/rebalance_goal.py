@@ -47,6 +47,7 @@ from kafkakit.placement.by_size.tightening import (
     loosened,
     tightest,
     tightest_relaxed,
+    too_large,
 )
 from kafkakit.placement.group_rule import NONE_CLOSED, ClosedBrokers, GroupRule, TagRules, racks_to_spread
 from kafkakit.placement.leaders import NO_LEADER, LeaderLimits, leaders_within
@@ -62,7 +63,7 @@ from kafkakit.placement.problem import (
 )
 from kafkakit.placement.watch import Watch
 from kafkakit.topicmappr.decide.rebalance_soft_goals import topic_numbers
-from kafkakit.topicmappr.decide.requests import GIB, RebalanceRequest
+from kafkakit.topicmappr.decide.requests import GIB, MOST_BAND, RebalanceRequest
 from kafkakit.topicmappr.decide.scope import Scope, TopicScope, pinned_indices, scope_of
 from kafkakit.topicmappr.decide.storage import Sizes, storage_of
 
@@ -135,6 +136,10 @@ class ResolvedGoal:
             # Rounded up to four digits of a percent, so that the flag's value is reachable too.
             return f"--band {max_deviation / PPM * 100:.4f}%"
         return f"--free-range {max_deviation}B ({format_bytes(max_deviation)})"
+
+    def can_be_asked(self, max_deviation: int) -> bool:
+        """False for a band that is wider than the flag takes."""
+        return not isinstance(self.balance, BandGoal) or max_deviation <= MOST_BAND * PPM // 100
 
     def notes(self, found: Attempt, max_deviation: int) -> tuple[str, ...]:
         """What the operator should know of the goal that was reached."""
@@ -435,6 +440,23 @@ def balance_inputs(
         aim=aim_of(layout, request, sources, frozenset(change.targets) - left_out),
         left_out=left_out,
     )
+
+
+_NAMED = 3
+
+
+def describe_too_large(inputs: BalanceInputs, window: Window) -> str:
+    """The partitions that are larger than their limit on enough brokers, in words; empty where none is."""
+    table = inputs.layout.table
+    if window.slides.any():
+        return ""
+    parts = too_large(table, window.ceiling)
+    if not parts:
+        return ""
+    named = [f"{inputs.scope.partitions[p].key} ({format_bytes(int(table.size[p]))})" for p in parts[:_NAMED]]
+    more = f" and {len(parts) - _NAMED} more" if len(parts) > _NAMED else ""
+    are = "is" if len(parts) == 1 else "are"
+    return f"{', '.join(named)}{more} {are} larger than what enough brokers may hold"
 
 
 RECEIVERS, GIVERS = "--exclude-receivers", "--exclude-givers"
