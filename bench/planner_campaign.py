@@ -208,7 +208,8 @@ class CommandCase:
                 rows.append({**row, "size_bytes": size})
             topics.append({"name": f"t-{len(topics)}", "configs": {}, "partitions": rows})
             left -= number
-        disk = int(max(held.values()) * draw.choice([1.5, 2, 4]))
+        largest = max(row["size_bytes"] for topic in topics for row in topic["partitions"])
+        disk = max(int(max(held.values()) * draw.choice([1.5, 2, 4])), 2 * self._dirs * largest)
         nodes = [
             {
                 "id": b,

@@ -16,7 +16,17 @@ from kafkakit.placement.by_size.layout import lists_of
 from kafkakit.placement.by_size.local_steps import repair, save, settle
 from kafkakit.placement.by_size.lp_relaxation import Bound, DemandGroups, Window, fixed_window
 from kafkakit.placement.by_size.proof import FewMoves
-from kafkakit.placement.by_size.slots import NEAR, CountLimits, Entry, Pools, SearchState, SlotTable, around, choose
+from kafkakit.placement.by_size.slots import (
+    MOST_TESTS,
+    NEAR,
+    CountLimits,
+    Entry,
+    Pools,
+    SearchState,
+    SlotTable,
+    around,
+    choose,
+)
 from kafkakit.placement.leaders import NO_LEADER, LeaderLimits, leaders_within
 
 if TYPE_CHECKING:
@@ -24,14 +34,20 @@ if TYPE_CHECKING:
 
 
 def construct(
-    table: SlotTable, demand: DemandGroups, window: Window, surplus: Sequence[int] = (), few: FewMoves | None = None
+    table: SlotTable,
+    demand: DemandGroups,
+    window: Window,
+    surplus: Sequence[int] = (),
+    few: FewMoves | None = None,
+    *,
+    most_tests: int = MOST_TESTS,
 ) -> SearchState:
     """A first plan: brokers shed what the LP relaxation takes from them, receivers fill up evenly.
 
     `surplus` says how many slots each broker should give for the counts' sake; without it the fewest leave. With
     `few` its slots leave.
     """
-    state = SearchState(table, window.floor.tolist(), window.ceiling.tolist())
+    state = SearchState(table, window.floor.tolist(), window.ceiling.tolist(), most_tests=most_tests)
     if few is not None:
         fill(state, few.slots, Quotas(table, few.demand, few.bound))
         return state
@@ -184,7 +200,7 @@ class Attempt:
 
     `proven` says that a search showed that nothing cheaper exists (or, where limits are not kept, nothing at all),
     `fewest` that none with fewer copies exists, `rule_kept` that the rules beside the window (rack violations
-    allowed, counts) are kept. `few` is the flow of few copies where the plan was made for it.
+    allowed, counts) are kept. `few` is the flow of few copies where the plan was made for it, `tests` the work.
     """
 
     at: Ints
@@ -196,6 +212,7 @@ class Attempt:
     fewest: bool = False
     rule_kept: bool = True
     few: FewMoves | None = None
+    tests: int = 0
 
     @property
     def succeeded(self) -> bool:
@@ -203,13 +220,20 @@ class Attempt:
         return self.window.possible and not self.outside and self.rule_kept
 
 
-def attempt(table: SlotTable, demand: DemandGroups, window: Window, few: FewMoves | None = None) -> Attempt:
+def attempt(
+    table: SlotTable,
+    demand: DemandGroups,
+    window: Window,
+    few: FewMoves | None = None,
+    *,
+    most_tests: int = MOST_TESTS,
+) -> Attempt:
     """Bring the table into the window, by few copies with `few`. About 2 s for 600,000 replicas with 90,000 moves."""
     if table.counts is not None:
-        return _with_counts(table, demand, window, table.counts)
-    state = construct(table, demand, window, few=few)
+        return _with_counts(table, demand, window, table.counts, most_tests)
+    state = construct(table, demand, window, few=few, most_tests=most_tests)
     pools = Pools(state)
-    if few is not None:
+    if few is not None and not few.spares_bytes:
         settle(pools)
     repair(pools)
     left = 0
@@ -222,11 +246,13 @@ def attempt(table: SlotTable, demand: DemandGroups, window: Window, few: FewMove
     return replace(attempt_of(state, window), rule_kept=not left, few=few)
 
 
-def _with_counts(table: SlotTable, demand: DemandGroups, window: Window, counts: CountLimits) -> Attempt:
+def _with_counts(
+    table: SlotTable, demand: DemandGroups, window: Window, counts: CountLimits, most_tests: int
+) -> Attempt:
     """Balance bytes in a slightly narrower window first, so that every broker has slack for small slots."""
     slack = (window.ceiling - window.floor) // _SLACK
     inner = fixed_window(table, demand, window.floor + slack, window.ceiling - slack)
-    state = construct(table, demand, inner if inner.possible else window, surplus_of(table))
+    state = construct(table, demand, inner if inner.possible else window, surplus_of(table), most_tests=most_tests)
     pools = Pools(state)
     repair(pools)
     left = repair_racks(pools, positions(state)) if table.most_broken is not None else 0
@@ -241,7 +267,8 @@ def attempt_of(state: SearchState, window: Window) -> Attempt:
     table, at = state.table, positions(state)
     _straighten(state, at)
     moves = int((at != table.home).sum())
-    return Attempt(at=at, cost=table.cost(at), moves=moves, outside=state.outside(), window=window)
+    outside = state.outside()
+    return Attempt(at=at, cost=table.cost(at), moves=moves, outside=outside, window=window, tests=state.tested)
 
 
 def _straighten(state: SearchState, at: Ints) -> None:

@@ -18,9 +18,9 @@ from kafkakit.core.selection import TopicSelection
 from kafkakit.core.text import shell_command, some
 from kafkakit.placement.by_size.layout import Disks, LoadsNow, bytes_now, counts_now, held_by
 from kafkakit.placement.by_size.lp_relaxation import PPM, BalanceGoal, BalanceProblem, RangeGoal, Window
-from kafkakit.placement.by_size.proof import argument_of
+from kafkakit.placement.by_size.proof import argument_of, explain_infeasible
 from kafkakit.placement.by_size.slots import SlotTable, make_table
-from kafkakit.placement.by_size.tightening import Budget, at_deviation, explain_infeasible, tightest
+from kafkakit.placement.by_size.tightening import Budget, at_deviation, tightest
 from kafkakit.placement.group_rule import GroupRule, racks_to_spread
 from kafkakit.placement.problem import PlannedPartition
 from kafkakit.placement.watch import UNWATCHED, Watch, budgeted

@@ -12,7 +12,8 @@ from kafkakit.core.model import ClusterSnapshot
 from kafkakit.core.plan import StorageFacts
 from kafkakit.placement.by_size.attempt import Attempt
 from kafkakit.placement.by_size.lp_relaxation import PPM, BalanceProblem
-from kafkakit.placement.by_size.tightening import at_deviation, explain_infeasible, least_fitting, tightest_relaxed
+from kafkakit.placement.by_size.proof import explain_infeasible
+from kafkakit.placement.by_size.tightening import at_deviation, least_fitting, tightest_relaxed
 from kafkakit.placement.problem import BrokerChange
 from kafkakit.placement.watch import UNWATCHED, Watch, budgeted
 from kafkakit.topicmappr.decide.rebalance_goal import (

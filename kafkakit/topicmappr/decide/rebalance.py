@@ -17,9 +17,17 @@ from kafkakit.core.text import some
 from kafkakit.placement.by_size.attempt import Attempt
 from kafkakit.placement.by_size.layout import Layout
 from kafkakit.placement.by_size.lp_relaxation import BalanceGoal, BalanceProblem, BandGoal, DemandGroups
-from kafkakit.placement.by_size.proof import argument_of, cancels, moves_bound, moves_proof, not_counted, proof_of
+from kafkakit.placement.by_size.proof import (
+    argument_of,
+    cancels,
+    explain_infeasible,
+    moves_bound,
+    moves_proof,
+    not_counted,
+    proof_of,
+)
 from kafkakit.placement.by_size.slots import SlotTable
-from kafkakit.placement.by_size.tightening import explain_infeasible, more_brokers
+from kafkakit.placement.by_size.tightening import more_brokers
 from kafkakit.placement.group_rule import ClosedBrokers
 from kafkakit.placement.log_dirs_balance import DirRules, HomelessCopy
 from kafkakit.placement.problem import BrokerChange, Minimize
@@ -217,6 +225,7 @@ def _decide(
                 *sizes.notes,
                 *inputs.notes,
                 *(held_back or aim.notes(found, max_deviation)),
+                *reached.notes,
                 *chosen.notes,
                 *_small_ones(layout, request),
                 *([STOPPED] if watch.stopped() else []),

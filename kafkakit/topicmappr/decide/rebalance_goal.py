@@ -37,17 +37,17 @@ from kafkakit.placement.by_size.lp_relaxation import (
     fixed_window,
     shares,
 )
+from kafkakit.placement.by_size.proof import explain_infeasible, too_large
 from kafkakit.placement.by_size.slots import CountLimits, SlotTable
 from kafkakit.placement.by_size.tightening import (
     Budget,
     any_plan,
     at_deviation,
-    explain_infeasible,
     least_fitting,
     loosened,
     tightest,
     tightest_relaxed,
-    too_large,
+    with_fewer_copies,
 )
 from kafkakit.placement.group_rule import NONE_CLOSED, ClosedBrokers, GroupRule, TagRules, racks_to_spread
 from kafkakit.placement.leaders import NO_LEADER, LeaderLimits, leaders_within
@@ -129,6 +129,7 @@ class ResolvedGoal:
     finest: int
     budget: Budget
     words: str
+    prefers_few: bool = False
 
     def shown(self, max_deviation: int) -> str:
         """A deviation as the flag that would ask for it."""
@@ -176,6 +177,7 @@ def aim_of(layout: Layout, request: RebalanceRequest, sources: Sources, targets:
         finest=finest,
         budget=budget,
         words="the smallest range of free bytes",
+        prefers_few=not goal.given,
     )
 
 
@@ -198,7 +200,8 @@ class SearchResult:
     """The plan found and the deviation that it was made for; without a plan, the nearest deviation that may be.
 
     `is_nearest_planned` says that a plan for the nearest was found. `missed` is the attempt at the goal itself where
-    the plan is a best effort, `unlimited` a plan that reaches the goal where no plan within the budget does.
+    the plan is a best effort, `unlimited` a plan that reaches the goal where no plan within the budget does,
+    `least_bytes` the plan of the fewest bytes, in place of which one with fewer copies may have been found.
     """
 
     max_deviation: int
@@ -206,6 +209,16 @@ class SearchResult:
     is_nearest_planned: bool = True
     missed: Attempt | None = None
     unlimited: Attempt | None = None
+    least_bytes: Attempt | None = None
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """How many copies were spared for some bytes more, where that was done."""
+        least, found = self.least_bytes, self.found
+        if least is None or least is found:
+            return ()
+        instead = f"{found.moves} of {format_bytes(found.cost)} instead of {least.moves} of {format_bytes(least.cost)}"
+        return (f"within 0.5% of the least bytes the plan with the fewest copies: {instead}",)
 
 
 def reach_aim(problem: BalanceProblem, aim: ResolvedGoal, request: RebalanceRequest, watch: Watch) -> SearchResult:
@@ -239,7 +252,10 @@ def _within_budget(
     problem: BalanceProblem, aim: ResolvedGoal, watch: Watch, unlimited: Attempt | None, *, finest: int, by_moves: bool
 ) -> SearchResult:
     nearest, found = tightest(problem, aim.budget, watch, finest=finest, by_moves=by_moves)
-    return SearchResult(max_deviation=nearest, found=found, unlimited=unlimited)
+    if not aim.prefers_few or by_moves or watch.stopped():
+        return SearchResult(max_deviation=nearest, found=found, unlimited=unlimited)
+    nearest, fewer = with_fewer_copies(problem, nearest, found, aim.budget)
+    return SearchResult(max_deviation=nearest, found=fewer, unlimited=unlimited, least_bytes=found)
 
 
 def _best_effort(

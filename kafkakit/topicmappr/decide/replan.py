@@ -38,9 +38,9 @@ from kafkakit.placement.by_size.lp_relaxation import (
     Window,
     demand_groups_of,
 )
-from kafkakit.placement.by_size.proof import argument_of, proof_of
+from kafkakit.placement.by_size.proof import argument_of, explain_infeasible, proof_of
 from kafkakit.placement.by_size.slots import SlotTable
-from kafkakit.placement.by_size.tightening import at_deviation, explain_infeasible, tightest_relaxed
+from kafkakit.placement.by_size.tightening import at_deviation, tightest_relaxed
 from kafkakit.placement.group_rooms import Grouping
 from kafkakit.placement.group_rule import ClosedBrokers
 from kafkakit.placement.log_dirs_balance import HomelessCopy
