@@ -16,7 +16,7 @@ from kafkakit.core.errors import UsageError
 if TYPE_CHECKING:
     from fractions import Fraction
 
-_PERCENT = re.compile(r"([0-9]{1,4}(?:\.[0-9]{1,6})?)\s*%", re.ASCII)
+_PERCENT = re.compile(r"([0-9]{1,6}(?:\.[0-9]{1,6})?)\s*%", re.ASCII)
 
 
 def parse_percent(text: str, flag: str, *, most: int = 100) -> Fraction:

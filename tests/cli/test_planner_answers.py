@@ -2,14 +2,17 @@
 
 import gzip
 import json
+import random
 from pathlib import Path
 from typing import Any
 
 import pytest
+from ortools.sat.python import cp_model
 
+from kafkakit.placement.watch import COMMAND_WORK
 from tests.cli.test_rebalance import cluster, put
 from tests.invariants.plan import verify_plan
-from tests.places import ROOT
+from tests.places import ROOT, SHARED
 from tests.rigs.command_line import Home, Ran
 
 CASES = ROOT / "tests/cases/planner"
@@ -208,3 +211,137 @@ def test_brokers_without_a_rack_are_named_in_one_wording(tmp_path: Path, words: 
     path.write_text(json.dumps(snapshot))
     ran = home.run("topicmappr", *words, "--snapshot", str(path))
     assert RACKLESS not in ran.stdout + ran.stderr, "no broker has a rack, so none lacks it"
+
+
+def crowded(home: Home, *, largest: int = 900) -> None:
+    """Ten brokers, two of them empty, and 50 partitions whose sizes follow a power law; the largest in GiB."""
+    rng = random.Random(5)
+    lists = [rng.sample(range(1, 9), 3) for _ in range(50)]
+    sizes = [largest, *(min(900, int(4 * rng.paretovariate(0.9))) for _ in lists[1:])]
+    racks = {b: "abcde"[b % 5] for b in range(1, 11)}
+    put(home, cluster(lists, sizes, {b: 6000 - 300 * b for b in racks}, racks))
+
+
+@pytest.fixture
+def solved(monkeypatch: pytest.MonkeyPatch) -> list[tuple[float, float]]:
+    """By solver's call, the work that it was allowed and what it did."""
+    calls: list[tuple[float, float]] = []
+    plain = cp_model.CpSolver.solve
+
+    def solve(solver: Any, *words: Any) -> Any:
+        answer = plain(solver, *words)
+        calls.append((solver.parameters.max_deterministic_time, solver.deterministic_time))
+        return answer
+
+    monkeypatch.setattr(cp_model.CpSolver, "solve", solve)
+    return calls
+
+
+OVER = ("--topics", ".*", "--brokers", "-2")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("rebalance", *OVER, "--band", "1%", "--count-band", "5%"),
+        ("rebalance", *OVER, "--band", "5%", "--max-moves", "12"),
+        ("rebalance", *OVER, "--band", "5%", "--max-moved-bytes", "300GiB", "--report", "r.html", "--plan", "p.json"),
+        ("rebalance", *OVER, "--band", "20%", "--best-effort", "--minimize", "moves"),
+        ("rebalance", *OVER, "--max-moved-bytes", "300GiB", "--max-leaders", "6"),
+        ("rebalance", *OVER, "--free-range", "1GiB"),
+        ("scale", *OVER, "--band", "10%"),
+        ("add-brokers", "--brokers", "9,10"),
+        ("frontier", *OVER),
+        ("frontier", *OVER, "--metric", "free-range"),
+        ("rebuild", *OVER, "--placement", "storage", "--force-rebuild", "--out-path", "maps"),
+        ("drain", "--brokers", "3", "--placement", "storage"),
+    ],
+    ids=lambda words: " ".join(word for word in words if word not in OVER),
+)
+def test_a_command_has_one_budget_of_work(
+    home: Home, solved: list[tuple[float, float]], words: tuple[str, ...]
+) -> None:
+    crowded(home)
+    assert home.run("topicmappr", *words, "--snapshot", "s.json").code in (0, 4)
+    left = COMMAND_WORK
+    for allowed, done in solved:
+        assert allowed <= left + 1e-9, "a call that the budget has no work for"
+        left -= done
+
+
+def test_a_hint_for_a_small_cluster_takes_no_search_for_cheaper_plans(
+    home: Home, solved: list[tuple[float, float]]
+) -> None:
+    crowded(home, largest=5000)
+    ran = home.run("topicmappr", "rebalance", *OVER, "--band", "5%", "--snapshot", "s.json")
+    assert "is larger than what enough brokers may hold" in ran.stderr
+    assert not solved
+    (hint,) = [line for line in ran.stderr.splitlines() if line.startswith("hint: a plan was found for --band")]
+    band = hint.split()[7]
+    planned(home, "rebalance", *OVER, "--band", band)
+
+
+def lopsided(home: Home) -> None:
+    """Three brokers with a partition each, one of which is larger than twice the mean."""
+    put(home, cluster([[1], [2], [3]], [90, 2, 3], {1: 910, 2: 998, 3: 997}, {1: "a", 2: "b", 3: "c"}))
+
+
+@pytest.mark.parametrize("command", ["rebalance", "add-brokers"])
+def test_a_band_that_a_refusal_names_is_taken_whatever_its_width(home: Home, command: str) -> None:
+    lopsided(home)
+    words = OVER if command == "rebalance" else ("--brokers", "3")
+    refused = home.run("topicmappr", command, *words, "--band", "5%", "--snapshot", "s.json")
+    hint = "hint: a plan was found for --band 184.2106% (or give --best-effort)"
+    assert (refused.code, hint in refused.stderr) == (4, True), refused.stderr
+    _, plan = planned(home, command, *words, "--band", "184.2106%")
+    assert plan["certificate"]["objective"] == 0
+
+
+def test_a_frontier_knows_what_a_rebalance_proves(home: Home) -> None:
+    lopsided(home)
+    refused = home.run("topicmappr", "rebalance", *OVER, "--band", "5%", "--snapshot", "s.json")
+    reason = "a-0 (90 GiB) is larger than what enough brokers may hold"
+    assert reason in refused.stderr
+    ran = home.run("topicmappr", "frontier", *OVER, "--bands", "200%,5%", "--snapshot", "s.json")
+    assert f"impossible:\n  5%: {reason}" in ran.stdout
+    assert "best achievable band: 184.2106%" in ran.stdout
+
+
+def test_a_search_to_the_end_is_a_proof_in_a_frontier_too(home: Home) -> None:
+    """Loads of 3 and 4 are as near as five equal partitions on two brokers come, and the relaxation does not see it."""
+    put(home, cluster([[1]] * 5, [10] * 5, {1: 950, 2: 1000}, {1: "a", 2: "b"}))
+    refused = home.run("topicmappr", "rebalance", *OVER, "--band", "5%", "--snapshot", "s.json")
+    assert "no placement is inside the limits (exhaustive search)" in refused.stderr
+    ran = home.run("topicmappr", "frontier", *OVER, "--bands", "50%,5%", "--snapshot", "s.json")
+    assert "5%: no placement is inside the limits (exhaustive search)" in ran.stdout
+
+
+def test_a_best_effort_says_which_limits_its_bound_is_for(home: Home) -> None:
+    lopsided(home)
+    _, plan = planned(home, "rebalance", *OVER, "--band", "5%", "--best-effort")
+    assert plan["certificate"]["argument"].endswith(
+        "the bound is for looser limits, up to 56.8 GiB above and up to 30.1 GiB below the band of 5% on "
+        "3 brokers (1, 2, 3), not for what was asked"
+    )
+
+
+LARGE = SHARED / "cases/planner/faults/01-minimize-moves-copies-more/snapshot.json.gz"
+
+
+@pytest.mark.skipif(not LARGE.is_file(), reason="the material beside the checkout is not there")
+def test_a_large_cluster_copies_no_more_to_copy_few(home: Home) -> None:
+    """300 brokers and 60,000 partitions: 31,898 copies where the plan of the fewest bytes made 2,402."""
+    (home.work / "s.json").write_bytes(gzip.decompress(LARGE.read_bytes()))
+    certificates = {}
+    for unit in ("bytes", "moves"):
+        ran = home.run(
+            "topicmappr", "rebalance", *OVER, "--band", "5%", "--minimize", unit, "--snapshot", "s.json", "--plan",
+            "p.json", "--out-path", "maps", "--ignore-warns",
+        )  # fmt: skip
+        assert ran.code == 0, ran.stderr
+        plan = json.loads((home.work / "p.json").read_bytes())
+        copies = sum(len(set(move["after"]) - set(move["before"])) for move in plan["moves"])
+        certificates[unit] = copies, plan["certificate"]["lower_bound"]
+    fewest, bound = certificates["moves"]
+    assert fewest <= certificates["bytes"][0]
+    assert fewest <= bound * 1.05

@@ -489,7 +489,7 @@ def test_exit_code_3_only_on_request_and_only_with_changes(home: Home) -> None:
         (["--band", "5%", "--free-range", "1GiB"], "--band and --free-range contradict each other"),
         (["--band", "5%", "--tolerance", "0.2"], "--tolerance has no effect with an explicit goal"),
         (["--band", "five"], "--band: 'five' is not a percentage"),
-        (["--band", "200%"], "--band: 200% is more than 100%"),
+        (["--band", "100001%"], "--band: 100001% is more than 100000%"),
         (["--free-range", "much"], "--free-range: 'much' is not a size"),
         (["--max-moved-bytes", "-1"], "--max-moved-bytes: '-1' is not a size"),
         (["--max-moves", "-1"], "--max-moves"),
@@ -674,7 +674,7 @@ def interrupted(home: Home, function: str, *, found: int, presses: int) -> Ran:
 
 
 def test_ctrl_c_takes_the_best_plan_so_far(home: Home) -> None:
-    ran = interrupted(home, "at_deviation", found=1, presses=1)
+    ran = interrupted(home, "any_plan", found=1, presses=1)
     assert ran.code == 0, ran.stderr
     assert "stopping: the best plan found so far will be used; press Ctrl-C again to end at once" in ran.stderr
     assert "note: the search was stopped early; this is the best plan found until then" in ran.stdout
@@ -689,7 +689,7 @@ def test_ctrl_c_before_any_plan_writes_nothing(home: Home) -> None:
 
 
 def test_a_second_ctrl_c_ends_at_once(home: Home) -> None:
-    ran = interrupted(home, "at_deviation", found=1, presses=2)
+    ran = interrupted(home, "any_plan", found=1, presses=2)
     assert (ran.code, ran.stdout) == (130, "")
     assert one_error(ran) == "error: interrupted"
     assert {p.name for p in home.work.iterdir()} == {"s.json"}

@@ -13,7 +13,7 @@ from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
 from kafkakit.placement.by_size.layout import lists_of
-from kafkakit.placement.by_size.local_steps import repair, save
+from kafkakit.placement.by_size.local_steps import repair, save, settle
 from kafkakit.placement.by_size.lp_relaxation import (
     Bound,
     CountedFlow,
@@ -23,19 +23,36 @@ from kafkakit.placement.by_size.lp_relaxation import (
     relax_counts,
 )
 from kafkakit.placement.by_size.proof import FewMoves
-from kafkakit.placement.by_size.slots import NEAR, CountLimits, Entry, Pools, SearchState, SlotTable, around, choose
+from kafkakit.placement.by_size.slots import (
+    MOST_TESTS,
+    NEAR,
+    CountLimits,
+    Entry,
+    Pools,
+    SearchState,
+    SlotTable,
+    around,
+    choose,
+)
 from kafkakit.placement.leaders import NO_LEADER, LeaderLimits, leaders_within
 
 if TYPE_CHECKING:
     from kafkakit.core.columns import Bools, Ints
 
 
-def construct(table: SlotTable, demand: DemandGroups, window: Window, few: FewMoves | None = None) -> SearchState:
+def construct(
+    table: SlotTable,
+    demand: DemandGroups,
+    window: Window,
+    few: FewMoves | None = None,
+    *,
+    most_tests: int = MOST_TESTS,
+) -> SearchState:
     """A first plan: brokers shed what the LP relaxation takes from them, receivers fill up evenly.
 
     The fewest slots leave; with `few` its slots do.
     """
-    state = SearchState(table, window.floor.tolist(), window.ceiling.tolist())
+    state = SearchState(table, window.floor.tolist(), window.ceiling.tolist(), most_tests=most_tests)
     if few is not None:
         fill(state, few.slots, Quotas(table, few.demand, few.bound))
         return state
@@ -184,7 +201,7 @@ class Attempt:
 
     `proven` says that a search showed that nothing cheaper exists (or, where limits are not kept, nothing at all),
     `fewest` that none with fewer copies exists, `rule_kept` that the rules beside the window (rack violations
-    allowed, counts) are kept. `few` is the flow of few copies where the plan was made for it.
+    allowed, counts) are kept. `few` is the flow of few copies where the plan was made for it, `tests` the work.
     """
 
     at: Ints
@@ -196,6 +213,7 @@ class Attempt:
     fewest: bool = False
     rule_kept: bool = True
     few: FewMoves | None = None
+    tests: int = 0
 
     @property
     def succeeded(self) -> bool:
@@ -203,12 +221,21 @@ class Attempt:
         return self.window.possible and not self.outside and self.rule_kept
 
 
-def attempt(table: SlotTable, demand: DemandGroups, window: Window, few: FewMoves | None = None) -> Attempt:
+def attempt(
+    table: SlotTable,
+    demand: DemandGroups,
+    window: Window,
+    few: FewMoves | None = None,
+    *,
+    most_tests: int = MOST_TESTS,
+) -> Attempt:
     """Bring the table into the window, by few copies with `few`. About 2 s for 600,000 replicas with 90,000 moves."""
     if table.counts is not None:
-        return _with_counts(table, demand, window, table.counts)
-    state = construct(table, demand, window, few=few)
+        return _with_counts(table, demand, window, table.counts, most_tests)
+    state = construct(table, demand, window, few=few, most_tests=most_tests)
     pools = Pools(state)
+    if few is not None and not few.spares_bytes:
+        settle(pools)
     repair(pools)
     left = 0
     if table.most_broken is not None:
@@ -226,27 +253,37 @@ _COUNTED_TRIES = ((0, True), (1, False), (4, False))
 _NEAR_ENOUGH = 400  # the part of what the relaxation takes by which a plan may be above it
 
 
-def _with_counts(table: SlotTable, demand: DemandGroups, window: Window, counts: CountLimits) -> Attempt:
+def _with_counts(
+    table: SlotTable, demand: DemandGroups, window: Window, counts: CountLimits, most_tests: int
+) -> Attempt:
     """The best of few plans after the relaxation over loads and counts, and the first that is near enough to it.
 
     Where none of them keeps all limits, one after the relaxation over loads alone, of which small slots move on.
     """
     slack = (window.ceiling - window.floor) // _SLACK
     best: Attempt | None = None
+    tested = 0
     for part, exchanges in _COUNTED_TRIES:
         inset = slack // part if part else 0 * slack
-        flow = relax_counts(table, window.floor + inset, window.ceiling - inset, counts)
+        flow = (
+            relax_counts(table, window.floor + inset, window.ceiling - inset, counts) if tested < most_tests else None
+        )
         if flow is None:
             continue
-        found = _counted(construct_counted(table, flow, window, counts, exchanges=exchanges), window, counts)
+        state = construct_counted(table, flow, window, counts, exchanges=exchanges, most_tests=most_tests - tested)
+        found = _counted(state, window, counts)
+        tested += found.tests
         best = found if best is None else min(best, found, key=_distance)
         if best.succeeded and (best.cost - flow.value) * _NEAR_ENOUGH <= flow.value:
-            return best
-    if best is not None and best.succeeded:
-        return best
-    inner = fixed_window(table, demand, window.floor + slack, window.ceiling - slack)
-    found = _counted(construct(table, demand, inner if inner.possible else window), window, counts)
-    return found if best is None else min(best, found, key=_distance)
+            break
+    if best is None or not best.succeeded:
+        inner = fixed_window(table, demand, window.floor + slack, window.ceiling - slack)
+        given = max(1, most_tests - tested)
+        state = construct(table, demand, inner if inner.possible else window, most_tests=given)
+        found = _counted(state, window, counts)
+        tested += found.tests
+        best = found if best is None else min(best, found, key=_distance)
+    return replace(best, tests=tested)
 
 
 def _distance(found: Attempt) -> tuple[bool, int, int]:
@@ -265,7 +302,7 @@ def _counted(state: SearchState, window: Window, counts: CountLimits) -> Attempt
 
 
 def construct_counted(
-    table: SlotTable, flow: CountedFlow, window: Window, counts: CountLimits, *, exchanges: bool
+    table: SlotTable, flow: CountedFlow, window: Window, counts: CountLimits, *, exchanges: bool, most_tests: int
 ) -> SearchState:
     """A first plan: of each broker as many slots and as much load leave as the relaxation takes, and go where it says.
 
@@ -273,7 +310,7 @@ def construct_counted(
     """
     import numpy as np
 
-    state = SearchState(table, window.floor.tolist(), window.ceiling.tolist())
+    state = SearchState(table, window.floor.tolist(), window.ceiling.tolist(), most_tests=most_tests)
     leaving, sizes = _leaving_counted(table, flow, exchanges=exchanges), table.slot_size
     number, load = np.array(counts_of(table, table.home)), np.array(state.load, dtype=np.float64)
     np.subtract.at(number, table.home[leaving], 1)
@@ -362,7 +399,8 @@ def attempt_of(state: SearchState, window: Window) -> Attempt:
     table, at = state.table, positions(state)
     _straighten(state, at)
     moves = int((at != table.home).sum())
-    return Attempt(at=at, cost=table.cost(at), moves=moves, outside=state.outside(), window=window)
+    outside = state.outside()
+    return Attempt(at=at, cost=table.cost(at), moves=moves, outside=outside, window=window, tests=state.tested)
 
 
 def _straighten(state: SearchState, at: Ints) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from kafkakit.placement.by_size.lp_relaxation import Limits
 from kafkakit.placement.by_size.slots import SlotTable
 from kafkakit.placement.group_numbers import add_group_rule
-from kafkakit.placement.watch import UNWATCHED, Watch
+from kafkakit.placement.watch import Watch
 
 if TYPE_CHECKING:
     from kafkakit.core.columns import Ints
@@ -37,8 +37,9 @@ class SmallAnswer:
 
 LARGEST_BY_MOVES = 6000
 """Choices up to which the fewest copies are searched, and a plan where the flows found none."""
-SHORT_WORK = 1.0
+SHORT_WORK = 0.5
 """The work where a plan is known and more than `TINY` choices are searched for a cheaper one."""
+_BUILD_WORK = 7e-6  # of one choice, to state the program
 
 
 def is_small(table: SlotTable) -> bool:
@@ -60,15 +61,26 @@ def cheapest(
     most_load: int | None = None,
     most_moves: int | None = None,
     work: float = WORK,
-    watch: Watch = UNWATCHED,
+    start: "Ints | None" = None,
+    least: int = 0,
+    any_will_do: bool = False,
+    watch: Watch,
 ) -> SmallAnswer:
     """The fewest load (or copies) to copy so that loads keep the limits and, with a width, lie in one window.
 
-    No more than `most_load` and `most_moves` are copied (None: any amount).
+    No more than `most_load` and `most_moves` are copied (None: any amount). The search begins at `start`, a plan that
+    is known, and ends at a cost of `least`, which no plan goes below; with `any_will_do` it ends at the first plan.
     """
+    if not watch.grant(work):
+        return SmallAnswer(at=None, proven=False)
     model = ExactModel(table, limits, width=width, watch=watch)
     _limit_spending(model, most_load, most_moves)
-    return _answer(model, model.copies if by_moves else model.cost, work)
+    goal = model.copies if by_moves else model.cost
+    if least > 0:
+        model.program.add(goal >= least)
+    if start is not None:
+        model.begin_at(start)
+    return _answer(model, goal, work, any_will_do=any_will_do)
 
 
 def _limit_spending(model: "ExactModel", load: int | None, moves: int | None) -> None:
@@ -85,6 +97,8 @@ def tightest(
 
     `least` is a width that no plan goes below, or below which none is wanted.
     """
+    if not watch.grant(WORK):
+        return SmallAnswer(at=None, proven=False)
     model = ExactModel(table, limits, slides=True, watch=watch)
     _limit_spending(model, load, moves)
     model.program.add(model.width >= least)
@@ -109,7 +123,7 @@ class ExactModel:
         width: int | None = None,
         slides: bool = False,
         has_openings: bool = False,
-        watch: Watch = UNWATCHED,
+        watch: Watch,
     ) -> None:
         from ortools.sat.python import cp_model
 
@@ -139,6 +153,11 @@ class ExactModel:
         self.cost = sum(self._size[p] * x for p, x in new)
         self.copies = sum(x for _, x in new)
         self.best: Sets = tuple(frozenset(here) for here in self._current)
+        watch.spend(_BUILD_WORK * len(self.choice))
+
+    def begin_at(self, at: "Ints") -> None:
+        """Begin the next search with slots on the brokers `at`."""
+        self.best = tuple(frozenset(at[list(here.values())].tolist()) for here in self._current)
 
     def _add_partition(self, part: int) -> None:
         table, here = self.table, self._current[part]
@@ -253,18 +272,26 @@ class ExactModel:
         return sum(away)
 
     def minimize(
-        self, goal: Any, *, known: int | None = None, least: int | None = None, work: float = WORK
+        self,
+        goal: Any,
+        *,
+        known: int | None = None,
+        least: int | None = None,
+        work: float = WORK,
+        any_will_do: bool = False,
     ) -> tuple[bool, int | None]:
         """Make a goal least, and keep it so for the goals that follow; returns whether that is proven, and its value.
 
-        `known` is the goal's value for `best` (None: that is no answer), `least` a value that it cannot go below. On
-        one thread and with a fixed seed, so that the answer is always the same unless the watch ends the search.
+        `known` is the goal's value for `best` (None: that is no answer), `least` a value that it cannot go below;
+        `any_will_do` ends the search at the first answer. No more work is done than the watch grants. On one thread and
+        with a fixed seed, so that the answer is always the same unless the watch ends the search.
         """
         from ortools.sat.python import cp_model
 
         proven, value = known is not None and known == least, known
         for again in (False, True) if known is not None else (False,):
-            if proven or self.watch.stopped():
+            granted = self.watch.grant(work)
+            if proven or not granted or self.watch.stopped():
                 break
             self.program.clear_hints()
             for (p, b), x in self.choice.items():
@@ -280,10 +307,12 @@ class ExactModel:
             solver.parameters.cp_model_presolve = solver.parameters.interleave_search = again
             solver.parameters.presolve_inclusion_work_limit = 0
             solver.parameters.catch_sigint_signal = False  # else Ctrl-C ends this search alone, and the next ends all
-            solver.parameters.max_deterministic_time = work
+            solver.parameters.max_deterministic_time = granted
+            solver.parameters.stop_after_first_solution = any_will_do
             self.watch.solving(solver.stop_search)
             status = solver.solve(self.program)
             self.watch.solving(None)
+            self.watch.spend(solver.deterministic_time)
             proven = status == cp_model.OPTIMAL or (known is None and status == cp_model.INFEASIBLE)
             found = status in (cp_model.OPTIMAL, cp_model.FEASIBLE)
             if found and (value is None or round(solver.value(goal)) < value):
@@ -324,8 +353,8 @@ class ExactModel:
         return [answer[old] for old in leaving]
 
 
-def _answer(model: ExactModel, goal: Any, work: float = WORK) -> SmallAnswer:
-    proven, value = model.minimize(goal, work=work)
+def _answer(model: ExactModel, goal: Any, work: float = WORK, *, any_will_do: bool = False) -> SmallAnswer:
+    proven, value = model.minimize(goal, work=work, any_will_do=any_will_do)
     if value is None:
         return SmallAnswer(at=None, proven=proven)
     at, table = model.positions(), model.table

@@ -232,8 +232,6 @@ def _additions(pools: Pools, broker: int, lack: int) -> Iterator[Priced]:
 Options = Callable[[Pools, int, int], Iterator[Priced]]
 _STEPS = 64  # steps spent on one broker in one round
 _ROUNDS = 4
-WORK = 600_000
-"""Tests of a slot against the rules (`SearchState.tested`) after which one plan is repaired no further: about 5 s."""
 
 
 def repair(pools: Pools) -> None:
@@ -252,10 +250,38 @@ def repair(pools: Pools) -> None:
             return
 
 
+_MORE = 8  # slots that may leave one broker, or come to it, to settle it
+
+
+def settle(pools: Pools) -> None:
+    """Bring brokers inside their limits with few copies more, whatever bytes they take.
+
+    The smallest slot that is enough leaves a broker above its ceiling or comes to one below its floor, else the largest
+    that may. Exchanges that cost no copy are left to the repair, which looks at many more.
+    """
+    state = pools.state
+    brokers = range(len(state.load))
+    for broker in sorted(brokers, key=lambda b: (state.ceiling[b] - state.load[b], b)):
+        for _ in range(_MORE):
+            excess = state.load[broker] - state.ceiling[broker]
+            leaving = _sent_away(pools, broker, pools.unmoved_slots(broker), excess, is_free=False)
+            step = next((s for _, size, s in leaving if state.can_give(broker, size)), None) if excess > 0 else None
+            if step is None:
+                break
+            pools.take(step)
+    for broker in sorted(brokers, key=lambda b: (state.load[b] - state.floor[b], b)):
+        for _ in range(_MORE):
+            lack = state.floor[broker] - state.load[broker]
+            step = next((s for _, _, s in _additions(pools, broker, lack)), None) if lack > 0 else None
+            if step is None:
+                break
+            pools.take(step)
+
+
 def _repeat(pools: Pools, broker: int, missing: Callable[[int], int], kinds: tuple[Options, Options]) -> None:
     for _ in range(_STEPS):
         lack = missing(broker)
-        step = _best(pools, broker, lack, kinds) if lack > 0 and pools.state.tested < WORK else None
+        step = _best(pools, broker, lack, kinds) if lack > 0 and pools.state.tested < pools.state.most_tests else None
         if step is None:
             return
         pools.take(step)
@@ -271,7 +297,7 @@ def _best(pools: Pools, broker: int, lack: int, kinds: tuple[Options, Options]) 
                 best = worth
                 if not worth[0]:  # nothing missing and nothing spent: there is no better step
                     break
-            if pools.state.tested >= WORK:
+            if pools.state.tested >= pools.state.most_tests:
                 break
         if best is not None:
             return best[1][2]

@@ -9,14 +9,15 @@ exactly for the bound (`price_bound`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from kafkakit.core.plan import BrokerLimit, Proof, ProofKind
 from kafkakit.core.quantities import counted, format_bytes
-from kafkakit.placement.by_size.lp_relaxation import Bound, DemandGroups, Window, demand_groups_of
-from kafkakit.placement.by_size.slots import SlotTable, summed
+from kafkakit.placement.by_size.lp_relaxation import PENALTY, Bound, DemandGroups, Window, demand_groups_of
+from kafkakit.placement.by_size.slots import SlotTable, choose, summed
 from kafkakit.placement.network import FlowNetwork
 from kafkakit.placement.price_bound import LegalSets, price_bound
 
@@ -172,7 +173,7 @@ def _racks_matter(
 
 _UNITS = 20  # bits of the largest size
 _PRICE = 1 << 30  # of a replica of one unit that leaves
-_OUTSIDE = 4 * _PRICE  # of a unit outside the limits
+_OUTSIDE = 4  # times the price of a unit that moves: of one outside the limits
 _SAFE = 1 << 58  # prices times loads of a partition stay below this
 MOST_CELLS = 1_500_000
 """Partitions times racks up to which the flow is solved: about 10 s."""
@@ -182,7 +183,7 @@ MOST_CELLS = 1_500_000
 class FewMoves:
     """What leaves: whole `slots`, and the flow that they come from, as the demand and bound that `Quotas` reads.
 
-    `prices` over `price_unit` are those of the brokers, in copies a byte.
+    `prices` over `price_unit` are those of the brokers, in copies a byte. `spares_bytes` where bytes have a price too.
     """
 
     slots: Sequence[int]
@@ -190,10 +191,14 @@ class FewMoves:
     bound: Bound
     prices: Ints
     price_unit: int
+    spares_bytes: bool = False
 
 
-def few_moves(table: SlotTable, window: Window) -> FewMoves | None:
-    """Solve the flow for these limits; None where nothing may move or it is too large. Cost: see `MOST_CELLS`."""
+def few_moves(table: SlotTable, window: Window, worth: int | None = None) -> FewMoves | None:
+    """Solve the flow for these limits; None where nothing may move or it is too large. Cost: see `MOST_CELLS`.
+
+    A copy less is `worth` so many bytes more; None: any number of them.
+    """
     import numpy as np
 
     count = len(table.brokers)
@@ -208,6 +213,8 @@ def few_moves(table: SlotTable, window: Window) -> FewMoves | None:
     cell = np.searchsorted(demand.room_group * racks + demand.room_rack, group * racks + demand.rack[home])
     low = np.maximum(0, window.floor // unit - demand.loose // unit - 1)
     high = np.maximum(low, -(-window.ceiling // unit) - demand.loose // unit + 1)
+    byte_price = 0 if worth is None else _PRICE // max(1, worth // unit)
+    whole = _PRICE + byte_price
     total, index, places = int(size.sum()), np.arange(count), np.arange(cells)
     room = np.maximum(1, demand.room_load // unit)
     network = FlowNetwork()
@@ -219,14 +226,14 @@ def few_moves(table: SlotTable, window: Window) -> FewMoves | None:
     network.supply(lender, int(low.sum()))
     network.supply(sink, -total)
     network.arcs(groups + demand.room_group, first_cell + places, room, 0)
-    stay = network.arcs(first_cell + cell, brokers + home, size, _PRICE - _PRICE // size)
+    stay = network.arcs(first_cell + cell, brokers + home, size, whole - byte_price - _PRICE // size)
     kinds = demand.kind[demand.room_group] * racks
-    enter = network.arcs(first_cell + places, pool + kinds + demand.room_rack, room, _PRICE)
+    enter = network.arcs(first_cell + places, pool + kinds + demand.room_rack, room, whole)
     kind, takers = np.nonzero(demand.open & table.receiver)
     network.arcs(pool + kind * racks + demand.rack[takers], brokers + takers, total, 0)
     network.arcs(brokers + index, sink, high - low, 0)
-    network.arcs(brokers + index, sink, total, _OUTSIDE)
-    network.arcs(lender, brokers + index, low, _OUTSIDE)
+    network.arcs(brokers + index, sink, total, _OUTSIDE * whole)
+    network.arcs(lender, brokers + index, low, _OUTSIDE * whole)
     network.arcs(lender, sink, int(low.sum()), 0)
     network.solve()
     moved = size - network.flow(stay)
@@ -236,11 +243,14 @@ def few_moves(table: SlotTable, window: Window) -> FewMoves | None:
     prices = potentials[sink] - potentials[brokers : brokers + count]
     shrunk = max(0, (int(table.size.max()) * int(np.abs(prices).max())).bit_length() - _SAFE.bit_length())
     return FewMoves(
-        slots=_whole(slots, size, moved, home),
+        slots=_whole(slots, size, moved, home)
+        if worth is None
+        else _closed(slots, table.slot_size[slots], moved == size, moved * unit, home),
         demand=demand,
         bound=replace(window.bound, leaving=leaving, arriving=network.flow(enter) * unit),
         prices=prices >> shrunk,
         price_unit=max(1, _PRICE * unit >> shrunk),
+        spares_bytes=worth is not None,
     )
 
 
@@ -260,6 +270,21 @@ def _whole(slots: Ints, size: Ints, moved: Ints, home: Ints) -> list[int]:
         if 2 * owed[broker] > int(size[row]):
             chosen.append(int(slots[row]))
             owed[broker] -= int(size[row])
+    return sorted(chosen)
+
+
+def _closed(slots: Ints, size: Ints, whole: Bools, moved: Ints, home: Ints) -> list[int]:
+    """The slots that leave whole, and of their brokers' others some that weigh as much as the parts that leave."""
+    import numpy as np
+
+    chosen: list[int] = slots[whole].tolist()
+    others = np.nonzero(~whole)[0]
+    others = others[np.lexsort((slots[others], -size[others], home[others]))]
+    starts = np.searchsorted(home[others], np.arange(int(home.max()) + 2))
+    for begin, end in pairwise(starts.tolist()):
+        mine = others[begin:end]
+        if rest := int(moved[mine].sum()):
+            chosen += slots[mine[choose(size[mine].tolist(), [(0, len(mine), rest)], rest)]].tolist()
     return sorted(chosen)
 
 
@@ -301,3 +326,91 @@ def _legal_sets(table: SlotTable) -> LegalSets:
         exempt=broken,
         locality_scoped=table.locality_scoped,
     )
+
+
+def explain_infeasible(
+    table: SlotTable,
+    demand: DemandGroups,
+    window: Window,
+    racks: Mapping[int, str | None],
+    shown: Callable[[int], str] = format_bytes,
+) -> str:
+    """The set of brokers whose limits cannot all be kept, and by how much they fail, loads in words as `shown`.
+
+    `racks` by broker id. The penal prices of the LP relaxation point at them (a set as in Hall's theorem): too much
+    load that cannot leave, or too little that can come.
+    """
+    full = indices(window.prices >= PENALTY // 2)
+    empty = indices(window.prices <= -(PENALTY // 2))
+    outside = shown(window.bound.outside)
+    ends = window.bound.ends
+    lines = []
+    if full:
+        limit, load = _sum(window.ceiling, full), _sum(ends, full)
+        if load > limit:
+            lines.append(
+                f"{_named(table, full, racks)} may hold {shown(limit)} together, and "
+                f"{shown(load)} cannot be put elsewhere"
+            )
+    if empty:
+        limit, load = _sum(window.floor, empty), _sum(ends, empty)
+        if load < limit:
+            lines.append(
+                f"{_named(table, empty, racks)} should hold {shown(limit)} together, and "
+                f"no more than {shown(load)} can come to them"
+            )
+    immovable = [i for i in range(len(table.brokers)) if demand.loose[i] > window.ceiling[i]]
+    if immovable and not lines:
+        lines.append(
+            f"{_named(table, immovable, racks)}: what may not move there is "
+            f"{shown(int((demand.loose - window.ceiling)[immovable].sum()))} above the limit already"
+        )
+    return "; ".join(lines) or f"{outside} stay outside the limits wherever partitions go"
+
+
+def too_large(table: SlotTable, ceiling: Ints) -> list[int]:
+    """The partitions of which a copy is larger than what enough brokers may hold, the largest first.
+
+    A partition whose n replicas may move needs n brokers whose ceiling, less what cannot leave them, is no smaller
+    than one copy. O(partitions + brokers log brokers).
+    """
+    import numpy as np
+
+    loose = table.fixed + summed(table.home[~table.movable], table.slot_size[~table.movable], len(table.brokers))
+    able = table.receiver.copy()
+    able[table.home[table.movable]] = True
+    space = -np.sort(-(ceiling - loose)[able])
+    wanted = summed(table.part[table.movable], np.ones(int(table.movable.sum()), dtype=np.int64), len(table.size))
+    most = np.concatenate([[np.iinfo(np.int64).max], space, np.full(int(wanted.max(initial=0)), -1)])[wanted]
+    found = np.nonzero(table.size > most)[0]
+    return [int(p) for p in found[np.argsort(-table.size[found], kind="stable")]]
+
+
+def is_whole_racks(table: SlotTable, chosen: list[int]) -> bool:
+    """True when the chosen brokers are all those of some racks."""
+    inside = set(chosen)
+    racks = {int(table.rack[i]) for i in chosen}
+    return all(r < table.racks for r in racks) and not any(
+        int(r) in racks and i not in inside for i, r in enumerate(table.rack)
+    )
+
+
+def _sum(values: Ints, chosen: list[int]) -> int:
+    return int(values[chosen].sum())
+
+
+def indices(mask: Bools) -> list[int]:
+    """Where a mask is true."""
+    return [i for i, inside in enumerate(mask.tolist()) if inside]
+
+
+def _named(table: SlotTable, chosen: list[int], racks: Mapping[int, str | None]) -> str:
+    """Whole racks by name, else brokers by id."""
+    if is_whole_racks(table, chosen):
+        names = {int(table.rack[i]): racks.get(table.brokers[i]) or "none" for i in chosen}
+        named = ", ".join(names[r] for r in sorted(names))
+        held = "broker" if len(chosen) == 1 else f"{len(chosen)} brokers"
+        return f"the {held} of rack{'s' if len(names) > 1 else ''} {named}"
+    ids = [str(table.brokers[i]) for i in chosen]
+    more = f" and {len(ids) - 6} more" if len(ids) > 6 else ""
+    return f"broker{'s' if len(ids) > 1 else ''} {', '.join(ids[:6])}{more}"

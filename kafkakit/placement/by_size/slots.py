@@ -167,19 +167,24 @@ def make_table(
     )
 
 
+MOST_TESTS = 600_000
+"""Tests of a slot against the rules after which one plan is repaired no further: about 3 s."""
+
+
 class SearchState:
     """Loads and moved slots while a plan is being found; plain Python numbers, for loops over moved slots.
 
     `load[b]` is broker b's load, `moved[s]` the broker that slot s goes to, `arrived[b]` the moved slots on b.
-    `tested` counts how often a slot was held against the rules: the search's work, the same on every machine.
+    `tested` counts how often a slot was held against the rules: the search's work, the same on every machine. A plan is
+    repaired no further after `most_tests` of them.
     """
 
-    def __init__(self, table: SlotTable, floor: list[int], ceiling: list[int]) -> None:
+    def __init__(self, table: SlotTable, floor: list[int], ceiling: list[int], *, most_tests: int = MOST_TESTS) -> None:
         self.table = table
         self.floor = floor
         self.ceiling = ceiling
         self.load: list[int] = table.loads(table.home).tolist()
-        self.tested = 0
+        self.tested, self.most_tests = 0, most_tests
         self.moved: dict[int, int] = {}
         self.arrived: list[dict[int, None]] = [{} for _ in table.brokers]
         # Plain lists: reading one number of an array costs many times as much, and searches read millions.

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from kafkakit.core.quantities import counted, format_bytes
+from kafkakit.core.quantities import counted
 from kafkakit.placement.by_size import exact as small
 from kafkakit.placement.by_size.attempt import Attempt, attempt, no_moves
 from kafkakit.placement.by_size.lp_relaxation import (
@@ -26,12 +26,20 @@ from kafkakit.placement.by_size.lp_relaxation import (
     shares,
     shares_within,
 )
-from kafkakit.placement.by_size.proof import MOST_CELLS, few_moves, moves_bound
-from kafkakit.placement.by_size.slots import SlotTable, summed
-from kafkakit.placement.watch import UNWATCHED, Watch
+from kafkakit.placement.by_size.proof import (
+    MOST_CELLS,
+    FewMoves,
+    few_moves,
+    indices,
+    is_whole_racks,
+    moves_bound,
+    too_large,
+)
+from kafkakit.placement.by_size.slots import MOST_TESTS, SlotTable
+from kafkakit.placement.watch import Watch
 
 if TYPE_CHECKING:
-    from kafkakit.core.columns import Bools, Ints
+    pass
 
 
 _LOOKS = 24  # windows priced while searching the least deviation of the LP relaxation
@@ -39,6 +47,7 @@ _EDGE = 64  # the part of what is left by which the first plan keeps off the edg
 _STEPS = (_EDGE, _EDGE // 4, _EDGE // 16, 2, 2, 2)
 """Real plans built: close to the LP relaxation's deviation first, then halving what is left."""
 _LOOSER = 4  # deviations beyond today's that are tried where today's placement breaks a rule
+_DEAR = 200  # a search of a middling cluster for less than this part of the bytes is not worth it
 _WORTHWHILE = 1000  # a full search for less than this part of the bytes is not worth seconds
 CLOSE = 1000
 """A search ends within this part of the deviation."""
@@ -95,24 +104,93 @@ def at_deviation(
     by_moves: bool = False,
     budget: Budget | None = None,
     is_thorough: bool = True,
-    watch: Watch = UNWATCHED,
+    watch: Watch,
 ) -> Attempt:
     """The cheapest plan found at this deviation, of those within a budget; small clusters are searched to the end.
 
-    Where it `is_thorough`, larger ones are searched too for few copies, and where no plan was found without.
+    Where it `is_thorough`, larger ones are searched too for few copies, and where no plan was found without. First any
+    plan is sought, then a cheaper one, so that whoever asks again with as much work finds one again.
+    """
+    within = Budget() if budget is None else budget
+    found = any_plan(problem, max_deviation, within, watch, by_moves=by_moves, is_thorough=is_thorough)
+    found = _from_tighter(problem, max_deviation, found, within, watch, by_moves=by_moves)
+    if not found.succeeded or not within.allows(found):
+        return found
+    number = small.choices(problem.table)
+    if number <= small.LARGEST or (is_thorough and (by_moves or _is_dear(found)) and number <= small.LARGEST_BY_MOVES):
+        return _improved(problem, max_deviation, found, within, watch, by_moves=by_moves)
+    return found
+
+
+def _is_dear(found: Attempt) -> bool:
+    """True where a plan's bytes are well above their bound."""
+    return (found.cost - found.window.bound.value) * _DEAR > found.cost
+
+
+_BANDS = tuple(n * 10_000 for n in (150, 100, 75, 50, 40, 30, 25, 20, 15, 10, 5, 3, 2, 1))
+
+
+def _from_tighter(
+    problem: BalanceProblem, max_deviation: int, found: Attempt, budget: Budget, watch: Watch, *, by_moves: bool
+) -> Attempt:
+    """The better of a plan and those for usual tighter bands, so that none of these costs less than a wider one.
+
+    They are made only as far as their bounds leave room for something better, which is seldom.
+    """
+    if not isinstance(problem.balance, BandGoal) or not found.window.possible or not found.moves:
+        return found
+    for band in (band for band in _BANDS if band < max_deviation):
+        window = problem.window(band)
+        if not window.possible or least_fitting(problem, band) > band:
+            break
+        if found.succeeded and (
+            moves_bound(problem.table, window) >= found.moves if by_moves else window.bound.value >= found.cost
+        ):
+            break
+        quick = found.succeeded and by_moves
+        other = (
+            in_window(problem, window, watch, by_moves=True, most_cells=_QUICK_CELLS)
+            if quick
+            else _attempt(problem, problem.demand, window, watch)
+        )
+        if other.succeeded and budget.allows(other):
+            better = _better(found, replace(other, window=found.window, few=found.few), by_moves=by_moves)
+            found = replace(better, few=found.few)
+        if not found.succeeded:
+            break
+    return found
+
+
+def any_plan(
+    problem: BalanceProblem,
+    max_deviation: int,
+    budget: Budget,
+    watch: Watch,
+    *,
+    by_moves: bool,
+    is_thorough: bool = False,
+) -> Attempt:
+    """A plan at this deviation within the budget, found by flows or else, for small clusters, by a search.
+
+    An attempt that fails where none was found; it is `proven` where there is none.
     """
     window = problem.window(max_deviation)
     if not window.possible or least_fitting(problem, max_deviation) > max_deviation:
         return no_moves(problem.table, window)
     most_cells = MOST_CELLS if is_thorough else _QUICK_CELLS
-    found = in_window(problem, window, by_moves=by_moves, most_cells=most_cells)
-    if not found.window.possible:
+    found = in_window(problem, window, watch, by_moves=by_moves, most_cells=most_cells)
+    if not found.window.possible or (found.succeeded and budget.allows(found)):
         return found
-    number = small.choices(problem.table)
-    wanting = not found.succeeded or (budget is not None and not budget.allows(found))
-    if number <= small.LARGEST or (is_thorough and number <= small.LARGEST_BY_MOVES and (by_moves or wanting)):
-        return _searched(problem, max_deviation, found, by_moves=by_moves, budget=budget, watch=watch)
-    return found
+    if small.choices(problem.table) > (small.LARGEST_BY_MOVES if is_thorough else small.LARGEST):
+        return found
+    if budget.moved_bytes is not None and window.bound.value > budget.moved_bytes:
+        return found
+    by_copies = by_moves if budget.moves is None else budget.moved_bytes is None
+    return _search(problem, max_deviation, found, budget, watch, by_moves=by_copies, work=FIRST_WORK, any_will_do=True)
+
+
+FIRST_WORK = 1.0
+"""The work that the search for any plan may take, where flows found none."""
 
 
 def least_fitting(problem: BalanceProblem, from_deviation: int) -> int:
@@ -159,62 +237,125 @@ def loosened(problem: BalanceProblem, max_deviation: int) -> BalanceProblem:
 _QUICK_CELLS = 250_000  # partitions times racks up to which each of several plans is made partition by partition
 
 
-def in_window(problem: BalanceProblem, window: Window, *, by_moves: bool, most_cells: int = MOST_CELLS) -> Attempt:
+def in_window(
+    problem: BalanceProblem, window: Window, watch: Watch, *, by_moves: bool, most_cells: int = MOST_CELLS
+) -> Attempt:
     """A plan that brings the loads into this window, made partition by partition where the first one fails.
 
-    That is done up to so many cells, partitions times racks.
+    That is done up to so many cells, partitions times racks. The plans of fewest bytes and of fewest copies are both
+    judged by what is asked, since each may be the better one: for fewest bytes where the bound leaves room for it.
     """
     table = problem.table
-    few = few_moves(table, window) if by_moves else None
-    found = attempt(table, problem.demand, window, few)
-    if found.succeeded or len(table.size) * (table.racks + 1) > most_cells:
+    found = _attempt(problem, problem.demand, window, watch)
+    cells = len(table.size) * (table.racks + 1)
+    above = found.cost - window.bound.value
+    other_way = found.succeeded and (above > 0 if cells <= _FEW_CELLS else above * _WORTHWHILE > found.cost)
+    if table.counts is None and (by_moves or (other_way and cells <= most_cells)):
+        few = few_moves(table, window)
+        if few is not None:
+            # Of a small cluster both ways to bring inside what the flow leaves outside: by few copies, by few bytes.
+            for way in (few, replace(few, spares_bytes=True)) if cells <= _FEW_CELLS else (few,):
+                found = _better(found, _attempt(problem, problem.demand, window, watch, way), by_moves=by_moves)
+            found = replace(found, few=few if by_moves else None)
+    if found.succeeded or cells > most_cells:
         return found
     # Groups of partitions promise more than partitions can keep where racks are of very unlike size.
     apart = demand_groups_of(table, apart=True)
     closer = fixed_window(table, apart, window.floor, window.ceiling)
     if not window.slides.any() and not closer.possible:
         return no_moves(table, closer)
-    other = attempt(table, apart, closer if closer.possible else window)
-    other = replace(other, few=few, window=window if window.slides.any() else closer)
-    return min(other, found, key=lambda each: (not each.rule_kept, each.outside, each.cost))
+    other = _attempt(problem, apart, closer if closer.possible else window, watch)
+    other = replace(other, few=found.few, window=window if window.slides.any() else closer)
+    return _better(other, found, by_moves=by_moves)
 
 
-def _searched(
-    problem: BalanceProblem,
-    max_deviation: int,
-    found: Attempt,
-    *,
-    by_moves: bool,
-    budget: Budget | None,
-    watch: Watch,
+_FEW_CELLS = 4_000  # up to which a plan of few copies is tried wherever bytes are above their bound
+
+
+_TEST_WORK = 2e-6  # of one test of a slot against the rules, beside the solver's work
+_FEWEST_TESTS = 20_000  # which every plan gets
+
+
+def _attempt(
+    problem: BalanceProblem, demand: DemandGroups, window: Window, watch: Watch, few: FewMoves | None = None
 ) -> Attempt:
-    """The better of the plan found and the one a full search gives, where there is enough to win."""
-    table, limits, window = problem.table, problem.balance.limits, found.window
-    fitting = found.succeeded and (budget is None or budget.allows(found))
-    if fitting and not by_moves:
+    """A plan on what work is left; larger clusters are no part of the budget, as a plan of theirs needs its tests."""
+    table = problem.table
+    if small.choices(table) > small.LARGEST_BY_MOVES:
+        return attempt(table, demand, window, few)
+    most = int(watch.grant(MOST_TESTS * _TEST_WORK) / _TEST_WORK)
+    found = attempt(table, demand, window, few, most_tests=max(_FEWEST_TESTS, most))
+    watch.spend(found.tests * _TEST_WORK)
+    return found
+
+
+def _better(one: Attempt, other: Attempt, *, by_moves: bool) -> Attempt:
+    """The one that keeps more of the rules and limits, and then costs less by what is asked."""
+    return min(
+        one,
+        other,
+        key=lambda each: (
+            not each.rule_kept,
+            each.outside,
+            *((each.moves, each.cost) if by_moves else (each.cost, each.moves)),
+        ),
+    )
+
+
+def _improved(
+    problem: BalanceProblem, max_deviation: int, found: Attempt, budget: Budget, watch: Watch, *, by_moves: bool
+) -> Attempt:
+    """The better of a plan that fits the budget and what a search from there gives, where there is enough to win."""
+    table, window = problem.table, found.window
+    if found.proven or found.fewest:
+        return found
+    if not by_moves:
         if found.cost == window.bound.value:
             return replace(found, proven=True)
         above = found.cost - window.bound.value
-        if above * _WORTHWHILE <= found.cost and small.choices(table) > small.TINY:
+        if above * _WORTHWHILE <= found.cost and small.choices(table) > small.LARGEST:
             return found
-    if fitting and by_moves and found.moves <= moves_bound(table, window):
+    if by_moves and found.moves <= moves_bound(table, window):
         return found
+    short = not by_moves and small.choices(table) > small.TINY and not _is_dear(found)
+    return _search(
+        problem, max_deviation, found, budget, watch, by_moves=by_moves, work=small.SHORT_WORK if short else small.WORK
+    )
+
+
+def _search(
+    problem: BalanceProblem,
+    max_deviation: int,
+    found: Attempt,
+    budget: Budget,
+    watch: Watch,
+    *,
+    by_moves: bool,
+    work: float,
+    any_will_do: bool = False,
+) -> Attempt:
+    """The plan that an integer program finds from the one that was found; that one where it finds nothing better."""
+    table, limits, window = problem.table, problem.balance.limits, found.window
+    fitting = found.succeeded and budget.allows(found)
     sliding = bool(window.slides.any())
     if not sliding:
         limits = Limits(floor=window.floor, ceiling=window.ceiling, even=limits.even, offset=limits.offset)
-    width = max_deviation if sliding else None
     answer = small.cheapest(
         table,
         limits,
-        width,
+        max_deviation if sliding else None,
         by_moves=by_moves,
-        most_load=None if budget is None else budget.moved_bytes,
-        most_moves=None if budget is None else budget.moves,
-        work=small.SHORT_WORK if fitting and not by_moves and small.choices(table) > small.TINY else small.WORK,
+        most_load=budget.moved_bytes,
+        most_moves=budget.moves,
+        work=work,
+        # For bytes the search does better from today's placement, and without the bound.
+        start=found.at if fitting and by_moves else None,
+        least=moves_bound(table, window) if by_moves and not sliding else 0,
+        any_will_do=any_will_do,
         watch=watch,
     )
     if answer.at is None:
-        return replace(found, proven=answer.proven)
+        return found if found.succeeded else replace(found, proven=answer.proven)
     if fitting and (answer.moves >= found.moves if by_moves else answer.cost >= found.cost) and not answer.proven:
         return found
     if sliding:
@@ -227,19 +368,26 @@ def _searched(
         outside=0,
         window=window,
         # Within a budget the cheapest is not the cheapest of all.
-        proven=answer.proven and not by_moves and (budget is None or budget.moves is None),
-        fewest=answer.proven and by_moves and (budget is None or budget.moved_bytes is None),
+        proven=answer.proven and not by_moves and budget.moves is None,
+        fewest=answer.proven and by_moves and budget.moved_bytes is None,
         few=found.few,
     )
 
 
 def tightest(
-    problem: BalanceProblem, budget: Budget, watch: Watch, *, finest: int = 0, by_moves: bool = False
+    problem: BalanceProblem,
+    budget: Budget,
+    watch: Watch,
+    *,
+    finest: int = 0,
+    by_moves: bool = False,
+    is_cheapest: bool = True,
 ) -> tuple[int, Attempt]:
     """The least deviation that the budget allows, and a plan for it; nothing finer than `finest` is sought.
 
-    First the least that the LP relaxation reaches within the budget, then real plans from there outwards. The
-    answer is no looser than today's placement, which costs nothing.
+    First the least that the LP relaxation reaches within the budget, then real plans from there outwards, whatever they
+    cost; at last, if the `is_cheapest` is wanted, a cheap one. The answer is no looser than today's placement, which
+    costs nothing.
     """
     loosest = problem.today()
     watch.phase("how tight the goal can be")
@@ -252,11 +400,7 @@ def tightest(
 
     def trial(aim: int) -> tuple[bool, int]:
         nonlocal best
-        found = (
-            _within(problem, aim, budget, watch, by_moves=by_moves)
-            if is_small
-            else at_deviation(problem, aim, is_thorough=False, watch=watch)
-        )
+        found = any_plan(problem, aim, budget, watch, by_moves=is_small and by_moves)
         watch.tried(aim, found)
         reached = problem.measure(found.at)
         reached = max(low, reached) if is_small else max(aim, reached)
@@ -271,7 +415,7 @@ def tightest(
     if is_small:
         halves = (2,) * max(1, loosest).bit_length()
         middle = (low + loosest) // 2
-        tighten(trial, low - 1, middle, loosest, watch, steps=halves, close=lambda _: 1, announced=False)
+        tighten(trial, low - 1, middle, loosest, watch, steps=halves, close=_close, announced=False)
     else:
         # The very edge of what the LP relaxation can do is where real plans struggle most: start a little off it.
         aim = low if spent is not None or low == finest else low + (loosest - low) // _EDGE
@@ -281,7 +425,65 @@ def tightest(
         trial(max(1, loosest) << doubled)
         if best[1].rule_kept or watch.stopped():
             break
+    if not is_cheapest or watch.stopped():
+        return best
+    if is_small:
+        return _cheapest_there(problem, best, budget, watch, low, by_moves=by_moves)
+    if by_moves and best[1].moves:
+        other = in_window(problem, problem.window(best[0]), watch, by_moves=True)
+        if other.succeeded and budget.allows(other):
+            best = (best[0], _better(other, best[1], by_moves=True))
     return best
+
+
+def _close(reached: int) -> int:
+    """What is left of a search of a small cluster that is not worth another trial."""
+    return max(1, reached // CLOSE)
+
+
+def _cheapest_there(
+    problem: BalanceProblem, best: tuple[int, Attempt], budget: Budget, watch: Watch, low: int, *, by_moves: bool
+) -> tuple[int, Attempt]:
+    """The cheapest plan found that is as tight as this one."""
+    reached, found = best
+    if not found.succeeded or not found.moves:
+        return best
+    at_it = replace(found, window=problem.window(reached), proven=False, fewest=False)
+    cheaper = _improved(problem, reached, at_it, budget, watch, by_moves=by_moves)
+    watch.tried(reached, cheaper)
+    return max(low, problem.measure(cheaper.at)), cheaper
+
+
+def with_fewer_copies(
+    problem: BalanceProblem, max_deviation: int, found: Attempt, budget: Budget
+) -> tuple[int, Attempt]:
+    """The plan with the fewest copies found among those within 0.5 % of the least bytes, and how tight it is.
+
+    It may be looser by a thousandth. The LP relaxation does not tell large replicas from small ones that weigh as much
+    together, so a plan after it may copy many small ones; here the flow in which a copy has a price too is followed.
+    """
+    table, best = problem.table, (max_deviation, found)
+    if table.counts is not None or not found.moves:
+        return best
+    for deviation in (max_deviation, max_deviation + max_deviation // CLOSE):
+        window = problem.window(deviation)
+        most = max(found.cost, window.bound.value + window.bound.value // _DEAR)
+        few = few_moves(table, window, max(1, found.cost // _WORTHWHILE))
+        if few is None:
+            break
+        other = attempt(table, problem.demand, window, few)
+        reached = max(max_deviation, problem.measure(other.at))
+        kept = other.rule_kept and window.possible and reached <= max_deviation + max_deviation // CLOSE
+        kept = kept and _beyond_limits(problem, other) <= _beyond_limits(problem, found)
+        if kept and other.cost <= most and budget.allows(other) and other.moves < best[1].moves:
+            best = (reached, _for_certain(problem, reached, replace(other, few=None)))
+    return best
+
+
+def _beyond_limits(problem: BalanceProblem, found: Attempt) -> int:
+    """The load beyond the limits that hold whatever the goal."""
+    limits, loads = problem.balance.limits, problem.table.loads(found.at)
+    return int((loads - limits.ceiling).clip(0).sum() + (limits.floor - loads).clip(0).sum())
 
 
 def _most_bytes(problem: BalanceProblem, budget: Budget) -> int | None:
@@ -317,23 +519,10 @@ def _narrowest(
     if answer.at is None or (answer.width >= best[0] and best[1].rule_kept):
         return best
     width = max(low, answer.width)
-    found = _within(problem, width, budget, watch, by_moves=by_moves)
-    if not found.succeeded or not budget.allows(found):
-        found = Attempt(at=answer.at, cost=answer.cost, moves=answer.moves, outside=0, window=found.window)
+    found = Attempt(at=answer.at, cost=answer.cost, moves=answer.moves, outside=0, window=problem.window(width))
+    found = _improved(problem, width, found, budget, watch, by_moves=by_moves)
     watch.tried(width, found)
     return width, found
-
-
-def _within(problem: BalanceProblem, max_deviation: int, budget: Budget, watch: Watch, *, by_moves: bool) -> Attempt:
-    """The cheapest plan of a small cluster, or, where the budget does not allow it, the cheapest within the budget."""
-    found = at_deviation(problem, max_deviation, by_moves=by_moves, watch=watch)
-    if watch.stopped() or not found.succeeded or budget.allows(found):
-        return found
-    within = at_deviation(problem, max_deviation, by_moves=by_moves, budget=budget, watch=watch)
-    if within.succeeded and budget.allows(within):
-        return within
-    # The search with both limits ended at its work; what the budget limits may be had without the other.
-    return at_deviation(problem, max_deviation, by_moves=not by_moves, watch=watch)
 
 
 def tightest_relaxed(problem: BalanceProblem, loosest: int, *, moved_bytes: int | None = None) -> int:
@@ -381,64 +570,6 @@ def _beyond(window: Window, moved_bytes: int | None) -> int:
     return window.bound.value - moved_bytes
 
 
-def explain_infeasible(
-    table: SlotTable,
-    demand: DemandGroups,
-    window: Window,
-    racks: Mapping[int, str | None],
-    shown: Callable[[int], str] = format_bytes,
-) -> str:
-    """The set of brokers whose limits cannot all be kept, and by how much they fail, loads in words as `shown`.
-
-    `racks` by broker id. The penal prices of the LP relaxation point at them (a set as in Hall's theorem): too much
-    load that cannot leave, or too little that can come.
-    """
-    full = _set(window.prices >= PENALTY // 2)
-    empty = _set(window.prices <= -(PENALTY // 2))
-    outside = shown(window.bound.outside)
-    ends = window.bound.ends
-    lines = []
-    if full:
-        limit, load = _sum(window.ceiling, full), _sum(ends, full)
-        if load > limit:
-            lines.append(
-                f"{_named(table, full, racks)} may hold {shown(limit)} together, and "
-                f"{shown(load)} cannot be put elsewhere"
-            )
-    if empty:
-        limit, load = _sum(window.floor, empty), _sum(ends, empty)
-        if load < limit:
-            lines.append(
-                f"{_named(table, empty, racks)} should hold {shown(limit)} together, and "
-                f"no more than {shown(load)} can come to them"
-            )
-    immovable = [i for i in range(len(table.brokers)) if demand.loose[i] > window.ceiling[i]]
-    if immovable and not lines:
-        lines.append(
-            f"{_named(table, immovable, racks)}: what may not move there is "
-            f"{shown(int((demand.loose - window.ceiling)[immovable].sum()))} above the limit already"
-        )
-    return "; ".join(lines) or f"{outside} stay outside the limits wherever partitions go"
-
-
-def too_large(table: SlotTable, ceiling: Ints) -> list[int]:
-    """The partitions of which a copy is larger than what enough brokers may hold, the largest first.
-
-    A partition whose n replicas may move needs n brokers whose ceiling, less what cannot leave them, is no smaller
-    than one copy. O(partitions + brokers log brokers).
-    """
-    import numpy as np
-
-    loose = table.fixed + summed(table.home[~table.movable], table.slot_size[~table.movable], len(table.brokers))
-    able = table.receiver.copy()
-    able[table.home[table.movable]] = True
-    space = -np.sort(-(ceiling - loose)[able])
-    wanted = summed(table.part[table.movable], np.ones(int(table.movable.sum()), dtype=np.int64), len(table.size))
-    most = np.concatenate([[np.iinfo(np.int64).max], space, np.full(int(wanted.max(initial=0)), -1)])[wanted]
-    found = np.nonzero(table.size > most)[0]
-    return [int(p) for p in found[np.argsort(-table.size[found], kind="stable")]]
-
-
 def more_brokers(
     problem: BalanceProblem,
     window: Window,
@@ -465,8 +596,8 @@ def more_brokers(
         return None
     added: dict[int, int] = {}
     for _ in range(_TRIES):
-        full = _set(window.prices >= PENALTY // 2) or _set(window.prices > -(PENALTY // 2))
-        if len(full) == len(table.brokers) or not _whole_racks(table, full):
+        full = indices(window.prices >= PENALTY // 2) or indices(window.prices > -(PENALTY // 2))
+        if len(full) == len(table.brokers) or not is_whole_racks(table, full):
             return None
         for rack in sorted({int(table.rack[i]) for i in full}):
             mine = int((problem.table.rack == rack).sum())
@@ -527,31 +658,3 @@ def _with_brokers(
 
 _TRIES = 40  # numbers of brokers tried
 _TRIED = 300_000  # replicas up to which they are
-
-
-def _whole_racks(table: SlotTable, chosen: list[int]) -> bool:
-    inside = set(chosen)
-    racks = {int(table.rack[i]) for i in chosen}
-    return all(r < table.racks for r in racks) and not any(
-        int(r) in racks and i not in inside for i, r in enumerate(table.rack)
-    )
-
-
-def _sum(values: Ints, chosen: list[int]) -> int:
-    return int(values[chosen].sum())
-
-
-def _set(mask: Bools) -> list[int]:
-    return [i for i, inside in enumerate(mask.tolist()) if inside]
-
-
-def _named(table: SlotTable, chosen: list[int], racks: Mapping[int, str | None]) -> str:
-    """Whole racks by name, else brokers by id."""
-    if _whole_racks(table, chosen):
-        names = {int(table.rack[i]): racks.get(table.brokers[i]) or "none" for i in chosen}
-        named = ", ".join(names[r] for r in sorted(names))
-        held = "broker" if len(chosen) == 1 else f"{len(chosen)} brokers"
-        return f"the {held} of rack{'s' if len(names) > 1 else ''} {named}"
-    ids = [str(table.brokers[i]) for i in chosen]
-    more = f" and {len(ids) - 6} more" if len(ids) > 6 else ""
-    return f"broker{'s' if len(ids) > 1 else ''} {', '.join(ids[:6])}{more}"

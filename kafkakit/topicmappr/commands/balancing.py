@@ -194,7 +194,7 @@ class BalanceOptions:
 
     def request(self, command: str, output: PlanDestination) -> "RebalanceRequest":
         """Read the options; `UsageError` for those that cannot be read or contradict each other."""
-        from kafkakit.topicmappr.decide.requests import Goal, RebalanceRequest
+        from kafkakit.topicmappr.decide.requests import MOST_BAND, Goal, RebalanceRequest
 
         goal, budget, rules = self.goal, self.budget, self.rules
         kafka_kit, rest = (self.thresholds, self.tolerances), (rules, self.dirs, self.pins, output)
@@ -204,7 +204,7 @@ class BalanceOptions:
             topics_exclude=self.topics.excluded,
             scale=command == "topicmappr scale",
             goal=Goal(
-                band=parse_percent(goal.band, "--band") if goal.band else None,
+                band=parse_percent(goal.band, "--band", most=MOST_BAND) if goal.band else None,
                 free_range_bytes=parse_size(goal.free_range, "--free-range") if goal.free_range else None,
                 count_band=parse_percent(goal.count_band, "--count-band") if goal.count_band else None,
                 max_moved_bytes=(
@@ -349,6 +349,7 @@ def run_balance(
     from kafkakit.cli.search_watch import watching
     from kafkakit.cli.session import finish
     from kafkakit.core.errors import InterruptedRunError
+    from kafkakit.placement.watch import BudgetedWatch
     from kafkakit.topicmappr.act.places import report_duplicates
     from kafkakit.topicmappr.act.planning import save_plan
     from kafkakit.topicmappr.decide.frontier import frontier_points
@@ -362,13 +363,15 @@ def run_balance(
     report_duplicates(request.brokers, cli.output)
     seen, request = observed_storage(ctx, cluster, request, requested.tags)
     with watching(cli) as watch:
-        decided = (decide_add_brokers if adding else decide_rebalance)(seen.snapshot, request, seen.facts, watch)
+        within = BudgetedWatch(watch)
+        decided = (decide_add_brokers if adding else decide_rebalance)(seen.snapshot, request, seen.facts, within)
 
     def other_bands() -> "Sequence[FrontierPoint]":
         with watching(cli) as watch:
             watch.phase("other bands for the report")
             wider = keep_existing_brokers(request) if adding else request
-            return frontier_points(seen.snapshot, wider, seen.facts, watch=watch)
+            rest = BudgetedWatch(watch, within.left)
+            return frontier_points(seen.snapshot, wider, seen.facts, watch=rest)
 
     plan = decided.plan
     if decided.stopped and not (plan.moves or plan.dir_moves):

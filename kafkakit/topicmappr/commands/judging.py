@@ -128,7 +128,7 @@ class AuditOptions:
 
     def request(self, tags: ConstraintOptions, program: str, map_file: str) -> "AuditRequest":
         """Read the options; `program` and `map_file` go into the commands that hints name."""
-        from kafkakit.topicmappr.decide.requests import AuditRequest
+        from kafkakit.topicmappr.decide.requests import MOST_BAND, AuditRequest
 
         return AuditRequest(
             brokers=shared.brokers_given(self.brokers),
@@ -140,7 +140,7 @@ class AuditOptions:
             program=program,
             map_file="" if map_file == "-" else map_file,
             max_disk_use=parse_percent(self.max_disk_use, "--max-disk-use"),
-            band=parse_percent(self.band, "--band", most=1000) if self.band else None,
+            band=parse_percent(self.band, "--band", most=MOST_BAND) if self.band else None,
             free_range_bytes=parse_size(self.free_range, "--free-range") if self.free_range else None,
         )
 

@@ -18,12 +18,12 @@ from kafkakit.core.selection import TopicSelection
 from kafkakit.core.text import shell_command, some
 from kafkakit.placement.by_size.layout import Disks, LoadsNow, bytes_now, counts_now, held_by
 from kafkakit.placement.by_size.lp_relaxation import PPM, BalanceGoal, BalanceProblem, RangeGoal, Window
-from kafkakit.placement.by_size.proof import argument_of
+from kafkakit.placement.by_size.proof import argument_of, explain_infeasible
 from kafkakit.placement.by_size.slots import SlotTable, make_table
-from kafkakit.placement.by_size.tightening import Budget, at_deviation, explain_infeasible, tightest
+from kafkakit.placement.by_size.tightening import Budget, at_deviation, tightest
 from kafkakit.placement.group_rule import GroupRule, racks_to_spread
 from kafkakit.placement.problem import PlannedPartition
-from kafkakit.placement.watch import UNWATCHED, Watch
+from kafkakit.placement.watch import UNWATCHED, Watch, budgeted
 from kafkakit.topicmappr.decide.assembly import Decision, assemble
 from kafkakit.topicmappr.decide.audit_map import (
     AuditCase,
@@ -351,6 +351,7 @@ def compare(
     a plan too, so the best is never above it. `by_bytes` the tightest that its cost buys is sought too. Cost: one
     plan, and by bytes up to seven more.
     """
+    watch = budgeted(watch)
     old, new = (inputs.table(lists, now) for lists in (inputs.before, inputs.after))
     loads_after = dict(zip(new.brokers, new.loads(new.home).tolist(), strict=True))
     even = set(inputs.even)
@@ -362,7 +363,7 @@ def compare(
     before, reached = balance.measure(old.loads(old.home)), balance.measure(new.loads(new.home))
     spent, settled = inputs.spent()
     wanted = reached if goal is None or reached > goal else goal
-    found = at_deviation(problem, wanted)
+    found = at_deviation(problem, wanted, watch=watch)
     if not found.window.possible:
         reason = explain_infeasible(table, problem.demand, found.window, inputs.racks)
         return Yardstick(spent=spent, bound=0, best=None, before=before, reached=reached, goal=wanted,
@@ -374,7 +375,7 @@ def compare(
         argument += f"; what partitions copy whose replication changes counts as it is ({settled})"
     finest_reached: int | None = None
     if by_bytes:
-        finest_reached, _ = tightest(problem, Budget(moved_bytes=spent - settled), watch)
+        finest_reached, _ = tightest(problem, Budget(moved_bytes=spent - settled), watch, is_cheapest=False)
         finest_reached = min(finest_reached, reached) if valid else finest_reached
     return Yardstick(
         spent=spent,

@@ -34,7 +34,7 @@ from kafkakit.placement.log_dirs_balance import (
     measured,
 )
 from kafkakit.placement.problem import PlannedPartition, set_stranded_apart
-from kafkakit.placement.watch import UNWATCHED, Watch
+from kafkakit.placement.watch import UNWATCHED, Watch, budgeted
 from kafkakit.topicmappr.decide.assembly import Decision, PlannedChange, assemble
 from kafkakit.topicmappr.decide.scope import Scope, TopicScope, pinned_indices, scope_of
 from kafkakit.topicmappr.decide.storage import Sizes, storage_of
@@ -93,6 +93,7 @@ def plan_dirs(
     `watch` stops, the remaining brokers get dirs for new copies and no moves inside. Cost: 1 ms a broker without a
     band, 20 ms and more a broker of 1,000 copies where copies change dirs.
     """
+    watch = budgeted(watch)
     states = dir_states_of(snapshot, partitions, after, log_dirs, rules, pinned, least=1 if lone_dirs else TWO)
     # A full search is for a handful of copies: as in the balance between brokers, the whole counts.
     search = sum((len(s.arrivals) + len(s.standing)) * len(s.dirs) for s in states) <= LARGEST

@@ -38,7 +38,7 @@ from kafkakit.placement.problem import (
     words_of_closed,
 )
 from kafkakit.placement.rebuild_task import Task, explain_shortage, with_openings
-from kafkakit.placement.watch import UNWATCHED, Watch
+from kafkakit.placement.watch import UNWATCHED, Watch, budgeted
 from kafkakit.topicmappr.decide.assembly import CeilingTask, Decision, PlannedChange, assemble, within_ceilings
 from kafkakit.topicmappr.decide.dirs import fit_dirs, with_destinations
 from kafkakit.topicmappr.decide.rebalance_goal import RECEIVERS, named_brokers
@@ -210,6 +210,7 @@ def decide_drain(
     room for waits (`serve` says which changes go first). Cost: one small flow, or that of `rebuild_bytes.tightening`,
     again while copies find no log dir (`fit_dirs`).
     """
+    watch = budgeted(watch)
     return fit_dirs(
         snapshot,
         lambda closed: place_leaving(snapshot, request, drain_problem(snapshot, request, closed), facts, watch),

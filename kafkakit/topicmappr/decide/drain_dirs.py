@@ -18,7 +18,7 @@ from kafkakit.placement.group_rule import ClosedBrokers, GroupRule, racks_to_spr
 from kafkakit.placement.log_dirs_balance import BrokerDirState, choose_destinations, dir_states_of
 from kafkakit.placement.openings import BrokerPool, pool_of
 from kafkakit.placement.problem import set_stranded_apart
-from kafkakit.placement.watch import UNWATCHED, Watch
+from kafkakit.placement.watch import UNWATCHED, Watch, budgeted
 from kafkakit.topicmappr.decide.assembly import Decision, PlannedChange
 from kafkakit.topicmappr.decide.dirs import APPLIED, fit_dirs
 from kafkakit.topicmappr.decide.drain import DrainProblem, DrainRequest, place_leaving, receivers_of
@@ -55,6 +55,7 @@ def decide_drain_dirs(
     As many as fit go to other dirs of their broker; `request` says who takes the others, and how. Raises `UsageError`
     for brokers and dirs that are not there or have failed, and what `storage_of` raises for unknown sizes.
     """
+    watch = budgeted(watch)
     named = tuple(sorted(request.leaving.ids))
     scope = scope_of(snapshot, TopicScope(topics=request.topics, topics_exclude=request.topics_exclude))
     copies = _copies(snapshot, scope, named, _known_dirs(snapshot, request, named, log_dirs))

@@ -3,7 +3,7 @@
 All points rest on one table and one set of demand; each point asked for has a plan and a bound.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -12,10 +12,16 @@ from kafkakit.core.model import ClusterSnapshot
 from kafkakit.core.plan import StorageFacts
 from kafkakit.placement.by_size.attempt import Attempt
 from kafkakit.placement.by_size.lp_relaxation import PPM, BalanceProblem
-from kafkakit.placement.by_size.tightening import at_deviation, explain_infeasible, tightest_relaxed
+from kafkakit.placement.by_size.proof import explain_infeasible
+from kafkakit.placement.by_size.tightening import at_deviation, least_fitting, tightest_relaxed
 from kafkakit.placement.problem import BrokerChange
-from kafkakit.placement.watch import UNWATCHED, Watch
-from kafkakit.topicmappr.decide.rebalance_goal import BalanceInputs, balance_inputs, refuse_impossible
+from kafkakit.placement.watch import UNWATCHED, Watch, budgeted
+from kafkakit.topicmappr.decide.rebalance_goal import (
+    BalanceInputs,
+    balance_inputs,
+    describe_too_large,
+    refuse_impossible,
+)
 from kafkakit.topicmappr.decide.requests import (
     DEFAULT_BANDS,
     FrontierRequest,
@@ -91,10 +97,11 @@ def decide_frontier(
     problem = BalanceProblem.of(inputs.layout.table, inputs.aim.balance)
     today = problem.today()
     watch.phase("how tight the goal can be")
-    tightest = tightest_relaxed(problem, today)
+    tightest = least_fitting(problem, tightest_relaxed(problem, today))
     possible = problem.window(tightest).possible
     wanted = _deviations(request, today)
-    points = trace(problem, wanted, inputs.racks, watch)
+    points = trace(problem, wanted, inputs, watch)
+    tightest = max([tightest, *(p.max_deviation + 1 for p in points if p.impossible)])
     notes = [*inputs.sizes.notes, *inputs.notes]
     if len(points) < len(wanted):
         notes.append(f"stopped after {len(points)} of {len(wanted)} points")
@@ -173,7 +180,7 @@ def points_on(
     """The frontier of a report, on inputs that are there already."""
     problem = BalanceProblem.of(inputs.layout.table, inputs.aim.balance)
     wanted = sorted((int(band * PPM) for band in bands), reverse=True)[:REPORT_POINTS]
-    points = trace(problem, wanted, inputs.racks, watch)
+    points = trace(problem, wanted, inputs, watch)
     return tuple(
         FrontierPoint(
             band_percent=p.max_deviation / PPM * 100, moved_bytes=p.cost, bound_bytes=p.bound, moves=p.moves or 0
@@ -206,7 +213,7 @@ class _Look:
 def trace(
     problem: BalanceProblem,
     wanted: Collection[int],
-    racks: Mapping[int, str | None],
+    inputs: BalanceInputs,
     watch: Watch,
 ) -> tuple[Point, ...]:
     """Points in the order loosest to tightest; fewer when the watch stops the work.
@@ -216,23 +223,23 @@ def trace(
     """
     looks: list[_Look] = []
     best_bound = 0
+    within = budgeted(watch)
     ordered = sorted(set(wanted), reverse=True)
     for n, max_deviation in enumerate(ordered):
         if watch.stopped():
             break
         watch.phase(f"plan {n + 1} of {len(ordered)}")
-        found = at_deviation(problem, max_deviation, watch=watch)
+        found = at_deviation(problem, max_deviation, watch=within.part(len(ordered) - n))
         reached = problem.measure(found.at)
         proven = found.proven and found.succeeded
         # Whatever a looser goal cannot do without, a tighter one cannot either.
         best_bound = max(best_bound, found.cost if proven else 0, found.window.bound.value)
         looks.append(_Look(max_deviation, found, reached, best_bound))
-    return tuple(_point(look, looks, problem, racks) for look in looks)
+    return tuple(_point(look, looks, problem, inputs) for look in looks)
 
 
-def _point(look: _Look, looks: list[_Look], problem: BalanceProblem, racks: Mapping[int, str | None]) -> Point:
-    if not look.found.window.possible:
-        reason = explain_infeasible(problem.table, problem.demand, look.found.window, racks)
+def _point(look: _Look, looks: list[_Look], problem: BalanceProblem, inputs: BalanceInputs) -> Point:
+    if reason := _why_impossible(look.found, problem, inputs):
         return Point(max_deviation=look.max_deviation, bound=look.found.window.bound.value, impossible=reason)
     point = Point(max_deviation=look.max_deviation, bound=look.bound)
     fitting = [o for o in looks if o.holds and (o is look or o.reached <= look.max_deviation)]
@@ -241,3 +248,12 @@ def _point(look: _Look, looks: list[_Look], problem: BalanceProblem, racks: Mapp
     best = min(fitting, key=lambda o: (o.found.cost, o.found.moves, o is not look, o.max_deviation))
     point = replace(point, cost=best.found.cost, moves=best.found.moves, reached=best.reached)
     return point if best is look else replace(point, borrowed=best.max_deviation)
+
+
+def _why_impossible(found: Attempt, problem: BalanceProblem, inputs: BalanceInputs) -> str:
+    """The proof that no plan reaches a point, as a rebalance gives it; empty where there is none."""
+    if large := describe_too_large(inputs, found.window):
+        return large
+    if not found.window.possible:
+        return explain_infeasible(problem.table, problem.demand, found.window, inputs.racks)
+    return "no placement is inside the limits (exhaustive search)" if found.proven and not found.succeeded else ""

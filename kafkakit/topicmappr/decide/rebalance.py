@@ -13,16 +13,25 @@ from kafkakit.core.model import ClusterSnapshot, TopicPartition
 from kafkakit.core.plan import Certificate, PlacementRules, Plan, Proof, ProofKind, StorageFacts, certificate
 from kafkakit.core.quantities import counted, format_bytes, format_percent
 from kafkakit.core.selection import BrokerList
+from kafkakit.core.text import some
 from kafkakit.placement.by_size.attempt import Attempt
 from kafkakit.placement.by_size.layout import Layout
 from kafkakit.placement.by_size.lp_relaxation import BalanceGoal, BalanceProblem, BandGoal, DemandGroups
-from kafkakit.placement.by_size.proof import argument_of, cancels, moves_bound, moves_proof, not_counted, proof_of
+from kafkakit.placement.by_size.proof import (
+    argument_of,
+    cancels,
+    explain_infeasible,
+    moves_bound,
+    moves_proof,
+    not_counted,
+    proof_of,
+)
 from kafkakit.placement.by_size.slots import SlotTable
-from kafkakit.placement.by_size.tightening import explain_infeasible, more_brokers, too_large
+from kafkakit.placement.by_size.tightening import more_brokers
 from kafkakit.placement.group_rule import ClosedBrokers
 from kafkakit.placement.log_dirs_balance import DirRules, HomelessCopy
 from kafkakit.placement.problem import BrokerChange, Minimize
-from kafkakit.placement.watch import UNWATCHED, Watch
+from kafkakit.placement.watch import UNWATCHED, Watch, budgeted
 from kafkakit.topicmappr.decide.assembly import Decision, assemble
 from kafkakit.topicmappr.decide.dirs import fit_dirs, with_dirs
 from kafkakit.topicmappr.decide.rebalance_goal import (
@@ -32,6 +41,7 @@ from kafkakit.topicmappr.decide.rebalance_goal import (
     Sources,
     balance_inputs,
     describe_ceilings,
+    describe_too_large,
     reach_aim,
     refuse_impossible,
     with_recomputed_counts,
@@ -76,6 +86,14 @@ class RecordingWatch:
     def solving(self, end: Callable[[], None] | None) -> None:
         """See `Watch`."""
         self._watch.solving(end)
+
+    def grant(self, wanted: float) -> float:
+        """See `Watch`."""
+        return self._watch.grant(wanted)
+
+    def spend(self, used: float) -> None:
+        """See `Watch`."""
+        self._watch.spend(used)
 
     def tried(self, max_deviation: int, found: Attempt) -> None:
         """Write down. O(replicas)."""
@@ -151,6 +169,7 @@ def decide_rebalance(
     and the nearest goal that can be reached, for goals that cannot. Cost: see `tighten`, again while copies find no log
     dir (`fit_dirs`).
     """
+    watch = budgeted(watch)
     return fit_dirs(snapshot, lambda closed: _decide(snapshot, request, facts, watch, closed), watch)
 
 
@@ -194,7 +213,9 @@ def _decide(
         chosen = choose(found)
         decision = Decision(
             replicas=chosen.lists,
-            certificate=certify(layout, problem.demand, chosen.found, request.minimize),
+            certificate=_for_limits(
+                certify(layout, problem.demand, chosen.found, request.minimize), layout.table, aim, reached
+            ),
             targets=change.targets,
             tags=layout.rule.tags,
             rules=rules_of(inputs, request),
@@ -204,6 +225,7 @@ def _decide(
                 *sizes.notes,
                 *inputs.notes,
                 *(held_back or aim.notes(found, max_deviation)),
+                *reached.notes,
                 *chosen.notes,
                 *_small_ones(layout, request),
                 *([STOPPED] if watch.stopped() else []),
@@ -293,6 +315,26 @@ def certify(layout: Layout, demand: DemandGroups, found: Attempt, minimize: Mini
     return certificate("bytes", found.cost, window.bound.value, argument_of(table, window), proof)
 
 
+def _for_limits(made: Certificate, table: SlotTable, aim: ResolvedGoal, reached: SearchResult) -> Certificate:
+    """The certificate of a best effort, which says that its bound is not for the goal that was asked for."""
+    if reached.missed is None:
+        return made
+    asked, held = reached.missed.window, reached.found.window
+    if held.place is not None:
+        looser = f"a range of {format_bytes(held.place.width)}"
+    else:
+        over, under = held.ceiling - asked.ceiling, asked.floor - held.floor
+        apart = [
+            b for b, up, down in zip(table.brokers, over.tolist(), under.tolist(), strict=True) if max(up, down) > 0
+        ]
+        sides = ((int(over.max(initial=0)), "above"), (int(under.max(initial=0)), "below"))
+        most = " and ".join(f"up to {format_bytes(away)} {side}" for away, side in sides if away > 0)
+        looser = f"looser limits, {most} {aim.words} on {counted(len(apart), 'broker')} ({some(apart)})"
+        if not apart:
+            return made
+    return replace(made, argument=f"{made.argument}; the bound is for {looser}, not for what was asked")
+
+
 def rules_of(inputs: BalanceInputs, request: RebalanceRequest) -> PlacementRules:
     """The hard rules of the request, for the plan's record and its checker."""
     layout, scope, table = inputs.layout, inputs.scope, inputs.layout.table
@@ -318,14 +360,12 @@ def _impossible(
 ) -> InfeasibleError:
     """Why no plan keeps the goal and the rules, in one line, and what would."""
     aim, table, found = inputs.aim, inputs.layout.table, reached.found
-    near = aim.shown(reached.max_deviation)
-    nearest = f"a plan was found for {near}" if reached.is_nearest_planned else f"the nearest that may be: {near}"
-    effort = "" if request.goal.best_effort or aim.requested is None else " (or give --best-effort)"
     if reached.unlimited is not None:
         return _over_budget(aim, reached.unlimited, request)
-    large = _too_large(inputs, found)
+    hint = _looser_goal(aim, reached, request)
+    large = describe_too_large(inputs, found.window)
     if large:
-        return InfeasibleError(f"{aim.words} cannot be reached: {large}", hint=f"{nearest}{effort}")
+        return InfeasibleError(f"{aim.words} cannot be reached: {large}", hint=hint())
     if not found.window.possible:
         reason = explain_infeasible(table, problem.demand, found.window, inputs.racks)
         within = isinstance(aim.balance, BandGoal) and not request.goal.within_racks
@@ -338,7 +378,7 @@ def _impossible(
         racks = ", or --balance-within racks" if within and table.racks > 1 else ""
         return InfeasibleError(
             f"{aim.words} cannot be reached: {reason}",
-            hint=f"{nearest}{f', or {add}' if add else ''}{racks}{effort}",
+            hint=hint(f", or {add}" if add else "", racks),
         )
     if not found.rule_kept and (ceilings := describe_ceilings(request)):
         return InfeasibleError(
@@ -364,12 +404,26 @@ def _impossible(
     if found.proven:
         return InfeasibleError(
             f"{aim.words} cannot be reached: no placement is inside the limits (exhaustive search)",
-            hint=f"{nearest}{effort}",
+            hint=hint(),
         )
     return InfeasibleError(
         f"no plan for {aim.words} was found ({format_bytes(found.outside)} stay outside); it is not proven impossible",
-        hint=f"{nearest}{effort}",
+        hint=hint(),
     )
+
+
+def _looser_goal(aim: ResolvedGoal, reached: SearchResult, request: RebalanceRequest) -> Callable[..., str]:
+    """How to put into a hint what could be asked for instead: the nearest goal, other ways, the best effort."""
+    near = aim.shown(reached.max_deviation)
+    nearest = f"a plan was found for {near}" if reached.is_nearest_planned else f"the nearest that may be: {near}"
+    is_effort = request.goal.best_effort or aim.requested is None
+
+    def hint(*others: str) -> str:
+        if aim.can_be_asked(reached.max_deviation):
+            return f"{nearest}{''.join(others)}{'' if is_effort else ' (or give --best-effort)'}"
+        return f"{'' if is_effort else 'give --best-effort'}{''.join(others)}".removeprefix(", or ")
+
+    return hint
 
 
 def _over_budget(aim: ResolvedGoal, unlimited: Attempt, request: RebalanceRequest) -> InfeasibleError:
@@ -391,23 +445,6 @@ def _over_budget(aim: ResolvedGoal, unlimited: Attempt, request: RebalanceReques
             f"{format_bytes(unlimited.cost)}"
         ),
     )
-
-
-def _too_large(inputs: BalanceInputs, found: Attempt) -> str:
-    """The partitions that are larger than their limit on enough brokers, in words; empty where none is."""
-    table = inputs.layout.table
-    if found.window.slides.any():
-        return ""
-    parts = too_large(table, found.window.ceiling)
-    if not parts:
-        return ""
-    named = [f"{inputs.scope.partitions[p].key} ({format_bytes(int(table.size[p]))})" for p in parts[:_NAMED]]
-    more = f" and {len(parts) - _NAMED} more" if len(parts) > _NAMED else ""
-    are = "is" if len(parts) == 1 else "are"
-    return f"{', '.join(named)}{more} {are} larger than what enough brokers may hold"
-
-
-_NAMED = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -37,15 +37,17 @@ from kafkakit.placement.by_size.lp_relaxation import (
     fixed_window,
     shares,
 )
+from kafkakit.placement.by_size.proof import explain_infeasible, too_large
 from kafkakit.placement.by_size.slots import CountLimits, SlotTable
 from kafkakit.placement.by_size.tightening import (
     Budget,
+    any_plan,
     at_deviation,
-    explain_infeasible,
     least_fitting,
     loosened,
     tightest,
     tightest_relaxed,
+    with_fewer_copies,
 )
 from kafkakit.placement.group_rule import NONE_CLOSED, ClosedBrokers, GroupRule, TagRules, racks_to_spread
 from kafkakit.placement.leaders import NO_LEADER, LeaderLimits, leaders_within
@@ -61,7 +63,7 @@ from kafkakit.placement.problem import (
 )
 from kafkakit.placement.watch import Watch
 from kafkakit.topicmappr.decide.rebalance_soft_goals import topic_numbers
-from kafkakit.topicmappr.decide.requests import GIB, RebalanceRequest
+from kafkakit.topicmappr.decide.requests import GIB, MOST_BAND, RebalanceRequest
 from kafkakit.topicmappr.decide.scope import Scope, TopicScope, pinned_indices, scope_of
 from kafkakit.topicmappr.decide.storage import Sizes, storage_of
 
@@ -127,6 +129,7 @@ class ResolvedGoal:
     finest: int
     budget: Budget
     words: str
+    prefers_few: bool = False
 
     def shown(self, max_deviation: int) -> str:
         """A deviation as the flag that would ask for it."""
@@ -134,6 +137,10 @@ class ResolvedGoal:
             # Rounded up to four digits of a percent, so that the flag's value is reachable too.
             return f"--band {max_deviation / PPM * 100:.4f}%"
         return f"--free-range {max_deviation}B ({format_bytes(max_deviation)})"
+
+    def can_be_asked(self, max_deviation: int) -> bool:
+        """False for a band that is wider than the flag takes."""
+        return not isinstance(self.balance, BandGoal) or max_deviation <= MOST_BAND * PPM // 100
 
     def notes(self, found: Attempt, max_deviation: int) -> tuple[str, ...]:
         """What the operator should know of the goal that was reached."""
@@ -170,6 +177,7 @@ def aim_of(layout: Layout, request: RebalanceRequest, sources: Sources, targets:
         finest=finest,
         budget=budget,
         words="the smallest range of free bytes",
+        prefers_few=not goal.given,
     )
 
 
@@ -192,7 +200,8 @@ class SearchResult:
     """The plan found and the deviation that it was made for; without a plan, the nearest deviation that may be.
 
     `is_nearest_planned` says that a plan for the nearest was found. `missed` is the attempt at the goal itself where
-    the plan is a best effort, `unlimited` a plan that reaches the goal where no plan within the budget does.
+    the plan is a best effort, `unlimited` a plan that reaches the goal where no plan within the budget does,
+    `least_bytes` the plan of the fewest bytes, in place of which one with fewer copies may have been found.
     """
 
     max_deviation: int
@@ -200,6 +209,16 @@ class SearchResult:
     is_nearest_planned: bool = True
     missed: Attempt | None = None
     unlimited: Attempt | None = None
+    least_bytes: Attempt | None = None
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """How many copies were spared for some bytes more, where that was done."""
+        least, found = self.least_bytes, self.found
+        if least is None or least is found:
+            return ()
+        instead = f"{found.moves} of {format_bytes(found.cost)} instead of {least.moves} of {format_bytes(least.cost)}"
+        return (f"within 0.5% of the least bytes the plan with the fewest copies: {instead}",)
 
 
 def reach_aim(problem: BalanceProblem, aim: ResolvedGoal, request: RebalanceRequest, watch: Watch) -> SearchResult:
@@ -223,15 +242,20 @@ def reach_aim(problem: BalanceProblem, aim: ResolvedGoal, request: RebalanceRequ
     nearest = least_fitting(problem, tightest_relaxed(problem, problem.today()))
     if not found.window.possible and nearest > aim.requested:
         return SearchResult(max_deviation=nearest, found=found, is_nearest_planned=False)
-    nearest, _ = tightest(problem, Budget(), watch, finest=aim.requested)
-    return SearchResult(max_deviation=_confirmed_deviation(problem, nearest, by_moves=by_moves), found=found)
+    planned = _nearest_planned(problem, aim.requested, watch, by_moves=by_moves)
+    return SearchResult(
+        max_deviation=nearest if planned is None else planned, found=found, is_nearest_planned=planned is not None
+    )
 
 
 def _within_budget(
     problem: BalanceProblem, aim: ResolvedGoal, watch: Watch, unlimited: Attempt | None, *, finest: int, by_moves: bool
 ) -> SearchResult:
     nearest, found = tightest(problem, aim.budget, watch, finest=finest, by_moves=by_moves)
-    return SearchResult(max_deviation=nearest, found=found, unlimited=unlimited)
+    if not aim.prefers_few or by_moves or watch.stopped():
+        return SearchResult(max_deviation=nearest, found=found, unlimited=unlimited)
+    nearest, fewer = with_fewer_copies(problem, nearest, found, aim.budget)
+    return SearchResult(max_deviation=nearest, found=fewer, unlimited=unlimited, least_bytes=found)
 
 
 def _best_effort(
@@ -248,19 +272,19 @@ def _best_effort(
     return SearchResult(max_deviation=problem.measure(found.at), found=found, missed=missed)
 
 
-def _confirmed_deviation(problem: BalanceProblem, nearest: int, *, by_moves: bool) -> int:
-    """The nearest deviation at which the request finds a plan when it is made again with it.
+def _nearest_planned(problem: BalanceProblem, requested: int, watch: Watch, *, by_moves: bool) -> int | None:
+    """The nearest deviation at which the request finds a plan when it is made again with it; None: none was found.
 
-    A plan that was made for a looser goal can end closer than one made for where it ended, so it is tried.
+    A plan that was made for a looser goal can end closer than one made for where it ended, so it is tried as the
+    request would, with what work is left; the request will have more.
     """
+    nearest, _ = tightest(problem, Budget(), watch, finest=requested, is_cheapest=False)
     loosest = problem.today()
     for step in range(_AGAIN):
-        if at_deviation(problem, nearest, by_moves=by_moves, is_thorough=False).succeeded:
+        if any_plan(problem, nearest, Budget(), watch, by_moves=by_moves).succeeded:
             return nearest
-        nearest += max(1, (nearest << 2 * step) >> _AGAIN)
-        if nearest >= loosest:
-            break
-    return loosest
+        nearest = min(max(loosest, nearest), nearest + max(1, (nearest << 2 * step) >> _AGAIN))
+    return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -432,6 +456,23 @@ def balance_inputs(
         aim=aim_of(layout, request, sources, frozenset(change.targets) - left_out),
         left_out=left_out,
     )
+
+
+_NAMED = 3
+
+
+def describe_too_large(inputs: BalanceInputs, window: Window) -> str:
+    """The partitions that are larger than their limit on enough brokers, in words; empty where none is."""
+    table = inputs.layout.table
+    if window.slides.any():
+        return ""
+    parts = too_large(table, window.ceiling)
+    if not parts:
+        return ""
+    named = [f"{inputs.scope.partitions[p].key} ({format_bytes(int(table.size[p]))})" for p in parts[:_NAMED]]
+    more = f" and {len(parts) - _NAMED} more" if len(parts) > _NAMED else ""
+    are = "is" if len(parts) == 1 else "are"
+    return f"{', '.join(named)}{more} {are} larger than what enough brokers may hold"
 
 
 RECEIVERS, GIVERS = "--exclude-receivers", "--exclude-givers"

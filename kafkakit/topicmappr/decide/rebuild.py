@@ -38,7 +38,7 @@ from kafkakit.placement.problem import (
     stranded_warning,
     with_stranded,
 )
-from kafkakit.placement.watch import UNWATCHED, Watch
+from kafkakit.placement.watch import UNWATCHED, Watch, budgeted
 from kafkakit.topicmappr.decide import requests as budgets
 from kafkakit.topicmappr.decide.assembly import CeilingTask, Decision, PlannedChange, assemble, within_ceilings
 from kafkakit.topicmappr.decide.dirs import fit_dirs, with_destinations
@@ -120,6 +120,7 @@ def decide_rebuild(
     that fit nowhere do not raise but are counted in `unplaced`. Cost: see `place_minimal`, `place_forced` and
     `place_stored`, each again while copies find no log dir (`fit_dirs`).
     """
+    watch = budgeted(watch)
     return fit_dirs(snapshot, lambda closed: _decide(snapshot, request, facts, watch, closed), watch)
 
 

@@ -19,7 +19,7 @@ from kafkakit.placement.group_rooms import Grouping
 from kafkakit.placement.group_rule import NONE_CLOSED, ClosedBrokers, GroupRule, racks_to_spread, refuse_both_rules
 from kafkakit.placement.openings import BrokerPool, pool_of
 from kafkakit.placement.problem import PlaceBy, PlannedPartition, set_stranded_apart
-from kafkakit.placement.watch import UNWATCHED, Watch
+from kafkakit.placement.watch import UNWATCHED, Watch, budgeted
 from kafkakit.topicmappr.decide.assembly import PlannedChange
 from kafkakit.topicmappr.decide.dirs import fit_dirs
 from kafkakit.topicmappr.decide.drain import DrainProblem, place_leaving
@@ -67,6 +67,7 @@ def decide_repair(
     Each partition ends with as many replicas as it lists. One without a live copy in sync is left, with a warning. See
     `decide_drain` for what comes out even, what a budget leaves, and the cost.
     """
+    watch = budgeted(watch)
     return fit_dirs(
         snapshot,
         lambda closed: place_leaving(snapshot, request, repair_problem(snapshot, request, closed), facts, watch),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from fractions import Fraction
 
@@ -38,15 +38,16 @@ from kafkakit.placement.by_size.lp_relaxation import (
     Window,
     demand_groups_of,
 )
-from kafkakit.placement.by_size.proof import argument_of, proof_of
+from kafkakit.placement.by_size.proof import argument_of, explain_infeasible, proof_of
 from kafkakit.placement.by_size.slots import SlotTable
-from kafkakit.placement.by_size.tightening import at_deviation, explain_infeasible, tightest_relaxed
+from kafkakit.placement.by_size.tightening import at_deviation, tightest_relaxed
 from kafkakit.placement.group_rooms import Grouping
 from kafkakit.placement.group_rule import ClosedBrokers
 from kafkakit.placement.log_dirs_balance import HomelessCopy
 from kafkakit.placement.minimal import substitute
 from kafkakit.placement.openings import fill_openings, group_openings, pool_of
 from kafkakit.placement.problem import PlannedPartition, rackless_note, stranded_warning
+from kafkakit.placement.watch import UNWATCHED, Watch, budgeted
 from kafkakit.topicmappr.decide.assembly import Decision, assemble
 from kafkakit.topicmappr.decide.dirs import fit_dirs, with_destinations
 from kafkakit.topicmappr.decide.replan_situation import (
@@ -380,6 +381,7 @@ class ReplanProblem:
     now: LoadsNow
     balance: BalanceGoal
     limits: PlanLimits | None = None
+    watch: Watch = field(default_factory=lambda: budgeted(UNWATCHED))
 
     def table(self, lists: Sequence[tuple[int, ...]]) -> SlotTable:
         """The arrays of these lists."""
@@ -391,7 +393,7 @@ class ReplanProblem:
         for candidate in (replace(table, movable=table.movable & self.places.pending(table)), table):
             if not candidate.movable.any():
                 continue
-            found = at_deviation(BalanceProblem.of(candidate, self.balance), max_deviation)
+            found = at_deviation(BalanceProblem.of(candidate, self.balance), max_deviation, watch=self.watch)
             if found.succeeded:
                 return found
         return None

@@ -37,7 +37,7 @@ from kafkakit.topicmappr.decide.rebalance_goal import (
     with_count_limits,
     with_leader_limits,
 )
-from kafkakit.topicmappr.decide.requests import Goal, RebalanceRequest
+from kafkakit.topicmappr.decide.requests import MOST_BAND, Goal, RebalanceRequest
 from kafkakit.topicmappr.decide.scope import Scope
 
 if TYPE_CHECKING:
@@ -544,7 +544,7 @@ def _shape(plan: Plan) -> tuple[Kind, int]:
     loads = [load for load in plan.after.brokers if load.broker in targets]
     if proof is not None and proof.load == "bytes" and proof.limits:
         if "band" in words:
-            requested = int(parse_percent(words["band"], "band", most=1000) * PPM)
+            requested = int(parse_percent(words["band"], "band", most=MOST_BAND) * PPM)
             return Kind.BAND, max(requested, _band(loads))
         free = [load.free_bytes for load in loads if load.free_bytes is not None]
         reached = max(free, default=0) - min(free, default=0)

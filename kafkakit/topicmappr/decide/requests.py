@@ -322,11 +322,15 @@ def metric_of(metric: Metric | None, bands: str, free_ranges: str) -> Metric:
     return metric
 
 
+MOST_BAND = 100_000
+"""The widest band that can be asked for, in percent: a broker may hold many times its share."""
+
+
 def parse_bands(text: str) -> tuple[Fraction, ...]:
     """Read `20%,10%,5%`; the usual ones when empty."""
     if not text.strip():
         return DEFAULT_BANDS
-    return tuple(_few([parse_percent(part, "--bands", most=1000) for part in _parts(text, "--bands")], "--bands"))
+    return tuple(_few([parse_percent(part, "--bands", most=MOST_BAND) for part in _parts(text, "--bands")], "--bands"))
 
 
 def parse_ranges(text: str) -> tuple[int, ...]:

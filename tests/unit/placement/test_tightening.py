@@ -14,7 +14,7 @@ from kafkakit.placement.group_rule import GroupRule
 from kafkakit.placement.problem import PlacementProblem, PlannedPartition
 from kafkakit.placement.rebuild_search import RangeNarrowing, finish, is_small, open_slots, search
 from kafkakit.placement.rebuild_task import Row, Task, make_task
-from kafkakit.placement.watch import Unwatched
+from kafkakit.placement.watch import COMMAND_WORK, BudgetedWatch, Unwatched, budgeted
 
 BROKERS = range(1, 13)
 RACKS: dict[int, str | None] = {b: "abc"[b % 3] for b in BROKERS}
@@ -164,3 +164,16 @@ def test_a_band_is_around_equal_shares_where_a_capacity_is_unknown(capacity: tup
     table = make_table([[1], [2]], [30, 10], {}, GroupRule(), receivers=[1, 2])
     now = replace(counts_now({}, [1, 2], 9), capacity=dict(enumerate(capacity, 1)))
     assert now.band(table, now.limits(table, [1, 2], {}), 40).share.tolist() == share
+
+
+def test_work_is_granted_until_it_is_used_up() -> None:
+    watch = budgeted(Unwatched())
+    assert budgeted(watch) is watch
+    assert watch.grant(99) == COMMAND_WORK
+    watch.spend(COMMAND_WORK - 0.5)
+    half = watch.part(2)
+    assert (half.grant(99), half.grant(0.1)) == (pytest.approx(0.25), 0.1)
+    half.spend(0.2)
+    assert (half.grant(99), watch.grant(99)) == (pytest.approx(0.05), pytest.approx(0.3))
+    watch.spend(9)
+    assert (watch.grant(0.1), half.grant(0.01), BudgetedWatch(watch, 5).grant(1)) == (0, 0, 0)
