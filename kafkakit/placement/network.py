@@ -64,6 +64,18 @@ class FlowNetwork:
         self._starts.append(self._starts[-1] + length)
         return len(self._tails) - 1
 
+    def keep(self, blocks: int) -> None:
+        """Forget the blocks of arcs after the first so many, so that others can take their place."""
+        for column in (self._tails, self._heads, self._capacities, self._costs):
+            del column[blocks:]
+        del self._starts[blocks + 1 :]
+        self._flows = None
+
+    @property
+    def blocks(self) -> int:
+        """How many blocks of arcs there are."""
+        return len(self._tails)
+
     def solve(self) -> int:
         """Find a flow of least cost and return that cost.
 
@@ -164,14 +176,15 @@ def solve_levels(
     width = max(_FIRST_WIDTH, min(total // len(base) // 4, 200_000 // len(base)))
     # Without other constraints every broker below the water level would be filled up to it: start there.
     loads: Ints = np.clip(_water_level(base, top, total), base, top)
+    network = FlowNetwork()
+    first = build(network)
+    sink = network.nodes(1)
+    network.supply(sink, -total)
+    built, index = network.blocks, np.arange(len(base))
     while True:
         low = np.minimum(np.maximum(base, loads - width), top)
         high = np.minimum(loads + width, top)
-        network = FlowNetwork()
-        first = build(network)
-        sink = network.nodes(1)
-        network.supply(sink, -total)
-        index = np.arange(len(base))
+        network.keep(built)
         under = network.arcs(first + index, sink, low - base, scale * np.maximum(low - 1, 0))
         steps = np.repeat(index, high - low)
         offset = np.arange(len(steps)) - np.repeat(np.cumsum(high - low) - (high - low), high - low)
