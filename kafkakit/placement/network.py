@@ -11,7 +11,9 @@ share one partition of the brokers into blocks: in a block every broker holds th
 block's total is the same in all of them. A placement is as even as possible exactly when it keeps to these.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -28,6 +30,23 @@ if TYPE_CHECKING:
 
 class FlowInfeasibleError(Exception):
     """The supplies cannot be routed; callers size their supplies so that this is a programming mistake."""
+
+
+Apart = Callable[[Callable[[], bytes]], bytes]
+"""Gives what the function gives, from where it can be ended; raises what a stop raises."""
+_APART: ContextVar[Apart | None] = ContextVar("apart", default=None)
+APART_ARCS = 50_000
+"""From so many arcs on a flow may last for seconds, in one call that nothing can end but the end of its process."""
+
+
+@contextmanager
+def solving_apart(apart: Apart) -> Iterator[None]:
+    """Solve large flows with `apart`; their answers are the same."""
+    token = _APART.set(apart)
+    try:
+        yield
+    finally:
+        _APART.reset(token)
 
 
 @dataclass(slots=True)
@@ -83,13 +102,29 @@ class FlowNetwork:
         for the exact arithmetic (largest cost times nodes beyond 2**62).
         """
         import numpy as np
-        from ortools.graph.python import min_cost_flow
 
-        solver = min_cost_flow.SimpleMinCostFlow()
         costs = np.concatenate(self._costs)
         largest = int(np.abs(costs).max()) if len(costs) else 0
         if largest * (self.node_count + 1) >= 1 << 62:
             raise OverflowError("flow costs too large for exact arithmetic")
+        apart = _APART.get()
+        if apart is None or len(costs) < APART_ARCS:
+            answer = self._solve(costs)
+        else:
+            found = apart(lambda: b"".join(column.tobytes() for column in self._solve(costs)))
+            numbers = np.frombuffer(found, dtype=np.int64)
+            answer = numbers[:1], numbers[1:]
+        cost, self._flows = answer
+        if not len(cost):
+            raise FlowInfeasibleError
+        return int(cost[0])
+
+    def _solve(self, costs: "Ints") -> "tuple[Ints, Ints]":
+        """The cost, none where supplies cannot be routed, and the flows."""
+        import numpy as np
+        from ortools.graph.python import min_cost_flow
+
+        solver = min_cost_flow.SimpleMinCostFlow()
         solver.add_arcs_with_capacity_and_unit_cost(
             np.concatenate(self._tails).astype(np.int32),
             np.concatenate(self._heads).astype(np.int32),
@@ -101,9 +136,9 @@ class FlowNetwork:
             supplies[node] = amount
         solver.set_nodes_supplies(np.arange(self.node_count, dtype=np.int32), supplies)
         if solver.solve() != solver.OPTIMAL:
-            raise FlowInfeasibleError
-        self._flows = solver.flows(np.arange(len(costs), dtype=np.int32))
-        return int(solver.optimal_cost())
+            return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+        flows = solver.flows(np.arange(len(costs), dtype=np.int32))
+        return np.array([solver.optimal_cost()], dtype=np.int64), flows
 
     def residual(self) -> "tuple[Ints, Ints, Ints]":
         """Tail, head and cost of each arc of the residual network of the solved flow."""

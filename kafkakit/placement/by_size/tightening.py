@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from kafkakit.core.errors import InterruptedRunError
 from kafkakit.core.quantities import counted, format_bytes
 from kafkakit.placement.by_size import exact as small
 from kafkakit.placement.by_size.attempt import Attempt, attempt, no_moves
@@ -26,7 +27,7 @@ from kafkakit.placement.by_size.lp_relaxation import (
     shares,
     shares_within,
 )
-from kafkakit.placement.by_size.proof import MOST_CELLS, few_moves, moves_bound
+from kafkakit.placement.by_size.proof import MOST_CELLS, FewMoves, few_moves, moves_bound
 from kafkakit.placement.by_size.slots import SlotTable, summed
 from kafkakit.placement.watch import UNWATCHED, Watch
 
@@ -165,7 +166,7 @@ def in_window(problem: BalanceProblem, window: Window, *, by_moves: bool, most_c
     That is done up to so many cells, partitions times racks.
     """
     table = problem.table
-    few = few_moves(table, window) if by_moves else None
+    few = _few_moves(table, window) if by_moves else None
     found = attempt(table, problem.demand, window, few)
     if found.succeeded or len(table.size) * (table.racks + 1) > most_cells:
         return found
@@ -177,6 +178,14 @@ def in_window(problem: BalanceProblem, window: Window, *, by_moves: bool, most_c
     other = attempt(table, apart, closer if closer.possible else window)
     other = replace(other, few=few, window=window if window.slides.any() else closer)
     return min(other, found, key=lambda each: (not each.rule_kept, each.outside, each.cost))
+
+
+def _few_moves(table: SlotTable, window: Window) -> FewMoves | None:
+    """The flow for few copies; None also where a stop ends it, as the search goes on with what it has."""
+    try:
+        return few_moves(table, window)
+    except InterruptedRunError:
+        return None
 
 
 def _searched(

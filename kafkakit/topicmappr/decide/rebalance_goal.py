@@ -224,7 +224,8 @@ def reach_aim(problem: BalanceProblem, aim: ResolvedGoal, request: RebalanceRequ
     if not found.window.possible and nearest > aim.requested:
         return SearchResult(max_deviation=nearest, found=found, is_nearest_planned=False)
     nearest, _ = tightest(problem, Budget(), watch, finest=aim.requested)
-    return SearchResult(max_deviation=_confirmed_deviation(problem, nearest, by_moves=by_moves), found=found)
+    nearest = _confirmed_deviation(problem, nearest, watch, by_moves=by_moves)
+    return SearchResult(max_deviation=nearest, found=found)
 
 
 def _within_budget(
@@ -248,14 +249,15 @@ def _best_effort(
     return SearchResult(max_deviation=problem.measure(found.at), found=found, missed=missed)
 
 
-def _confirmed_deviation(problem: BalanceProblem, nearest: int, *, by_moves: bool) -> int:
+def _confirmed_deviation(problem: BalanceProblem, nearest: int, watch: Watch, *, by_moves: bool) -> int:
     """The nearest deviation at which the request finds a plan when it is made again with it.
 
     A plan that was made for a looser goal can end closer than one made for where it ended, so it is tried.
     """
     loosest = problem.today()
     for step in range(_AGAIN):
-        if at_deviation(problem, nearest, by_moves=by_moves, is_thorough=False).succeeded:
+        found = at_deviation(problem, nearest, by_moves=by_moves, is_thorough=False, watch=watch)
+        if found.succeeded or watch.stopped():
             return nearest
         nearest += max(1, (nearest << 2 * step) >> _AGAIN)
         if nearest >= loosest:
