@@ -27,7 +27,7 @@ from kafkakit.placement.by_size.lp_relaxation import (
     shares,
 )
 from kafkakit.placement.by_size.slots import SlotTable, make_table
-from kafkakit.placement.by_size.tightening import tighten, tightest_relaxed
+from kafkakit.placement.by_size.tightening import least_fitting, tighten, tightest_relaxed
 from kafkakit.placement.group_rule import GroupRule
 from kafkakit.placement.problem import PlannedPartition
 from kafkakit.placement.watch import Watch
@@ -125,8 +125,9 @@ class DirBalancer:
 
     def level(self, band: int, *, search: bool) -> BalancedDirs | None:
         """The fewest bytes found that bring every dir within the band (millionths); None where nothing does."""
-        window = self.problem.window(band)
-        return self._reach(window, search=search)
+        if least_fitting(self.problem, band) > band:
+            return None
+        return self._reach(self.problem.window(band), search=search)
 
     def nearest(self, band: int, loosest: int) -> BalancedDirs | None:
         """The narrowest band found between one that cannot be had and one that can (both in millionths)."""
@@ -138,7 +139,7 @@ class DirBalancer:
             best = best if found is None else found
             return found is not None, loosest if found is None else min(aim, found.reached)
 
-        low = max(band, tightest_relaxed(self.problem, loosest))
+        low = least_fitting(self.problem, max(band, tightest_relaxed(self.problem, loosest)))
         tighten(trial, low, low, loosest, self.watch, steps=(2,) * _TRIES, close=lambda _: 0)
         return best
 

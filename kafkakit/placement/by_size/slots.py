@@ -192,6 +192,13 @@ class SearchState:
         self._groups = table.groups
         self._openings = {k for k, b in enumerate(table.brokers) if b < 0}
         self._takes: list[bool] = table.receiver.tolist()
+        self._lone = (
+            len(table.part) == len(table.size)
+            and table.most_broken is None
+            and table.tags is None
+            and not (table.locality_scoped or self._openings)
+        )
+        """Partitions of one slot, for which no rule asks where it goes."""
         self._receiving = sorted({r for r, takes in zip(self._rack, self._takes, strict=True) if takes})
 
     def size(self, slot: int) -> int:
@@ -249,6 +256,8 @@ class SearchState:
         Where only so many sets may break the rack rule, one that was repaired stays so.
         """
         self.tested += 1
+        if self._lone:
+            return self._takes[dest] or dest == self.home(slot)
         if self.table.most_broken is not None and self._breaks_anew(slot, dest):
             return False
         if dest == self.home(slot):
