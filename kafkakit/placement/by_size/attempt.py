@@ -16,7 +16,17 @@ from kafkakit.placement.by_size.layout import lists_of
 from kafkakit.placement.by_size.local_steps import repair, save
 from kafkakit.placement.by_size.lp_relaxation import Bound, DemandGroups, Window, fixed_window
 from kafkakit.placement.by_size.proof import FewMoves
-from kafkakit.placement.by_size.slots import NEAR, CountLimits, Entry, Pools, SearchState, SlotTable, around, choose
+from kafkakit.placement.by_size.slots import (
+    NEAR,
+    WORK,
+    CountLimits,
+    Entry,
+    Pools,
+    SearchState,
+    SlotTable,
+    around,
+    choose,
+)
 from kafkakit.placement.leaders import NO_LEADER, LeaderLimits, leaders_within
 
 if TYPE_CHECKING:
@@ -203,11 +213,17 @@ class Attempt:
         return self.window.possible and not self.outside and self.rule_kept
 
 
-def attempt(table: SlotTable, demand: DemandGroups, window: Window, few: FewMoves | None = None) -> Attempt:
-    """Bring the table into the window, by few copies with `few`. About 2 s for 600,000 replicas with 90,000 moves."""
+def attempt(
+    table: SlotTable, demand: DemandGroups, window: Window, few: FewMoves | None = None, *, work: int = WORK
+) -> Attempt:
+    """Bring the table into the window, by few copies with `few`; it is repaired with at most so much `work`.
+
+    About 2 s for 600,000 replicas with 90,000 moves.
+    """
     if table.counts is not None:
         return _with_counts(table, demand, window, table.counts)
     state = construct(table, demand, window, few=few)
+    state.most_tested = work
     pools = Pools(state)
     repair(pools)
     left = 0

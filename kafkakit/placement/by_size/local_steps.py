@@ -232,8 +232,6 @@ def _additions(pools: Pools, broker: int, lack: int) -> Iterator[Priced]:
 Options = Callable[[Pools, int, int], Iterator[Priced]]
 _STEPS = 64  # steps spent on one broker in one round
 _ROUNDS = 4
-WORK = 600_000
-"""Tests of a slot against the rules (`SearchState.tested`) after which one plan is repaired no further: about 5 s."""
 
 
 def repair(pools: Pools) -> None:
@@ -255,7 +253,7 @@ def repair(pools: Pools) -> None:
 def _repeat(pools: Pools, broker: int, missing: Callable[[int], int], kinds: tuple[Options, Options]) -> None:
     for _ in range(_STEPS):
         lack = missing(broker)
-        step = _best(pools, broker, lack, kinds) if lack > 0 and pools.state.tested < WORK else None
+        step = _best(pools, broker, lack, kinds) if lack > 0 and pools.state.tested < pools.state.most_tested else None
         if step is None:
             return
         pools.take(step)
@@ -271,7 +269,7 @@ def _best(pools: Pools, broker: int, lack: int, kinds: tuple[Options, Options]) 
                 best = worth
                 if not worth[0]:  # nothing missing and nothing spent: there is no better step
                     break
-            if pools.state.tested >= WORK:
+            if pools.state.tested >= pools.state.most_tested:
                 break
         if best is not None:
             return best[1][2]

@@ -168,6 +168,10 @@ def make_table(
     )
 
 
+WORK = 600_000
+"""Tests of a slot against the rules (`SearchState.tested`) after which one plan is repaired no further: about 5 s."""
+
+
 class SearchState:
     """Loads and moved slots while a plan is being found; plain Python numbers, for loops over moved slots.
 
@@ -180,7 +184,7 @@ class SearchState:
         self.floor = floor
         self.ceiling = ceiling
         self.load: list[int] = table.loads(table.home).tolist()
-        self.tested = 0
+        self.tested, self.most_tested = 0, WORK
         self.moved: dict[int, int] = {}
         self.arrived: list[dict[int, None]] = [{} for _ in table.brokers]
         # Plain lists: reading one number of an array costs many times as much, and searches read millions.
