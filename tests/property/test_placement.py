@@ -19,7 +19,7 @@ from kafkakit.core.plan_rules import check_plan
 from kafkakit.core.selection import BrokerList
 from kafkakit.placement import log_dirs_balance
 from kafkakit.placement.broker_disks import DirStorage, broker_disks
-from kafkakit.placement.by_size.attempt import Attempt
+from kafkakit.placement.by_size.attempt import Attempt, attempt
 from kafkakit.placement.by_size.lp_relaxation import DemandGroups, Window
 from kafkakit.placement.by_size.slots import SlotTable
 from kafkakit.placement.group_rule import GroupRule
@@ -401,11 +401,10 @@ def dirs_of(dirs: Sequence[Sequence[int]], capacity: int) -> BrokerDirState:
 
 def test_a_band_that_a_copy_is_too_large_for_is_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[int] = []
-    made = log_dirs_balance.attempt
 
-    def counted(table: SlotTable, demand: DemandGroups, window: Window, **more: int) -> Attempt:
+    def counted(table: SlotTable, demand: DemandGroups, window: Window, *, work: int) -> Attempt:
         tried.append(int(window.ceiling.max()))
-        return made(table, demand, window, **more)
+        return attempt(table, demand, window, work=work)
 
     monkeypatch.setattr(log_dirs_balance, "attempt", counted)
     # 1,640 bytes over four dirs: a share is 410, and the copy of 1,000 stands alone where the others share the rest.
