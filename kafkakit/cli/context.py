@@ -6,7 +6,7 @@ The options that stood on a command line are also words of a line to paste.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
@@ -36,6 +36,12 @@ class CliContext:
         """The cluster that the command looked at, for the first lines of its text; empty where it does not answer."""
         self._zookeeper: tuple[str, str] | None = None
         self.start_deadline: Callable[[float], None] = _no_deadline
+        self.spent_s: Callable[[], float] = float
+        """How long the command has been running, where it has a time limit."""
+        self.end_later: Callable[[float, int], None] = _no_end
+        """Raise a stop once more after so many seconds, for a signal that a search has answered."""
+        self.written: list[str] = []
+        """The files that the command has written, for what is said where it is stopped."""
         self.sources: Mapping[str, Mapping[str, str]] = {}
         """What printed commands need to read what this one reads, see `sources_of`."""
 
@@ -58,6 +64,24 @@ class CliContext:
     def stop_words(self) -> tuple[str, str] | None:
         """What to say, and the hint, where the command is stopped and cannot look any more; None: nothing is begun."""
         return self._stop_words or self.operation_words
+
+    def noting(self, write: Callable[[Iterable[tuple[Path, bytes]]], None]) -> Callable[..., None]:
+        """`write`, where the context hears of each file that was replaced, also if it is stopped between two."""
+
+        def write_noted(files: Iterable[tuple[Path, bytes]]) -> None:
+            earlier: dict[Path, int | None] = {}
+
+            def passed() -> Iterator[tuple[Path, bytes]]:
+                for path, data in files:
+                    earlier[path] = _file_number(path)
+                    yield path, data
+
+            try:
+                write(passed())
+            finally:
+                self.written += [str(path) for path, number in earlier.items() if _file_number(path) != number]
+
+        return write_noted
 
     def note_stop_words(self, words: tuple[str, str] | None) -> None:
         """Keep what to say from now on; None once a run is over."""
@@ -224,6 +248,17 @@ def cli_context(ctx: typer.Context) -> CliContext:
 
 def _no_deadline(seconds: float) -> None:
     """Where no one can stop the command, there is no deadline."""
+
+
+def _no_end(seconds: float, number: int) -> None:
+    """Nothing ends a command that is called in a process of others."""
+
+
+def _file_number(path: Path) -> int | None:
+    try:
+        return path.stat().st_ino
+    except OSError:
+        return None
 
 
 _SOURCES = ("snapshot", "sizes_from", "sizes_file", "metrics_age", "zk_addr", "zk_metrics_prefix", "zk_tags_prefix")

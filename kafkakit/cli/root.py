@@ -308,11 +308,12 @@ def run(arguments: Sequence[str], *, started_s: float | None = None) -> int:
     """
     cli = CliContext()
     stops = StopSignals(started_s)
-    stops.last_words = lambda: _last_words(cli)
+    stops.last_words = lambda: _last_words(cli, list(arguments))
     stops.install()
     cli.start_deadline = partial(
         stops.start_timer, report=lambda error: _report_stop(cli, list(arguments), error, stops)
     )
+    cli.end_later, cli.spent_s = stops.raise_later, stops.spent_s
     try:
         code = stops.code = _invoke(cli, list(arguments), stops)
     except BrokenPipeError:
@@ -355,6 +356,7 @@ class StopSignals:
         self._started_s = time.monotonic() if started_s is None else started_s
         self._is_program, self._is_cut, self._was_interrupted = started_s is not None, False, False
         self._is_over = False
+        self._later: threading.Timer | None = None
 
     def install(self) -> None:
         """Take over the signals that the caller of the program did not ignore."""
@@ -377,9 +379,29 @@ class StopSignals:
                 ending.daemon = True
                 ending.start()
 
+    def raise_later(self, seconds: float, number: int) -> None:
+        """Raise a stop for this signal after so many seconds, unless the command is over by then."""
+        main = threading.main_thread().ident
+        if main is None or number not in self._earlier or not self._is_program:
+            return
+
+        def send() -> None:
+            if not self._is_over:
+                signal.pthread_kill(main, number)
+
+        self._later = threading.Timer(seconds, send)
+        self._later.daemon = True
+        self._later.start()
+
+    def spent_s(self) -> float:
+        """How long the program has been running."""
+        return time.monotonic() - self._started_s
+
     def restore(self) -> None:
         """Give the signals back to their earlier handlers."""
         self._is_over = True
+        if self._later is not None:
+            self._later.cancel()
         for number, handler in self._earlier.items():
             if number != signal.SIGINT or not self._is_program:  # Ctrl-C while Python ends prints a traceback
                 signal.signal(number, handler)
@@ -485,7 +507,7 @@ def _report_stop(cli: CliContext, arguments: list[str], error: BaseException, st
         return int(error.exit_code)
     if isinstance(error, KafkakitError):
         return _report_failure(cli, arguments, error.message, error.hint, stops.code_for(error), error)
-    message, hint = cli.stop_words or (_stop_message(error, cli), None)
+    message, hint = cli.stop_words or (_stop_message(error, cli) + _files_said(cli, arguments), None)
     return _report_failure(cli, arguments, message, hint, _stop_code(error))
 
 
@@ -563,9 +585,9 @@ def _named_format(arguments: Sequence[str]) -> str:
     return os.environ.get("KAFKAKIT_OUTPUT", "text")
 
 
-def _last_words(cli: CliContext) -> str:
+def _last_words(cli: CliContext, arguments: Sequence[str]) -> str:
     """What a second Ctrl-C prints."""
-    message, hint = cli.stop_words or ("interrupted", None)
+    message, hint = cli.stop_words or ("interrupted" + _files_said(cli, arguments), None)
     show_cursor = "\x1b[?25h\r\x1b[K" if cli.output.animate else ""
     if cli.is_service:
         return f"{show_cursor}stopped (SIGINT)\n"
@@ -576,6 +598,17 @@ def _stop_message(stop: BaseException, cli: CliContext) -> str:
     if isinstance(stop, DeadlineReached):
         return f"stopped after --timeout ({cli.timeout_s:g} s)"
     return "terminated" if isinstance(stop, StopRequested) else "interrupted"
+
+
+def _files_said(cli: CliContext, arguments: Sequence[str]) -> str:
+    """What a planning command has written before it was stopped: each file is whole or as it was."""
+    if cli.written:
+        return f"; already written: {', '.join(cli.written)}"
+    is_planning = "topicmappr" in arguments and not {*arguments}.intersection(_ONLY_READING)
+    return "; nothing was written" if is_planning else ""
+
+
+_ONLY_READING = ("check", "explain")
 
 
 def _stop_code(stop: BaseException) -> int:

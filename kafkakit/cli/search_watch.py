@@ -1,15 +1,17 @@
 """The operator's side of a long search: progress on stderr; Ctrl-C, SIGTERM and `--timeout` end it with a plan."""
 
 import os
+import select
 import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from kafkakit.core.errors import ExitCode, TerminationRequested
-from kafkakit.placement.watch import Unwatched
+from kafkakit.core.errors import ExitCode, InterruptedRunError, TerminatedRunError, TerminationRequested, TryLaterError
+from kafkakit.placement.watch import STOPPED_BEFORE, Unwatched
 
 if TYPE_CHECKING:
     from kafkakit.cli.context import CliContext
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
 
 GRACE_S = 0.3
 """How long the main thread may take to answer Ctrl-C; a solver that has it cannot."""
+WITHIN_S = 1.4
+"""How long after the first signal a command may take to end with the best plan so far; then it ends without."""
 _AGAIN_S = 0.05  # how often a solver is told to end: one that has not begun yet does not listen
 
 
@@ -41,9 +45,15 @@ class StoppableWatch(PhaseWatch):
     A solver's call that runs then is ended.
     """
 
-    def __init__(self, output: "Output", bar: "ProgressBar") -> None:
+    def __init__(
+        self,
+        output: "Output",
+        bar: "ProgressBar",
+        end_later: Callable[[float, int], None] = lambda seconds, number: None,
+    ) -> None:
         super().__init__(bar)
-        self._output = output
+        self._output, self._end_later = output, end_later
+        self._number: int | None = None
         self._phases = 0
         self._stopped = self._answered = self._printed = False
         self._end: Callable[[], None] | None = None
@@ -92,9 +102,18 @@ class StoppableWatch(PhaseWatch):
         """Handle SIGINT or SIGTERM."""
         if self._answered:
             raise KeyboardInterrupt if number == signal.SIGINT else TerminationRequested
-        self._answered = True
+        self._answered, self._number = True, number
         self.stop()
         self.print_stop()
+        self._end_later(WITHIN_S, number)
+
+    def error(self, stopped: InterruptedRunError) -> Exception:
+        """What ends a command that has no plan so far: the signal's, or that of the time limit."""
+        if self._number == signal.SIGTERM:
+            return TerminatedRunError(stopped.message.replace("interrupted", "terminated", 1))
+        if self._number is None and self._answered:
+            return TryLaterError(stopped.message.replace("interrupted", "stopped by --timeout", 1))
+        return stopped
 
     def print_stop(self) -> None:
         """Print what Ctrl-C will do, once."""
@@ -118,8 +137,10 @@ def watching(cli: "CliContext") -> Iterator[StoppableWatch]:
     """Watch a search that may be stopped; signals have their earlier meaning again as soon as the search is over."""
     limit_s = cli.timeout_s
     with cli.output.progress("planning") as bar:
-        watch = StoppableWatch(cli.output, bar)
-        timer = threading.Timer(_SEARCHING * (limit_s or 0.0), watch.run_out)
+        watch = StoppableWatch(cli.output, bar, cli.end_later)
+        # What has passed of the time, for reading the cluster, is not there for the search.
+        spent_s = 0.0 if limit_s is None else cli.spent_s()
+        timer = threading.Timer(max(0.0, _SEARCHING * (limit_s or 0.0) - spent_s), watch.run_out)
         timer.daemon = True
         earlier = {number: _take_over(number, watch) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
@@ -127,6 +148,8 @@ def watching(cli: "CliContext") -> Iterator[StoppableWatch]:
                 timer.start()
             with answered_at_once(watch):
                 yield watch
+        except InterruptedRunError as error:
+            raise watch.error(error) from None
         finally:
             timer.cancel()
             watch.leave()
@@ -142,8 +165,10 @@ def answered_at_once(watch: StoppableWatch | None) -> Iterator[None]:
     The first has `watch` stop the search; without a watch, the first ends the process, and with one the second,
     unless the main thread does so itself. Nothing is written while a plan is made, so nothing is left half done.
     """
+    from kafkakit.placement.network import solving_apart
+
     if (
-        signal.getsignal(signal.SIGINT) in (signal.SIG_IGN, None)
+        all(signal.getsignal(number) in (signal.SIG_IGN, None) for number in _ENDED)
         or threading.current_thread() is not threading.main_thread()
     ):
         yield
@@ -155,13 +180,69 @@ def answered_at_once(watch: StoppableWatch | None) -> Iterator[None]:
     earlier = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
     listener.start()
     try:
-        yield
+        with solving_apart(partial(_solved_apart, ended=(lambda: False) if watch is None else watch.stopped)):
+            yield
     finally:
         signal.set_wakeup_fd(earlier)
         left.set()
         os.close(writing)
         listener.join()
         os.close(reading)
+
+
+def _solved_apart(work: Callable[[], bytes], ended: Callable[[], bool]) -> bytes:
+    """What `work` gives, from a process of its own, which is killed if a signal arrives or the search has `ended`."""
+    reading, writing = os.pipe()
+    try:
+        pid = os.fork()
+    except OSError:  # no room for another process
+        os.close(reading)
+        os.close(writing)
+        return work()
+    if pid == 0:
+        _work_apart(work, writing)
+    os.close(writing)
+    parts: list[bytes] = []
+    try:
+        while True:
+            if select.select([reading], [], [], _AGAIN_S)[0]:
+                parts.append(os.read(reading, 1 << 20))
+                if not parts[-1]:
+                    break
+            elif ended():
+                raise InterruptedRunError(STOPPED_BEFORE)
+    finally:
+        os.close(reading)
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+    found = b"".join(parts)
+    if found[-1:] != _WHOLE:  # the process was killed by something else
+        return work()
+    return found[:-1]
+
+
+_WHOLE = b"."
+_DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG of prctl(2)
+
+
+def _work_apart(work: Callable[[], bytes], writing: int) -> None:
+    """Be the process that computes: signals are for its parent, with which it dies."""
+    code = 1
+    try:
+        signal.set_wakeup_fd(-1)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+        with suppress(OSError, AttributeError):
+            import ctypes
+
+            ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
+        rest = memoryview(work() + _WHOLE)
+        while rest:
+            rest = rest[os.write(writing, rest) :]
+        code = 0
+    finally:
+        os._exit(code)
 
 
 _ENDED = {

@@ -23,11 +23,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kafkakit.core.plan import Proof, ProofKind
-from kafkakit.placement.group_rooms import Room, TagSteps
+from kafkakit.placement.group_rooms import Room, TagSteps, deal_pool
 from kafkakit.placement.group_rule import NONE_CLOSED, kinds_of
 from kafkakit.placement.leaders import even_leaders
 from kafkakit.placement.network import Block, FlowInfeasibleError, FlowNetwork, block_proof
-from kafkakit.placement.openings import alike, deal_pool, even_blocks, fill_openings
+from kafkakit.placement.openings import alike, even_blocks, fill_openings
 from kafkakit.placement.price_bound import LegalSets, cheapest_sets, exact_sum, price_bound
 from kafkakit.placement.problem import Minimize, Placement, PlacementProblem
 

@@ -3,14 +3,22 @@
 Copies whose constraints look at each other's brokers are placed one at a time: filling one opening of each partition
 after another keeps every step a flow. A look ahead leaves out the brokers from which a set could not be completed any
 more.
+
+Partitions whose new copies may go to the same places form one group, and a flow gives the group its units. They are
+dealt out to its members like cards.
 """
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import gcd
+from typing import TYPE_CHECKING
 
 from kafkakit.core.model import TopicPartition
 from kafkakit.placement.group_rule import Group, GroupRule, Groups, TagRules, repeats
+
+if TYPE_CHECKING:
+    from kafkakit.core.columns import Ints
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +50,11 @@ class Room:
         """Groups whose every unit uses up the allowance for repeats."""
         return frozenset(name for name, offer in self.offers.items() if offer.again and not offer.free)
 
+    def without(self, kept: Sequence[int]) -> "Room":
+        """The room for a partition that keeps these brokers, from one that names them all, see `Grouping.widened`."""
+        left = {g: tuple(b for b in offer.brokers if b not in kept) for g, offer in self.offers.items()}
+        return replace(self, offers={g: replace(o, brokers=left[g]) for g, o in self.offers.items()})
+
 
 @dataclass(frozen=True, slots=True)
 class Grouping:
@@ -56,6 +69,11 @@ class Grouping:
     topics: Sequence[str] = ()
     closed: Mapping[int, frozenset[int]] = field(default_factory=dict)
     _narrowed: dict[frozenset[int], "Grouping"] = field(default_factory=dict, compare=False)
+    _takers: frozenset[int] = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Keep the brokers that take copies as a set."""
+        object.__setattr__(self, "_takers", frozenset(self.taking))
 
     @classmethod
     def of(
@@ -126,6 +144,14 @@ class Grouping:
             elif again:
                 offers[g] = Offer(ids, again=len(ids))
         return Room(units, again, offers, frozenset(g for g in offers if g and g not in used), strict)
+
+    def taking_groups(self, kept: Sequence[int]) -> tuple[str, ...]:
+        """The groups in which a partition that keeps these brokers finds fewer that take copies, with repetition."""
+        return tuple(sorted(self.groups.get(b) or "" for b in kept if b in self._takers))
+
+    def widened(self, room: Room) -> Room:
+        """A room that names the brokers in use as well, for partitions that keep other ones of the same groups."""
+        return replace(room, offers={g: replace(o, brokers=self.receivers[g]) for g, o in room.offers.items()})
 
     def kept_matter(self, kept: Sequence[int], wanted: int, *, repairs: bool = True) -> bool:
         """True when the kept brokers, beside their groups, decide on the room: where a new copy could land there.
@@ -291,3 +317,210 @@ class TagSteps:
                 reached[kind][1].append(broker)
         most = max((n for n, _ in reached.values()), default=0)
         return most, frozenset(b for n, brokers in reached.values() if n == most for b in brokers)
+
+
+@dataclass(slots=True)
+class PartitionGroup:
+    """Partitions (by index) that share a room; with `steps` one copy of each is placed at a time.
+
+    They then share what is `kept`, too, and want so many in the end. Members whose room differs only by the brokers
+    that they keep may be joined: `keeps` has these, member by member, and the room names all brokers.
+    """
+
+    room: Room
+    members: list[int] = field(default_factory=list)
+    keeps: list[tuple[int, ...]] = field(default_factory=list)
+    steps: TagSteps | None = None
+    kept: tuple[int, ...] = ()
+    wanted: int = 0
+
+    @property
+    def held(self) -> Counter[int]:
+        """How many members keep each broker, where they are joined."""
+        return Counter(b for row in self.keeps for b in row)
+
+    def apart(self) -> "list[PartitionGroup]":
+        """The members that keep the same brokers, each with their own room."""
+        found: dict[tuple[int, ...], PartitionGroup] = {}
+        for index, kept in zip(self.members, self.keeps, strict=True):
+            key = tuple(sorted(kept))
+            if key not in found:
+                found[key] = PartitionGroup(self.room.without(kept))
+            found[key].members.append(index)
+        return list(found.values())
+
+
+Flow = tuple[str | None, int, int]
+
+
+def deal_units(
+    members: Sequence[int], flows: Sequence[Flow], fresh: frozenset[str], charged: frozenset[str | None]
+) -> dict[int, tuple[int, ...]]:
+    """Give each member equally many brokers; `flows` are (rack, broker, units) in multiples of the members.
+
+    Racks in `charged` use the allowance for repeats with every unit, `fresh` ones from their second unit
+    in a member on; both lie first, so that each member's repeats stay within one of the average.
+    """
+    n = len(members)
+    row = [broker for _, broker, amount in _ranked(flows, n, fresh, charged) for _ in range(amount)]
+    order = scatter(n)
+    dealt: dict[int, list[int]] = {m: [] for m in members}
+    for j, broker in enumerate(row):
+        dealt[members[order[j % n]]].append(broker)
+    return {m: _rotated(sorted(brokers), m) for m, brokers in dealt.items()}
+
+
+def _ranked(flows: Sequence[Flow], members: int, fresh: frozenset[str], charged: frozenset[str | None]) -> list[Flow]:
+    by_rack: dict[str | None, int] = {}
+    for rack, _, amount in flows:
+        by_rack[rack] = by_rack.get(rack, 0) + amount
+
+    def rank(flow: Flow) -> tuple[int, bool, str, int]:
+        rack, broker, _ = flow
+        crowded = rack in fresh and by_rack[rack] > members
+        return (0 if rack in charged else 1 if crowded else 2, rack is not None, rack or "", broker)
+
+    return sorted(flows, key=rank)
+
+
+def _rotated(brokers: list[int], turn: int) -> tuple[int, ...]:
+    """Take turns at the front, so that no broker always gets the leader's place."""
+    turn %= max(1, len(brokers))
+    return (*brokers[turn:], *brokers[:turn])
+
+
+def scatter(n: int) -> list[int]:
+    """A permutation of 0..n-1 that puts neighbours far apart (a golden-ratio stride).
+
+    Neighbouring partitions belong to one topic; blocks of units of one broker are thereby spread over topics.
+    """
+    stride = max(1, round(n * 0.6180339887498949))
+    while gcd(stride, n) != 1:
+        stride += 1
+    return [(j * stride) % n for j in range(n)]
+
+
+def deal_beside(joined: PartitionGroup, flows: Sequence[Flow]) -> dict[int, tuple[int, ...]] | None:
+    """Give each joined member as many brokers as it lacks, none that it keeps; None if that was not found.
+
+    Brokers that most of those take that can come first; each goes to the members that lack most, in turns.
+    """
+    import numpy as np
+
+    room, n = joined.room, len(joined.members)
+    held = joined.held
+    keeps: dict[int, list[int]] = {broker: [] for _, broker, _ in flows}
+    order = np.array(scatter(n), dtype=np.int64)
+    turn = np.argsort(order)
+    for m, row in enumerate(joined.keeps):
+        for broker in row:
+            if broker in keeps:
+                keeps[broker].append(m)
+    racks = {group: k for k, group in enumerate(room.offers)}
+    owed, free, again = (
+        np.repeat([[getattr(offer, name)] for offer in room.offers.values()], n, axis=1)
+        for name in ("must", "free", "again")
+    )
+    loose, repeats = np.full(n, room.units, dtype=np.int64) - owed.sum(axis=0), np.full(n, room.repeats)
+    chosen: list[list[Unit]] = [[] for _ in range(n)]
+    left: list[Unit] = []
+    start = 0
+    for group, broker, amount in sorted(flows, key=lambda flow: (flow[2] - n + held[flow[1]], flow[1]), reverse=True):
+        k = racks[group]
+        fresh = (owed[k] > 0) | ((free[k] > 0) & (loose > 0))
+        able = fresh | ((again[k] > 0) & (repeats > 0) & (loose > 0))
+        able[keeps[broker]] = False
+        lacking = loose + owed.sum(axis=0)
+        who = np.nonzero(able)[0]
+        who = who[np.lexsort(((turn[who] - start) % n, ~fresh[who], -lacking[who]))][:amount]
+        left += [(broker, group)] * (amount - len(who))
+        start = (start + amount) % n
+        must = owed[k, who] > 0
+        owed[k, who[must]] -= 1
+        loose[who[~must]] -= 1
+        first = who[~must & (free[k, who] > 0)]
+        later = who[~must & (free[k, who] <= 0)]
+        free[k, first] -= 1
+        again[k, later] -= 1
+        repeats[later] -= 1
+        for m in who.tolist():
+            chosen[m].append((broker, group))
+    lacking = [m for m, row in enumerate(chosen) for _ in range(room.units - len(row))]
+    if not all(_exchange(joined, chosen, m, unit) for m, unit in zip(lacking, left, strict=True)):
+        return None
+    return {m: _rotated(sorted(b for b, _ in row), m) for m, row in zip(joined.members, chosen, strict=True)}
+
+
+Unit = tuple[int, Group]
+"""A broker and its group."""
+
+
+def _exchange(joined: PartitionGroup, chosen: Sequence[list[Unit]], m: int, unit: Unit) -> bool:
+    """Give a lacking member one more unit: this one, or one of another member, which gets this one for it."""
+
+    def fits(member: int, units: Sequence[Unit]) -> bool:
+        names = [b for b, _ in units]
+        counts = Counter(g for _, g in units)
+        room = joined.room
+        rest = {g: n - room.offers[g].must - room.offers[g].free for g, n in counts.items()}
+        return (
+            len(set(names)) == len(names)
+            and not set(names).intersection(joined.keeps[member])
+            and all(over <= room.offers[g].again for g, over in rest.items())
+            and sum(over for over in rest.values() if over > 0) <= room.repeats
+            and (len(units) < room.units or all(counts[g] >= offer.must for g, offer in room.offers.items()))
+        )
+
+    if fits(m, [*chosen[m], unit]):
+        chosen[m].append(unit)
+        return True
+    for other, row in enumerate(chosen):
+        for k, mine in enumerate(row):
+            if other != m and fits(m, [*chosen[m], mine]) and fits(other, [*row[:k], *row[k + 1 :], unit]):
+                chosen[m].append(mine)
+                row[k] = unit
+                return True
+    return False
+
+
+def deal_pool(takers: Sequence[int], brokers: "Ints", quota: "Ints", held: Sequence[Sequence[int]]) -> list[int]:
+    """Give each taker one broker so that broker i is given `quota[i]` times.
+
+    `takers` are partition numbers (repeated when they take several), `held[p]` what partition p has
+    already. A broker's turns are spread over the whole row, so that neighbouring partitions, which mostly
+    belong to one topic, get different brokers. Clashes are resolved by swapping with the nearest row that
+    suits both; where none does, the taker gets the least used broker it can hold.
+    """
+    turns = [
+        ((2 * k + 1) / (2 * amount), broker)
+        for broker, amount in zip(brokers.tolist(), quota.tolist(), strict=True)
+        for k in range(amount)
+    ]
+    row = [broker for _, broker in sorted(turns)]
+    taken: dict[int, set[int]] = {}
+    for j, p in enumerate(takers):
+        mine = taken.setdefault(p, set(held[p]))
+        if row[j] in mine:
+            _swap(row, j, takers, taken, held)
+        mine.add(row[j])
+    return row
+
+
+def _swap(
+    row: list[int], j: int, takers: Sequence[int], taken: dict[int, set[int]], held: Sequence[Sequence[int]]
+) -> None:
+    mine = taken[takers[j]]
+    for k in range(j + 1, len(row)):
+        if row[k] not in mine:
+            row[j], row[k] = row[k], row[j]
+            return
+    for k in range(j - 1, -1, -1):
+        other = taken[takers[k]]
+        if takers[k] != takers[j] and row[k] not in mine and row[j] not in other:
+            other.remove(row[k])
+            other.add(row[j])
+            row[j], row[k] = row[k], row[j]
+            return
+    free = [b for b in sorted(set(row)) if b not in mine]
+    if free:
+        row[j] = min(free, key=lambda b: (row.count(b), b))

@@ -9,25 +9,26 @@ are to be filled, and which copies may change dirs.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from kafkakit.core.model import ClusterSnapshot, Partition, TopicPartition
 from kafkakit.placement.broker_disks import DirStorage, DirTable, dir_table
 from kafkakit.placement.by_size import exact as small
-from kafkakit.placement.by_size.attempt import attempt
+from kafkakit.placement.by_size.attempt import Attempt, attempt
 from kafkakit.placement.by_size.lp_relaxation import (
     BalanceProblem,
     BandGoal,
+    DemandGroups,
     Limits,
     Window,
     demand_groups_of,
     fixed_window,
     shares,
 )
-from kafkakit.placement.by_size.slots import SlotTable, make_table
-from kafkakit.placement.by_size.tightening import tighten, tightest_relaxed
+from kafkakit.placement.by_size.slots import MOST_TESTS, SlotTable, make_table
+from kafkakit.placement.by_size.tightening import least_fitting, tighten, tightest_relaxed
 from kafkakit.placement.group_rule import GroupRule
 from kafkakit.placement.problem import PlannedPartition
 from kafkakit.placement.watch import Watch
@@ -39,6 +40,10 @@ if TYPE_CHECKING:
 Copy = tuple[int, int]
 """(bytes, partition index)"""
 _TRIES = 6
+_NEAR = 500  # a plan that costs so small a part above its bound is good enough
+_WHOLE = 100
+CLOSER = (95, 80, 50)
+LARGE = (1, 2, 4)  # copies above such a part of a share stay in one of the tries
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,12 +109,12 @@ def pack(
 
 
 class DirBalancer:
-    """Balances the dirs of one broker; `room` says how much may come to each dir."""
+    """Balances the dirs of one broker; `room` says how much may come to each dir, `work` what one plan may take."""
 
-    def __init__(self, dir_state: BrokerDirState, room: Sequence[int], watch: Watch) -> None:
+    def __init__(self, dir_state: BrokerDirState, room: Sequence[int], watch: Watch, *, work: int = MOST_TESTS) -> None:
         import numpy as np
 
-        self.dir_state, self.watch = dir_state, watch
+        self.dir_state, self.watch, self._work = dir_state, watch, work
         self.table = _table(dir_state, dir_state.arrivals, dir_state.standing)
         self.limits = _limits(dir_state, room)
         self.arriving = sum(size for size, _ in dir_state.arrivals)
@@ -125,8 +130,9 @@ class DirBalancer:
 
     def level(self, band: int, *, search: bool) -> BalancedDirs | None:
         """The fewest bytes found that bring every dir within the band (millionths); None where nothing does."""
-        window = self.problem.window(band)
-        return self._reach(window, search=search)
+        if least_fitting(self.problem, band) > band:
+            return None
+        return self._reach(self.problem.window(band), search=search)
 
     def nearest(self, band: int, loosest: int) -> BalancedDirs | None:
         """The narrowest band found between one that cannot be had and one that can (both in millionths)."""
@@ -138,21 +144,49 @@ class DirBalancer:
             best = best if found is None else found
             return found is not None, loosest if found is None else min(aim, found.reached)
 
-        low = max(band, tightest_relaxed(self.problem, loosest))
+        low = least_fitting(self.problem, max(band, tightest_relaxed(self.problem, loosest)))
         tighten(trial, low, low, loosest, self.watch, steps=(2,) * _TRIES, close=lambda _: 0)
         return best
 
     def _reach(self, window: Window, *, search: bool) -> BalancedDirs | None:
         if not window.possible:
             return None
-        found = attempt(self.table, self.problem.demand, window)
+        found = attempt(self.table, self.problem.demand, window, most_tests=self._work)
         if search and small.is_small(self.table) and (found.outside or found.cost > window.bound.value):
             fixed = Limits(floor=window.floor, ceiling=window.ceiling, even=self.limits.even, offset=self.limits.offset)
             answer = small.cheapest(self.table, fixed, None, watch=self.watch)
             if answer.at is not None:
                 bound = answer.cost if answer.proven else window.bound.value
                 return self._level(answer.at, bound)
-        return None if found.outside else self._level(found.at, window.bound.value)
+        if found.outside:
+            return None
+        if found.cost - window.bound.value > window.bound.value // _NEAR:
+            found = self._cheaper(found, window)
+        return self._level(found.at, window.bound.value)
+
+    def _cheaper(self, found: Attempt, window: Window) -> Attempt:
+        """The cheapest of this plan, if it is not near its bound, and others that start from other limits.
+
+        In some, large copies stay where they are; in others, dirs are to end closer to their shares.
+        """
+        table, demand = self.table, self.problem.demand
+        tries: list[tuple[SlotTable, DemandGroups, Window]] = []
+        for part in CLOSER:
+            edge = (window.ceiling - window.floor) * (_WHOLE - part) // (2 * _WHOLE)
+            limits = fixed_window(table, demand, window.floor + edge, window.ceiling - edge)
+            tries.append((table, demand, limits))
+        for part in LARGE:
+            stays = table.movable & (table.home > 0) & (table.slot_size * part > self.share[table.home])
+            rest = replace(table, movable=table.movable & ~stays)
+            groups = demand_groups_of(rest)
+            tries.append((rest, groups, fixed_window(rest, groups, window.floor, window.ceiling)))
+        for other, groups, limits in tries:
+            if found.cost - window.bound.value <= window.bound.value // _NEAR:
+                break
+            if limits.possible:
+                again = attempt(other, groups, limits, most_tests=self._work)
+                found = again if not again.outside and again.cost < found.cost else found
+        return found
 
     def _level(self, at: Ints, bound: int) -> BalancedDirs:
         dir_state, count = self.dir_state, len(self.dir_state.arrivals)

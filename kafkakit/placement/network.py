@@ -11,7 +11,9 @@ share one partition of the brokers into blocks: in a block every broker holds th
 block's total is the same in all of them. A placement is as even as possible exactly when it keeps to these.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -28,6 +30,23 @@ if TYPE_CHECKING:
 
 class FlowInfeasibleError(Exception):
     """The supplies cannot be routed; callers size their supplies so that this is a programming mistake."""
+
+
+Apart = Callable[[Callable[[], bytes]], bytes]
+"""Gives what the function gives, from where it can be ended; raises what a stop raises."""
+_APART: ContextVar[Apart | None] = ContextVar("apart", default=None)
+APART_ARCS = 50_000
+"""From so many arcs on a flow may last for seconds, in one call that nothing can end but the end of its process."""
+
+
+@contextmanager
+def solving_apart(apart: Apart) -> Iterator[None]:
+    """Solve large flows with `apart`; their answers are the same."""
+    token = _APART.set(apart)
+    try:
+        yield
+    finally:
+        _APART.reset(token)
 
 
 @dataclass(slots=True)
@@ -64,6 +83,18 @@ class FlowNetwork:
         self._starts.append(self._starts[-1] + length)
         return len(self._tails) - 1
 
+    def keep(self, blocks: int) -> None:
+        """Forget the blocks of arcs after the first so many, so that others can take their place."""
+        for column in (self._tails, self._heads, self._capacities, self._costs):
+            del column[blocks:]
+        del self._starts[blocks + 1 :]
+        self._flows = None
+
+    @property
+    def blocks(self) -> int:
+        """How many blocks of arcs there are."""
+        return len(self._tails)
+
     def solve(self) -> int:
         """Find a flow of least cost and return that cost.
 
@@ -71,13 +102,29 @@ class FlowNetwork:
         for the exact arithmetic (largest cost times nodes beyond 2**62).
         """
         import numpy as np
-        from ortools.graph.python import min_cost_flow
 
-        solver = min_cost_flow.SimpleMinCostFlow()
         costs = np.concatenate(self._costs)
         largest = int(np.abs(costs).max()) if len(costs) else 0
         if largest * (self.node_count + 1) >= 1 << 62:
             raise OverflowError("flow costs too large for exact arithmetic")
+        apart = _APART.get()
+        if apart is None or len(costs) < APART_ARCS:
+            answer = self._solve(costs)
+        else:
+            found = apart(lambda: b"".join(column.tobytes() for column in self._solve(costs)))
+            numbers = np.frombuffer(found, dtype=np.int64)
+            answer = numbers[:1], numbers[1:]
+        cost, self._flows = answer
+        if not len(cost):
+            raise FlowInfeasibleError
+        return int(cost[0])
+
+    def _solve(self, costs: "Ints") -> "tuple[Ints, Ints]":
+        """The cost, none where supplies cannot be routed, and the flows."""
+        import numpy as np
+        from ortools.graph.python import min_cost_flow
+
+        solver = min_cost_flow.SimpleMinCostFlow()
         solver.add_arcs_with_capacity_and_unit_cost(
             np.concatenate(self._tails).astype(np.int32),
             np.concatenate(self._heads).astype(np.int32),
@@ -89,9 +136,9 @@ class FlowNetwork:
             supplies[node] = amount
         solver.set_nodes_supplies(np.arange(self.node_count, dtype=np.int32), supplies)
         if solver.solve() != solver.OPTIMAL:
-            raise FlowInfeasibleError
-        self._flows = solver.flows(np.arange(len(costs), dtype=np.int32))
-        return int(solver.optimal_cost())
+            return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+        flows = solver.flows(np.arange(len(costs), dtype=np.int32))
+        return np.array([solver.optimal_cost()], dtype=np.int64), flows
 
     def residual(self) -> "tuple[Ints, Ints, Ints]":
         """Tail, head and cost of each arc of the residual network of the solved flow."""
@@ -164,14 +211,15 @@ def solve_levels(
     width = max(_FIRST_WIDTH, min(total // len(base) // 4, 200_000 // len(base)))
     # Without other constraints every broker below the water level would be filled up to it: start there.
     loads: Ints = np.clip(_water_level(base, top, total), base, top)
+    network = FlowNetwork()
+    first = build(network)
+    sink = network.nodes(1)
+    network.supply(sink, -total)
+    built, index = network.blocks, np.arange(len(base))
     while True:
         low = np.minimum(np.maximum(base, loads - width), top)
         high = np.minimum(loads + width, top)
-        network = FlowNetwork()
-        first = build(network)
-        sink = network.nodes(1)
-        network.supply(sink, -total)
-        index = np.arange(len(base))
+        network.keep(built)
         under = network.arcs(first + index, sink, low - base, scale * np.maximum(low - 1, 0))
         steps = np.repeat(index, high - low)
         offset = np.arange(len(steps)) - np.repeat(np.cumsum(high - low) - (high - low), high - low)

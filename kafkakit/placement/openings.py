@@ -20,13 +20,12 @@ placement keeps, each with its band and total.
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import gcd
 from typing import TYPE_CHECKING
 
 from kafkakit.core.model import ClusterSnapshot
 from kafkakit.core.text import some
 from kafkakit.placement.broker_disks import takes_copies
-from kafkakit.placement.group_rooms import Grouping, Offer, Room, TagSteps
+from kafkakit.placement.group_rooms import Flow, Grouping, PartitionGroup, Room, TagSteps, deal_beside, deal_units
 from kafkakit.placement.group_rule import Group, TagRules
 from kafkakit.placement.leaders import candidates_of, choose_leaders, in_front, pass_leaders
 from kafkakit.placement.network import Block, Build, FlowNetwork, Reach, blocks_of, solve_levels
@@ -36,56 +35,7 @@ if TYPE_CHECKING:
     from kafkakit.core.columns import Ints
 
 
-Flow = tuple[str | None, int, int]
-
-
-def deal_units(
-    members: Sequence[int],
-    flows: Sequence[Flow],
-    fresh: frozenset[str],
-    *,
-    charged: frozenset[str | None],
-) -> dict[int, tuple[int, ...]]:
-    """Give each member equally many brokers; `flows` are (rack, broker, units) in multiples of the members.
-
-    Racks in `charged` use the allowance for repeats with every unit, `fresh` ones from their second unit
-    in a member on; both lie first, so that each member's repeats stay within one of the average.
-    """
-    n = len(members)
-    by_rack: dict[str | None, int] = {}
-    for rack, _, amount in flows:
-        by_rack[rack] = by_rack.get(rack, 0) + amount
-
-    def rank(flow: Flow) -> tuple[int, bool, str, int]:
-        rack, broker, _ = flow
-        crowded = rack in fresh and by_rack[rack] > n
-        return (0 if rack in charged else 1 if crowded else 2, rack is not None, rack or "", broker)
-
-    row = [broker for _, broker, amount in sorted(flows, key=rank) for _ in range(amount)]
-    order = scatter(n)
-    dealt: dict[int, list[int]] = {m: [] for m in members}
-    for j, broker in enumerate(row):
-        dealt[members[order[j % n]]].append(broker)
-    return {m: _rotated(sorted(brokers), m) for m, brokers in dealt.items()}
-
-
-def _rotated(brokers: list[int], turn: int) -> tuple[int, ...]:
-    """Take turns at the front, so that no broker always gets the leader's place."""
-    turn %= max(1, len(brokers))
-    return (*brokers[turn:], *brokers[:turn])
-
-
-def scatter(n: int) -> list[int]:
-    """A permutation of 0..n-1 that puts neighbours far apart (a golden-ratio stride).
-
-    Neighbouring partitions belong to one topic; blocks of units of one broker are thereby spread over topics.
-    """
-    stride = max(1, round(n * 0.6180339887498949))
-    while gcd(stride, n) != 1:
-        stride += 1
-    return [(j * stride) % n for j in range(n)]
-
-
+Row = tuple[int, ...]
 LEVEL_PRICE = 16
 """What a level costs where places in lists may outweigh it: places count up to one less."""
 _MOST_EVENNESS = 10**9
@@ -93,63 +43,102 @@ Openings = Mapping[int, tuple[tuple[int, ...], int]]
 """By partition index the replicas kept and how many are wanted."""
 
 
-@dataclass(slots=True)
-class PartitionGroup:
-    """Partitions (by index) that share a room; with `steps` one copy of each is placed at a time.
-
-    They then share what is `kept`, too, and want so many in the end.
-    """
-
-    room: Room
-    members: list[int] = field(default_factory=list)
-    steps: TagSteps | None = None
-    kept: tuple[int, ...] = ()
-    wanted: int = 0
-
-
 @dataclass(frozen=True, slots=True)
 class Wired:
     """The arcs into the brokers of one group of the rule."""
 
-    block: int
+    arcs: slice
     group: Group
     brokers: tuple[int, ...]
 
 
-def alike(openings: Openings, grouping: Grouping, *, repairs: bool = True) -> list[PartitionGroup]:
-    """Partitions by room, see `Grouping.room_beside`. O(openings)."""
+@dataclass(frozen=True, slots=True)
+class WiredRooms:
+    """The block that has the arcs of all rooms, and which of them lead to brokers, by room."""
+
+    block: int
+    rooms: list[list[Wired]]
+
+    def flows(self, network: FlowNetwork) -> list[list[Flow]]:
+        """The units that each broker gets, by room, after a solve."""
+        amounts = network.flow(self.block).tolist() if self.rooms else []
+        return [
+            [
+                (into.group, broker, amount)
+                for into in arcs
+                for broker, amount in zip(into.brokers, amounts[into.arcs], strict=True)
+                if amount
+            ]
+            for arcs in self.rooms
+        ]
+
+
+_SEPARATE_PAIRS = 50_000
+"""Up to so many pairs of a room and a broker, partitions that keep different brokers have rooms of their own."""
+
+
+def alike(
+    openings: Openings, grouping: Grouping, *, repairs: bool = True, separate_pairs: int = _SEPARATE_PAIRS
+) -> list[PartitionGroup]:
+    """Partitions by room, see `Grouping.room_beside`; joined where that would be many rooms. O(openings)."""
     if grouping.rule.tags is not None:
-        return _alike_by_tags(openings, TagSteps(grouping, grouping.rule.tags, repairs))
-    rooms: dict[object, PartitionGroup] = {}
+        return _alike_by_tags(openings, TagSteps(grouping, grouping.rule.tags, repairs), separate_pairs)
     matters: dict[object, bool] = {}
-    apart = {i: opening for i, opening in openings.items() if i in grouping.closed} if grouping.closed else {}
+    keys: dict[int, tuple[object, Row]] = {}
     for i, (kept, wanted) in openings.items():
-        if i in apart:
+        if i in grouping.closed:
             continue
-        groups = wanted, len(kept), tuple(sorted(g for b in kept if (g := grouping.groups.get(b))))
+        groups: object = wanted, len(kept), tuple(sorted(g for b in kept if (g := grouping.groups.get(b))))
         if groups not in matters:
             matters[groups] = grouping.kept_matter(kept, wanted, repairs=repairs)
-        key = groups, tuple(sorted(kept)) if matters[groups] else ()
+        keys[i] = groups, tuple(sorted(kept)) if matters[groups] else ()
+    many = len(set(keys.values())) * len(grouping.taking) > separate_pairs
+    rooms: dict[object, PartitionGroup] = {}
+    for i, (groups, names) in keys.items():
+        kept, wanted = openings[i]
+        joined = many and matters[groups]
+        key = groups, grouping.taking_groups(kept) if joined else names
         found = rooms.get(key)
         if found is None:
-            found = rooms[key] = PartitionGroup(grouping.room_beside(kept, wanted, repairs=repairs))
+            room = grouping.room_beside(kept, wanted, repairs=repairs)
+            found = rooms[key] = PartitionGroup(grouping.widened(room) if joined else room)
         found.members.append(i)
-    closed = _alike_by_tags(apart, TagSteps(grouping, TagRules(()), repairs)) if apart else []
+        if joined:
+            found.keeps.append(kept)
+    apart = {i: opening for i, opening in openings.items() if i not in keys}
+    closed = _alike_by_tags(apart, TagSteps(grouping, TagRules(()), repairs), separate_pairs) if apart else []
     return [*rooms.values(), *closed]
 
 
-def _alike_by_tags(openings: Openings, steps: TagSteps) -> list[PartitionGroup]:
+def _alike_by_tags(openings: Openings, steps: TagSteps, separate_pairs: int) -> list[PartitionGroup]:
     """Partitions by room where tags, or log dirs without space, close brokers to some of them."""
-    rooms: dict[object, PartitionGroup] = {}
+    keys: dict[int, tuple[int, frozenset[int], Row]] = {}
     for i, (kept, wanted) in openings.items():
         units, open_to = steps.next_copy(i, kept, wanted)
-        key = open_to, tuple(sorted(kept)), wanted, units
+        keys[i] = units, open_to, tuple(sorted(kept))
+    rooms: dict[object, PartitionGroup] = {}
+    many = not steps.tags.spreads and len(set(keys.values())) * len(steps.grouping.taking) > separate_pairs
+    for i, (units, open_to, names) in keys.items():
+        kept, wanted = openings[i]
+        key: object = open_to, names, wanted, units
+        if many:
+            among = steps.grouping.narrowed(open_to)
+            key = (
+                open_to,
+                tuple(sorted(g or "" for g in among.groups_of(kept))),
+                among.taking_groups(kept),
+                wanted,
+                units,
+            )
         found = rooms.get(key)
         if found is None and steps.tags.spreads:
-            found = rooms[key] = PartitionGroup(Room(units, 0, {}), [], steps, kept, wanted)
+            found = rooms[key] = PartitionGroup(Room(units, 0, {}), steps=steps, kept=kept, wanted=wanted)
         elif found is None:
-            found = rooms[key] = PartitionGroup(steps.room(open_to, kept, wanted))
+            room = steps.room(open_to, kept, wanted)
+            found = rooms[key] = PartitionGroup(steps.grouping.narrowed(open_to).widened(room) if many else room)
         found.members.append(i)
+        if many:
+            found.keeps.append(kept)
     return list(rooms.values())
 
 
@@ -242,21 +231,41 @@ def fill_openings(
     See `SurplusFlow` for the `repeat_price`; `ties` choose between equally even loads. Exact, but where copies are
     placed one at a time: then each of these flows is. Cost: O(members) to deal, and a flow over rooms times brokers.
     """
-    import numpy as np
-
     if any(a.steps for a in rooms):
         return _fill_by_steps(rooms, loads, surplus, level_price, repeat_price, ties)
+    while True:
+        chosen, staying, failed = _fill(rooms, loads, surplus, level_price, repeat_price, ties)
+        if not failed:
+            return chosen, staying
+        rooms = [one for k, a in enumerate(rooms) for one in (a.apart() if k in failed else [a])]
+
+
+def _fill(
+    rooms: Sequence[PartitionGroup],
+    loads: Mapping[int, int],
+    surplus: Sequence[Surplus],
+    level_price: int | None,
+    repeat_price: int | None,
+    ties: TieBreak | None,
+) -> tuple[dict[int, Row], dict[int, Row], set[int]]:
+    """`fill_openings` by one flow, and the joined rooms whose units cannot be dealt: these do not hold what was found.
+
+    Joined members may get what each of them may get, but not all at once: where the units can be dealt, the filling
+    is as even as it would be with rooms for each.
+    """
+    import numpy as np
+
     brokers = sorted(loads)
     place = {b: k for k, b in enumerate(brokers)}
     choice = SurplusFlow(surplus, place, repeat_price)
     total = choice.total + sum(a.room.units * len(a.members) for a in rooms)
     if not total:
-        return {}, {row.index: () for row in surplus}
-    wired: list[list[Wired]] = []
+        return {}, {row.index: () for row in surplus}, set()
+    wired: list[WiredRooms] = []
 
     def build(network: FlowNetwork) -> int:
         first = network.nodes(len(brokers))
-        wired[:] = [wire_room(network, a.room, len(a.members), place, first) for a in rooms]
+        wired[:] = [wire_rooms(network, [(a.room, len(a.members), a.held) for a in rooms], place, first)]
         choice.wire(network, first)
         return first
 
@@ -269,16 +278,15 @@ def fill_openings(
     network, levels = solve_levels(build, base, total, scale=level_price)
     if ties is not None:
         network = ties.solve(build, brokers, base, levels)
-    chosen: dict[int, tuple[int, ...]] = {}
-    for a, arcs in zip(rooms, wired, strict=True):
-        flows = [
-            (into.group, broker, amount)
-            for into in arcs
-            for broker, amount in zip(into.brokers, network.flow(into.block).tolist(), strict=True)
-            if amount
-        ]
-        chosen.update(deal_units(a.members, flows, a.room.fresh, charged=a.room.charged))
-    return chosen, choice.staying(network)
+    chosen: dict[int, Row] = {}
+    failed: set[int] = set()
+    for k, (a, flows) in enumerate(zip(rooms, wired[0].flows(network), strict=True)):
+        dealt = deal_beside(a, flows) if a.keeps else deal_units(a.members, flows, a.room.fresh, a.room.charged)
+        if dealt is None:
+            failed.add(k)
+        else:
+            chosen.update(dealt)
+    return chosen, choice.staying(network), failed
 
 
 def _fill_by_steps(
@@ -315,37 +323,52 @@ def _fill_by_steps(
     return chosen, staying
 
 
-def wire_room(network: FlowNetwork, room: Room, members: int, place: Mapping[int, int], first: int) -> list[Wired]:
-    """Add the copies of so many partitions that share a room: partitions -> (repeats ->) group -> broker.
+@dataclass(slots=True)
+class _ArcRows:
+    """Arcs of many rooms, which become one block of a network."""
 
-    `place` gives each broker's node, counted from `first`.
+    tails: list[int] = field(default_factory=list)
+    heads: list[int] = field(default_factory=list)
+    capacities: list[int] = field(default_factory=list)
+
+    def add(self, tail: int, heads: Sequence[int], capacities: Sequence[int]) -> None:
+        """Add the arcs of one tail."""
+        self.tails.extend([tail] * len(heads))
+        self.heads.extend(heads)
+        self.capacities.extend(capacities)
+
+
+def wire_rooms(
+    network: FlowNetwork, rooms: Sequence[tuple[Room, int, Mapping[int, int]]], place: Mapping[int, int], first: int
+) -> WiredRooms:
+    """Add the copies of partitions that share a room, for each room: partitions -> (repeats ->) group -> broker.
+
+    Each room has so many partitions, and says how many of them have a broker already. `place` gives each broker's
+    node, counted from `first`.
     """
-    source = network.nodes(2)
-    network.supply(source, members * (room.units - sum(offer.must for offer in room.offers.values())))
-    network.arcs(source, source + 1, members * room.repeats, 0)
-    return [_wire_group(network, source, members, g, offer, place, first) for g, offer in room.offers.items()]
-
-
-def _wire_group(
-    network: FlowNetwork,
-    source: int,
-    members: int,
-    group: Group,
-    offer: Offer,
-    place: Mapping[int, int],
-    first: int,
-) -> Wired:
     import numpy as np
 
-    node = network.nodes(1)
-    if offer.must:
-        network.supply(node, members * offer.must)
-    if offer.free:
-        network.arcs(source, node, members * offer.free, 0)
-    if offer.again:
-        network.arcs(source + 1, node, members * offer.again, 0)
-    heads = np.array([first + place[b] for b in offer.brokers], dtype=np.int64)
-    return Wired(network.arcs(node, heads, members, 0), group, offer.brokers)
+    arcs, wired = _ArcRows(), list[list[Wired]]()
+    for room, members, held in rooms:
+        source = network.nodes(2)
+        network.supply(source, members * (room.units - sum(offer.must for offer in room.offers.values())))
+        arcs.add(source, [source + 1], [members * room.repeats])
+        wired.append([])
+        for group, offer in room.offers.items():
+            node = network.nodes(1)
+            if offer.must:
+                network.supply(node, members * offer.must)
+            if offer.free:
+                arcs.add(source, [node], [members * offer.free])
+            if offer.again:
+                arcs.add(source + 1, [node], [members * offer.again])
+            start, room_for = len(arcs.tails), [members] * len(offer.brokers)
+            if held:
+                room_for = [members - held.get(b, 0) for b in offer.brokers]
+            arcs.add(node, [first + place[b] for b in offer.brokers], room_for)
+            wired[-1].append(Wired(slice(start, len(arcs.tails)), group, offer.brokers))
+    tails, heads, most = (np.array(column, dtype=np.int64) for column in (arcs.tails, arcs.heads, arcs.capacities))
+    return WiredRooms(network.arcs(tails, heads, most, 0) if rooms else -1, wired)
 
 
 @dataclass(frozen=True, slots=True)
@@ -411,9 +434,6 @@ def pool_of(snapshot: ClusterSnapshot) -> BrokerPool:
     racks = {b.id: b.group for b in snapshot.brokers}
     leaving = snapshot.leaving
     return BrokerPool(racks, live, live - closed - leaving, closed, replicas, leaders, leaving)
-
-
-Row = tuple[int, ...]
 
 
 def replace_replicas(
@@ -552,49 +572,6 @@ class SurplusFlow:
 _MOST_STEPS = 10**5
 
 
-def deal_pool(takers: Sequence[int], brokers: "Ints", quota: "Ints", held: Sequence[Sequence[int]]) -> list[int]:
-    """Give each taker one broker so that broker i is given `quota[i]` times.
-
-    `takers` are partition numbers (repeated when they take several), `held[p]` what partition p has
-    already. A broker's turns are spread over the whole row, so that neighbouring partitions, which mostly
-    belong to one topic, get different brokers. Clashes are resolved by swapping with the nearest row that
-    suits both; where none does, the taker gets the least used broker it can hold.
-    """
-    turns = [
-        ((2 * k + 1) / (2 * amount), broker)
-        for broker, amount in zip(brokers.tolist(), quota.tolist(), strict=True)
-        for k in range(amount)
-    ]
-    row = [broker for _, broker in sorted(turns)]
-    taken: dict[int, set[int]] = {}
-    for j, p in enumerate(takers):
-        mine = taken.setdefault(p, set(held[p]))
-        if row[j] in mine:
-            _swap(row, j, takers, taken, held)
-        mine.add(row[j])
-    return row
-
-
-def _swap(
-    row: list[int], j: int, takers: Sequence[int], taken: dict[int, set[int]], held: Sequence[Sequence[int]]
-) -> None:
-    mine = taken[takers[j]]
-    for k in range(j + 1, len(row)):
-        if row[k] not in mine:
-            row[j], row[k] = row[k], row[j]
-            return
-    for k in range(j - 1, -1, -1):
-        other = taken[takers[k]]
-        if takers[k] != takers[j] and row[k] not in mine and row[j] not in other:
-            other.remove(row[k])
-            other.add(row[j])
-            row[j], row[k] = row[k], row[j]
-            return
-    free = [b for b in sorted(set(row)) if b not in mine]
-    if free:
-        row[j] = min(free, key=lambda b: (row.count(b), b))
-
-
 def even_blocks(
     brokers: Sequence[int], rooms: Mapping[tuple[int, int], Room], counts: Mapping[tuple[int, int], int]
 ) -> list[Block]:
@@ -610,8 +587,7 @@ def even_blocks(
 
     def build(network: FlowNetwork) -> int:
         first = network.nodes(len(brokers))
-        for key, n in sorted(counts.items()):
-            wire_room(network, rooms[key], n, place, first)
+        wire_rooms(network, [(rooms[key], n, {}) for key, n in sorted(counts.items())], place, first)
         return first
 
     network, loads = solve_levels(build, [0] * len(brokers), total)

@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from kafkakit.placement.by_size.attempt import Attempt
 
 
+STOPPED_BEFORE = "interrupted before a plan was found; nothing was written"
+
+
 class Watch(Protocol):
     """What is informed of how the search goes, and may end it early."""
 

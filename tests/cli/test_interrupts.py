@@ -14,7 +14,11 @@ from pathlib import Path
 import pytest
 
 import kafkakit
+from kafkakit import wiring
+from kafkakit.cli.context import CliContext
+from tests.cli.test_rebalance import crowded
 from tests.places import ROOT
+from tests.rigs.command_line import Home
 from tests.rigs.waiting import becomes
 from tests.rigs.warm_start import COMMAND, LAUNCHER, starters, warm_starts
 
@@ -266,6 +270,116 @@ def test_the_first_ends_the_call_of_the_solver_that_runs_and_no_other_begins(num
 def test_a_time_limit_ends_the_call_of_the_solver_that_runs() -> None:
     with held("", SOLVING, 'cli.take("timeout", "3s", "option")') as process:
         assert process.communicate(timeout=280)[0] == "False True False\n"
+
+
+# A flow that its solver does not end, as large ones do not for minutes: it has a process of its own.
+FLOWING = """
+import hashlib, os, signal
+import numpy as np
+from kafkakit.cli.context import CliContext
+from kafkakit.cli.search_watch import answered_at_once, watching
+from kafkakit.core.errors import KafkakitError
+from kafkakit.placement import network
+
+def solve(self, costs):
+    os.write(2, b"held\\n")
+    hashlib.pbkdf2_hmac("sha256", b"p", b"s", 2_000_000_000)
+
+cli = CliContext()
+{prepare}
+flow = network.FlowNetwork()
+flow.nodes(2)
+flow.supply(np.array([0, 1]), np.array([5, -5]))
+flow.arcs(np.zeros(network.APART_ARCS, dtype=np.int64), 1, 1, np.arange(network.APART_ARCS))
+with answered_at_once(None):
+    assert (flow.solve(), flow.flow(0).sum(), flow.flow(0)[:5].all()) == (10, 5, True)
+network.FlowNetwork._solve = solve
+try:
+    with {manager}:
+        flow.solve()
+except (KafkakitError, KeyboardInterrupt) as error:
+    print(type(error).__name__, getattr(error, "message", ""))
+"""
+BEFORE_A_PLAN = "before a plan was found; nothing was written"
+
+
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [
+        (signal.SIGINT, f"InterruptedRunError interrupted {BEFORE_A_PLAN}\n"),
+        (signal.SIGTERM, f"TerminatedRunError terminated {BEFORE_A_PLAN}\n"),
+    ],
+)
+def test_a_signal_ends_a_flow_and_the_process_that_solves_it(number: signal.Signals, said: str) -> None:
+    with held("watching(cli)", FLOWING) as process:
+        process.send_signal(number)
+        # The end of the pipes is the end of both processes.
+        assert process.communicate(timeout=280)[0] == said
+
+
+def test_a_flow_without_a_plan_so_far_is_ended_at_once() -> None:
+    prepare = "signal.signal(signal.SIGINT, signal.default_int_handler)"
+    with held("answered_at_once(None)", FLOWING, prepare) as process:
+        process.send_signal(signal.SIGINT)
+        assert process.communicate(timeout=280)[0] == "KeyboardInterrupt \n"
+
+
+def test_a_time_limit_ends_a_flow() -> None:
+    with held("watching(cli)", FLOWING, 'cli.take("timeout", "3s", "option")') as process:
+        assert process.communicate(timeout=280)[0] == f"TryLaterError stopped by --timeout {BEFORE_A_PLAN}\n"
+
+
+STOPPED_LATE = """
+import os, signal, sys, time
+from kafkakit.cli import root, search_watch
+from kafkakit.placement.by_size import tightening
+
+search_watch.WITHIN_S = 0.2
+def endless(*given, **words):
+    os.kill(os.getpid(), signal.SIGTERM)
+    while True:
+        time.sleep(0.01)
+
+tightening.at_deviation = endless
+sys.exit(root.run(sys.argv[1:], started_s=time.monotonic()))
+"""
+
+
+def test_a_search_that_does_not_listen_is_ended_and_says_that_nothing_was_written(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    home.work.mkdir(parents=True)
+    crowded(home)
+    words = ["topicmappr", "rebalance", "--topics", "a", "--brokers", "-1", "--max-moved-bytes", "900GiB"]
+    ran = subprocess.run(
+        [sys.executable, "-c", STOPPED_LATE, *words, "--snapshot", "s.json", "--plan", "p.json"],
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+        cwd=home.work,
+        env={**home.environment(), "PYTHONPATH": str(ROOT)},
+    )
+    assert (ran.returncode, ran.stdout) == (143, "")
+    assert ran.stderr.endswith("error: terminated; nothing was written\n")
+    assert {p.name for p in home.work.iterdir()} == {"s.json"}
+
+
+def test_a_stop_after_a_file_was_written_names_it(tmp_path: Path) -> None:
+    cli = CliContext()
+    old, new = tmp_path / "old.json", tmp_path / "new.json"
+    old.write_text("old")
+    write = cli.noting(wiring.write_files)
+    write([(new, b"new")])
+
+    def stopped() -> Iterator[tuple[Path, bytes]]:
+        yield old, b"changed"
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write(stopped())
+    assert cli.written == [str(new)]
+    assert old.read_text() == "old"
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["new.json", "old.json"]
 
 
 PLANNING = """

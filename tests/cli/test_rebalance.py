@@ -691,7 +691,7 @@ def test_ctrl_c_before_any_plan_writes_nothing(home: Home) -> None:
 def test_a_second_ctrl_c_ends_at_once(home: Home) -> None:
     ran = interrupted(home, "any_plan", found=1, presses=2)
     assert (ran.code, ran.stdout) == (130, "")
-    assert one_error(ran) == "error: interrupted"
+    assert one_error(ran) == "error: interrupted; nothing was written"
     assert {p.name for p in home.work.iterdir()} == {"s.json"}
 
 

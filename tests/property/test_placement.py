@@ -1,6 +1,7 @@
 """Log dirs in plans against brute force; the cheapest legal sets behind a bound."""
 
 import json
+import random
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from itertools import combinations, product
@@ -16,11 +17,16 @@ from kafkakit.core.model import Broker, ClusterSnapshot, LogDir, Partition, Topi
 from kafkakit.core.plan import BrokerLimit, GroupLimit, Proof, ProofKind
 from kafkakit.core.plan_rules import check_plan
 from kafkakit.core.selection import BrokerList
-from kafkakit.placement.broker_disks import broker_disks
+from kafkakit.placement import log_dirs_balance
+from kafkakit.placement.broker_disks import DirStorage, broker_disks
+from kafkakit.placement.by_size.attempt import Attempt, attempt
+from kafkakit.placement.by_size.lp_relaxation import DemandGroups, Window
+from kafkakit.placement.by_size.slots import SlotTable
 from kafkakit.placement.group_rule import GroupRule
-from kafkakit.placement.log_dirs_balance import BrokerDirState, DirRules, dir_states_of
+from kafkakit.placement.log_dirs_balance import BrokerDirState, DirBalancer, DirRules, dir_states_of
 from kafkakit.placement.price_bound import LegalSets, cheapest_sets, exact_sum, leader_bound, price_bound
 from kafkakit.placement.problem import PlannedPartition
+from kafkakit.placement.watch import UNWATCHED
 from kafkakit.topicmappr.decide.dirs import DirPlan, RebalanceDirsRequest, decide_rebalance_dirs, plan_dirs
 from kafkakit.topicmappr.decide.rebuild import decide_rebuild
 from kafkakit.topicmappr.decide.requests import RebuildRequest
@@ -374,3 +380,59 @@ def test_a_leader_pays_its_cheapest_candidate() -> None:
     present = np.array([True, False, True, False, True])
     assert leader_bound(proof, {7: 0, 8: 1}, offsets, candidates, present) == 2
     assert leader_bound(proof, {7: 0, 8: 1}, np.array([0]), np.array([], dtype=int), np.array([], dtype=bool)) == 0
+
+
+def dirs_of(dirs: Sequence[Sequence[int]], capacity: int) -> BrokerDirState:
+    """A broker with copies of these sizes in each dir."""
+    used = [sum(row) for row in dirs]
+    return BrokerDirState(
+        broker=1,
+        dirs=tuple(
+            DirStorage(path=f"/d{n}", total_bytes=capacity, usable_bytes=capacity - u, replica_bytes=u)
+            for n, u in enumerate(used)
+        ),
+        used=used,
+        room=[capacity - u for u in used],
+        open=[True] * len(used),
+        leaving=[0] * len(used),
+        standing=[(size, 100 * n + i, n) for n, row in enumerate(dirs) for i, size in enumerate(row)],
+    )
+
+
+def test_a_band_that_a_copy_is_too_large_for_is_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[int] = []
+
+    def counted(table: SlotTable, demand: DemandGroups, window: Window, *, most_tests: int) -> Attempt:
+        tried.append(int(window.ceiling.max()))
+        return attempt(table, demand, window, most_tests=most_tests)
+
+    monkeypatch.setattr(log_dirs_balance, "attempt", counted)
+    # 1,640 bytes over four dirs: a share is 410, and the copy of 1,000 stands alone where the others share the rest.
+    state = dirs_of([[1000, 40], [*[10] * 50], [*[10] * 10], []], 10_000)
+    balancer = DirBalancer(state, state.room, UNWATCHED)
+    assert balancer.level(100_000, search=False) is None
+    assert not tried
+    found = balancer.nearest(100_000, balancer.measure(state.used))
+    assert found is not None
+    assert max(found.used) == 1000
+    assert min(tried) >= 1000
+
+
+def test_plans_of_dirs_are_made_again_where_they_cost_more_than_they_must(monkeypatch: pytest.MonkeyPatch) -> None:
+    costs = []
+    for closer, large in ((log_dirs_balance.CLOSER, log_dirs_balance.LARGE), ((), ())):
+        monkeypatch.setattr(log_dirs_balance, "CLOSER", closer)
+        monkeypatch.setattr(log_dirs_balance, "LARGE", large)
+        rng = random.Random(3)
+        moved = 0
+        for _ in range(30):
+            rows = [[int(rng.paretovariate(0.8)) % 4000 + 1 for _ in range(rng.randint(5, 60))] for _ in range(6)]
+            state = dirs_of(rows, 10**6)
+            balancer = DirBalancer(state, state.room, UNWATCHED)
+            found = balancer.level(300_000, search=False)
+            if found is not None:
+                assert found.reached <= 300_000
+                assert found.bound <= sum(size for _, size, *_ in found.moved)
+                moved += sum(size for _, size, *_ in found.moved)
+        costs.append(moved)
+    assert costs[0] < costs[1]

@@ -196,6 +196,13 @@ class SearchState:
         self._groups = table.groups
         self._openings = {k for k, b in enumerate(table.brokers) if b < 0}
         self._takes: list[bool] = table.receiver.tolist()
+        self._lone = (
+            len(table.part) == len(table.size)
+            and table.most_broken is None
+            and table.tags is None
+            and not (table.locality_scoped or self._openings)
+        )
+        """Partitions of one slot, for which no rule asks where it goes."""
         self._receiving = sorted({r for r, takes in zip(self._rack, self._takes, strict=True) if takes})
 
     def size(self, slot: int) -> int:
@@ -253,6 +260,8 @@ class SearchState:
         Where only so many sets may break the rack rule, one that was repaired stays so.
         """
         self.tested += 1
+        if self._lone:
+            return self._takes[dest] or dest == self.home(slot)
         if self.table.most_broken is not None and self._breaks_anew(slot, dest):
             return False
         if dest == self.home(slot):
@@ -499,3 +508,19 @@ def _closed(sizes: Sequence[int], chosen: list[int], every: list[int], rest: int
             chosen.append(free[at])
         break
     return chosen
+
+
+def positions(state: SearchState) -> Ints:
+    """The broker of every slot now."""
+    at = state.table.home.copy()
+    for slot, dest in state.moved.items():
+        at[slot] = dest
+    return at
+
+
+def counts_of(table: SlotTable, at: Ints) -> list[int]:
+    """The number of slots on each broker."""
+    import numpy as np
+
+    counts: list[int] = np.bincount(at, minlength=len(table.brokers)).tolist()
+    return counts

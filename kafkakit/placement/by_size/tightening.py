@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from kafkakit.core.errors import InterruptedRunError
 from kafkakit.core.quantities import counted
 from kafkakit.placement.by_size import exact as small
 from kafkakit.placement.by_size.attempt import Attempt, attempt, no_moves
@@ -251,7 +252,7 @@ def in_window(
     above = found.cost - window.bound.value
     other_way = found.succeeded and (above > 0 if cells <= _FEW_CELLS else above * _WORTHWHILE > found.cost)
     if table.counts is None and (by_moves or (other_way and cells <= most_cells)):
-        few = few_moves(table, window)
+        few = _few_moves(table, window)
         if few is not None:
             # Of a small cluster both ways to bring inside what the flow leaves outside: by few copies, by few bytes.
             for way in (few, replace(few, spares_bytes=True)) if cells <= _FEW_CELLS else (few,):
@@ -267,6 +268,14 @@ def in_window(
     other = _attempt(problem, apart, closer if closer.possible else window, watch)
     other = replace(other, few=found.few, window=window if window.slides.any() else closer)
     return _better(other, found, by_moves=by_moves)
+
+
+def _few_moves(table: SlotTable, window: Window, worth: int | None = None) -> FewMoves | None:
+    """The flow for few copies; None also where a stop ends it, as the search goes on with what it has."""
+    try:
+        return few_moves(table, window, worth)
+    except InterruptedRunError:
+        return None
 
 
 _FEW_CELLS = 4_000  # up to which a plan of few copies is tried wherever bytes are above their bound
@@ -468,7 +477,7 @@ def with_fewer_copies(
     for deviation in (max_deviation, max_deviation + max_deviation // CLOSE):
         window = problem.window(deviation)
         most = max(found.cost, window.bound.value + window.bound.value // _DEAR)
-        few = few_moves(table, window, max(1, found.cost // _WORTHWHILE))
+        few = _few_moves(table, window, max(1, found.cost // _WORTHWHILE))
         if few is None:
             break
         other = attempt(table, problem.demand, window, few)

@@ -365,17 +365,21 @@ def run_balance(
     with watching(cli) as watch:
         within = BudgetedWatch(watch)
         decided = (decide_add_brokers if adding else decide_rebalance)(seen.snapshot, request, seen.facts, within)
+        plan = decided.plan
+        if decided.stopped and not (plan.moves or plan.dir_moves):
+            raise InterruptedRunError("interrupted before a plan was found that changes anything; nothing was written")
 
     def other_bands() -> "Sequence[FrontierPoint]":
+        if decided.stopped:
+            return ()
         with watching(cli) as watch:
             watch.phase("other bands for the report")
             wider = keep_existing_brokers(request) if adding else request
             rest = BudgetedWatch(watch, within.left)
             return frontier_points(seen.snapshot, wider, seen.facts, watch=rest)
 
-    plan = decided.plan
-    if decided.stopped and not (plan.moves or plan.dir_moves):
-        raise InterruptedRunError("interrupted before a plan was found that changes anything; nothing was written")
     maps = (plan.reassignment,) if plan.moves else ()
-    saved = save_plan(plan, output, cli.program, write_files, cli.settings.profile, series=maps, frontier=other_bands)
+    saved = save_plan(
+        plan, output, cli.program, cli.noting(write_files), cli.settings.profile, series=maps, frontier=other_bands
+    )
     return finish(cli, rebalance_report(command, decided, request, saved, verbose=verbose))

@@ -474,5 +474,7 @@ def end_request(ctx: typer.Context, command: str, change: "PlannedChange", outpu
     cli = cli_context(ctx)
     return finish(
         cli,
-        change_report(command, change, save_plan(change.plan, output, cli.program, write_files, cli.settings.profile)),
+        change_report(
+            command, change, save_plan(change.plan, output, cli.program, cli.noting(write_files), cli.settings.profile)
+        ),
     )

@@ -469,7 +469,7 @@ def place(
     state, request = observed(ctx, snapshot, request, tags)
     with cli.output.progress("placing"), answered_at_once(None):
         placed = decide_place(state, request)
-    (saved,) = save_maps((placed.as_map(),), destination, write_files)
+    (saved,) = save_maps((placed.as_map(),), destination, cli.noting(write_files))
     address = None if snapshot is not None else cli.settings.bootstrap_servers
     return finish(cli, place_report(placed, saved.path, address))
 
@@ -524,5 +524,7 @@ def rebalance_dirs(
         change = decide_rebalance_dirs(seen.snapshot, request, seen.facts)
     return finish(
         cli,
-        rebalance_dirs_report(change, save_plan(change.plan, output, cli.program, write_files, cli.settings.profile)),
+        rebalance_dirs_report(
+            change, save_plan(change.plan, output, cli.program, cli.noting(write_files), cli.settings.profile)
+        ),
     )

@@ -154,7 +154,7 @@ def rebuild(
         decided.plan,
         output,
         cli.program,
-        write_files,
+        cli.noting(write_files),
         cli.settings.profile,
         series=decided.maps(skip_no_ops=request.skip_no_ops) if decided.scope.partitions else (),
         count=decided.map_count(),
@@ -263,6 +263,8 @@ def replan(
     with cli.output.progress("planning"), answered_at_once(None):
         found = decide_replan(decoded, seen.snapshot, seen.facts, slack=widened)
     found = replace(found, plan=replace(found.plan, notes=tuple(map(cli.called, found.plan.notes))))
-    saved = save_plan(found.plan, output, cli.program, write_files, cli.settings.profile, changed=found.differs)
+    saved = save_plan(
+        found.plan, output, cli.program, cli.noting(write_files), cli.settings.profile, changed=found.differs
+    )
     source, file = ("stdin", None) if old_plan == "-" else (old_plan, old_plan)
     return finish(cli, replan_report(found, source, saved, apply_command(cli.program, found.plan, file)))

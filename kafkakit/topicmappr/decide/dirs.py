@@ -19,6 +19,7 @@ from kafkakit.core.text import some
 from kafkakit.placement.broker_disks import DirStorage, broker_disks
 from kafkakit.placement.by_size.exact import LARGEST
 from kafkakit.placement.by_size.lp_relaxation import PPM
+from kafkakit.placement.by_size.slots import MOST_TESTS
 from kafkakit.placement.group_rule import ClosedBrokers
 from kafkakit.placement.log_dirs_balance import (
     TWO,
@@ -74,6 +75,11 @@ class _Outcome:
     warnings: list[str] = field(default_factory=list)
 
 
+_WORK_OF_ALL = 20_000_000
+"""Tests of copies for one plan of each broker, all brokers together."""
+_LEAST_WORK = 20_000
+
+
 def plan_dirs(
     snapshot: ClusterSnapshot,
     partitions: Sequence[PlannedPartition],
@@ -97,6 +103,7 @@ def plan_dirs(
     states = dir_states_of(snapshot, partitions, after, log_dirs, rules, pinned, least=1 if lone_dirs else TWO)
     # A full search is for a handful of copies: as in the balance between brokers, the whole counts.
     search = sum((len(s.arrivals) + len(s.standing)) * len(s.dirs) for s in states) <= LARGEST
+    work = min(MOST_TESTS, max(_LEAST_WORK, _WORK_OF_ALL // max(1, len(states))))
     dirs: dict[int, dict[int, str]] = {}
     moves: list[DirMove] = []
     table: list[PlanDir] = []
@@ -106,7 +113,7 @@ def plan_dirs(
     bound = 0
     for state in states:
         balanced = rules if not watch.stopped() else DirRules(max_use=rules.max_use, head_room=rules.head_room)
-        found = _decide(state, partitions, balanced, watch, search=search)
+        found = _decide(state, partitions, balanced, watch, search=search, work=work)
         homeless += found.homeless
         warnings += found.warnings
         if len(state.dirs) < TWO:
@@ -129,7 +136,13 @@ def plan_dirs(
 
 
 def _decide(
-    state: BrokerDirState, partitions: Sequence[PlannedPartition], rules: DirRules, watch: Watch, *, search: bool
+    state: BrokerDirState,
+    partitions: Sequence[PlannedPartition],
+    rules: DirRules,
+    watch: Watch,
+    *,
+    search: bool,
+    work: int,
 ) -> _Outcome:
     first = choose_destinations(state, watch, search=search)
     found = _Outcome(chosen=first.chosen, used=first.used)
@@ -137,7 +150,7 @@ def _decide(
         found.warnings += broken_words(state)
         found.notes += cordoned_words(state)
         if sum(state.open) > 1:
-            _level(state, first, rules, found, watch, search=search)
+            _level(state, first, rules, found, watch, search=search, work=work)
     if len(found.chosen) < len(state.arrivals):
         found.homeless = homeless_copies(state, first.left, partitions)
         if any(state.open):
@@ -148,14 +161,21 @@ def _decide(
 
 
 def _level(
-    state: BrokerDirState, first: Destinations, rules: DirRules, found: _Outcome, watch: Watch, *, search: bool
+    state: BrokerDirState,
+    first: Destinations,
+    rules: DirRules,
+    found: _Outcome,
+    watch: Watch,
+    *,
+    search: bool,
+    work: int,
 ) -> None:
     """Bring the dirs within the band if the destinations alone do not, or as near as can be."""
     band = int((rules.band or 0) * PPM)
     room = state.room
     if first.early:
         room = [r + gone for r, gone in zip(room, state.leaving, strict=True)]
-    balancer = DirBalancer(state, room, watch)
+    balancer = DirBalancer(state, room, watch, work=work)
     loosest = balancer.measure(first.used)
     if loosest <= band and not first.left:
         return

@@ -17,12 +17,11 @@ from kafkakit.core.quantities import counted
 from kafkakit.core.selection import BrokerList
 from kafkakit.core.text import ShellCommand, shell_command, some
 from kafkakit.placement.by_size.layout import Disks
-from kafkakit.placement.group_rooms import Grouping
+from kafkakit.placement.group_rooms import Grouping, PartitionGroup
 from kafkakit.placement.group_rule import NONE_CLOSED, ClosedBrokers, GroupRule, racks_to_spread, refuse_both_rules
 from kafkakit.placement.log_dirs_balance import HomelessCopy
 from kafkakit.placement.openings import (
     BrokerPool,
-    PartitionGroup,
     fill_openings,
     group_openings,
     pool_of,

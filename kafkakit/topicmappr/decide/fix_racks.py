@@ -14,7 +14,7 @@ from kafkakit.core.quantities import counted
 from kafkakit.core.selection import BrokerList
 from kafkakit.core.text import some
 from kafkakit.placement.group_repairs import Need, NoRepair, Repair, Repairs, TagRepair, tag_repair
-from kafkakit.placement.group_rooms import Grouping, Room, TagSteps
+from kafkakit.placement.group_rooms import Grouping, PartitionGroup, Room, TagSteps
 from kafkakit.placement.group_rule import (
     NONE_CLOSED,
     ClosedBrokers,
@@ -26,7 +26,6 @@ from kafkakit.placement.log_dirs_balance import HomelessCopy
 from kafkakit.placement.openings import (
     LEVEL_PRICE,
     BrokerPool,
-    PartitionGroup,
     Surplus,
     alike,
     fill_openings,

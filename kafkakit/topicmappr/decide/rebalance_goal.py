@@ -23,7 +23,7 @@ from kafkakit.core.plan import StorageFacts
 from kafkakit.core.quantities import counted, format_bytes, format_percent
 from kafkakit.core.selection import BrokerList
 from kafkakit.core.text import some
-from kafkakit.placement.by_size.attempt import Attempt, counts_of
+from kafkakit.placement.by_size.attempt import Attempt
 from kafkakit.placement.by_size.layout import Disks, Layout, lay_out, lists_of
 from kafkakit.placement.by_size.lp_relaxation import (
     PPM,
@@ -38,7 +38,7 @@ from kafkakit.placement.by_size.lp_relaxation import (
     shares,
 )
 from kafkakit.placement.by_size.proof import explain_infeasible, too_large
-from kafkakit.placement.by_size.slots import CountLimits, SlotTable
+from kafkakit.placement.by_size.slots import CountLimits, SlotTable, counts_of
 from kafkakit.placement.by_size.tightening import (
     Budget,
     any_plan,
@@ -281,6 +281,8 @@ def _nearest_planned(problem: BalanceProblem, requested: int, watch: Watch, *, b
     nearest, _ = tightest(problem, Budget(), watch, finest=requested, is_cheapest=False)
     loosest = problem.today()
     for step in range(_AGAIN):
+        if watch.stopped():
+            return None
         if any_plan(problem, nearest, Budget(), watch, by_moves=by_moves).succeeded:
             return nearest
         nearest = min(max(loosest, nearest), nearest + max(1, (nearest << 2 * step) >> _AGAIN))

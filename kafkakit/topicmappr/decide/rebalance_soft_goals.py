@@ -14,11 +14,19 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kafkakit.placement import leaders
-from kafkakit.placement.by_size.attempt import Attempt, counts_of, positions, without_leader
+from kafkakit.placement.by_size.attempt import Attempt
 from kafkakit.placement.by_size.layout import lists_of
-from kafkakit.placement.by_size.local_steps import FreeMoves, Leaders, Topics, level_counts, looks_for, spread_topics
+from kafkakit.placement.by_size.local_steps import (
+    FreeMoves,
+    Leaders,
+    Topics,
+    level_counts,
+    looks_for,
+    spread_topics,
+    without_leader,
+)
 from kafkakit.placement.by_size.lp_relaxation import BalanceGoal, BandGoal
-from kafkakit.placement.by_size.slots import SearchState, SlotTable
+from kafkakit.placement.by_size.slots import SearchState, SlotTable, counts_of, positions
 from kafkakit.placement.leaders import leaders_within
 from kafkakit.placement.problem import PlannedPartition
 

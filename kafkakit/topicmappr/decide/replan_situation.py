@@ -20,10 +20,9 @@ from kafkakit.core.plan import BrokerLoad, Move, PlacementRules, Plan, ScopeEntr
 from kafkakit.core.quantities import counted, format_bytes, format_percent, parse_percent, parse_size
 from kafkakit.core.selection import BrokerList, TopicSelection, parse_broker_list
 from kafkakit.core.text import some
-from kafkakit.placement.by_size.attempt import counts_of
 from kafkakit.placement.by_size.layout import LoadsNow, lists_of
 from kafkakit.placement.by_size.lp_relaxation import PPM, shares
-from kafkakit.placement.by_size.slots import SlotTable, make_table
+from kafkakit.placement.by_size.slots import SlotTable, counts_of, make_table
 from kafkakit.placement.group_rule import GroupRule, TagRules
 from kafkakit.placement.leaders import NO_LEADER, leaders_within
 from kafkakit.placement.minimal import substitute

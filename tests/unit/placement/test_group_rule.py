@@ -6,6 +6,7 @@ Constraints by tags on lists, on slots and in the integer program.
 import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -19,7 +20,7 @@ from kafkakit.placement.group_numbers import NumberedGroups, group_numbers, numb
 from kafkakit.placement.group_repairs import NoRepair, Repair, Repairs, tag_repair
 from kafkakit.placement.group_rooms import Grouping, Room, TagSteps
 from kafkakit.placement.group_rule import GroupRule, TagRules, binding_notes
-from kafkakit.placement.openings import fill_openings, group_openings
+from kafkakit.placement.openings import alike, fill_openings, group_openings
 from kafkakit.placement.watch import UNWATCHED
 
 SEEDS = range(120)
@@ -231,6 +232,51 @@ RACKS = {1: "a", 2: "a", 3: "b", 4: "c"}
 
 def grouping(*constraints: TagConstraint) -> Grouping:
     return Grouping.of(GroupRule(tags=TagRules(constraints)), RACKS, (1, 2, 3, 4), ["t"])
+
+
+@pytest.mark.parametrize("spread", [False, True])
+@pytest.mark.parametrize("closing", [False, True])
+def test_joined_rooms_fill_as_evenly_as_rooms_apart(spread: bool, closing: bool) -> None:
+    joined_rooms = 0
+    for seed in range(200):
+        rng = random.Random(f"{spread}/{closing}/{seed}")
+        room, _ = drawn(rng, spread=spread)
+        wanted = rng.randint(2, 4)
+        openings = {
+            i: (tuple(rng.sample(sorted(room.groups), rng.randint(0, min(2, len(room.groups))))), wanted)
+            for i in range(rng.randint(2, 12))
+        }
+        if closing:
+            shut = frozenset(rng.sample(sorted(room.groups), 1))
+            room = replace(room, topics=["t"] * 12, closed={i: shut for i in openings if rng.random() < 0.7})
+        apart = [a for a in alike(openings, room, repairs=False, separate_pairs=10**6) if a.room.units]
+        joined = [a for a in alike(openings, room, repairs=False, separate_pairs=-1) if a.room.units]
+        joined_rooms += sum(len({frozenset(row) for row in a.keeps}) > 1 for a in joined)
+        assert sorted(m for a in joined for m in a.members) == sorted(m for a in apart for m in a.members)
+        held = {b: rng.choice([0, 0, 3, 9]) for b in room.groups}
+        chosen, alone = fill_openings(joined, held)[0], fill_openings(apart, held)[0]
+        for a in apart:
+            legal = {frozenset(row) for row in sets_in(a.room, room)}
+            for m in a.members:
+                assert len(set(chosen[m])) == len(chosen[m]) == a.room.units
+                assert frozenset(chosen[m]) in legal, seed
+        ends = [Counter(held) + Counter(b for row in rows.values() for b in row) for rows in (chosen, alone)]
+        assert sorted(ends[0].values()) == sorted(ends[1].values()), seed
+    assert joined_rooms > 5, "there must be rooms that were joined"
+
+
+def test_many_rooms_that_differ_by_what_is_kept_become_few() -> None:
+    racks: dict[int, str | None] = {b: f"r{b % 4}" for b in range(60)}
+    room = Grouping.of(GroupRule(2), racks, racks)
+    rng = random.Random(1)
+    openings = {i: (tuple(rng.sample(range(60), 2)), 4) for i in range(3000)}
+    rooms = alike(openings, room, repairs=False)
+    assert len(rooms) <= 10, "four racks have ten pairs"
+    held = {b: 0 if b < 10 else 500 for b in racks}
+    chosen, _ = fill_openings(rooms, held)
+    assert all(len({*chosen[i], *kept}) == 4 for i, (kept, _) in openings.items())
+    ends = Counter(held) + Counter(b for row in chosen.values() for b in row)
+    assert max(ends.values()) - min(ends.values()) <= 1
 
 
 def test_a_look_ahead_leaves_out_dead_ends() -> None:

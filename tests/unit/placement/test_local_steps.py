@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafkakit.placement.by_size.attempt import counts_of, positions
 from kafkakit.placement.by_size.local_steps import (
     FreeMoves,
     Leaders,
@@ -23,7 +22,7 @@ from kafkakit.placement.by_size.local_steps import (
     repair,
     spread_topics,
 )
-from kafkakit.placement.by_size.slots import CountLimits, Pools, SearchState, SlotTable
+from kafkakit.placement.by_size.slots import CountLimits, Pools, SearchState, SlotTable, counts_of, positions
 from tests.clusters.storage_worlds import table_of, tables
 
 

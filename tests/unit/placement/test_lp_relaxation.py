@@ -34,6 +34,7 @@ from kafkakit.placement.by_size.proof import moves_bound
 from kafkakit.placement.by_size.slots import CountLimits, SearchState, SlotTable, choose, make_table
 from kafkakit.placement.group_rule import GroupRule
 from kafkakit.placement.problem import Minimize
+from kafkakit.placement.watch import Unwatched
 from kafkakit.topicmappr.decide.rebalance import Rebalance, decide_rebalance
 from kafkakit.topicmappr.decide.requests import Goal, RebalanceRequest
 from tests.cli.test_rebalance import GIB, cluster
@@ -333,7 +334,7 @@ def test_counts_cost_hardly_more_than_they_must(seed: int) -> None:
     found = attempt(table, demand_groups_of(table), window)
     assert found.succeeded
     limits = replace(no_limits(table), floor=floor, ceiling=ceiling)
-    least = exact.cheapest(table, limits, None)
+    least = exact.cheapest(table, limits, None, watch=Unwatched())
     assert least.at is not None
 
     assert found.cost <= least.cost * 1.01

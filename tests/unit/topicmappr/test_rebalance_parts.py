@@ -1,7 +1,10 @@
 """Parts of rebalance; drains placed by free bytes; what refusals say."""
 
 import json
+import random
 import signal
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from fractions import Fraction
@@ -11,15 +14,20 @@ import pytest
 from kafkakit.cli.context import CliContext
 from kafkakit.cli.search_watch import watching
 from kafkakit.core.documents import encode_plan, encode_snapshot
-from kafkakit.core.errors import InfeasibleError, TerminationRequested, TryLaterError, UsageError
+from kafkakit.core.errors import InfeasibleError, InterruptedRunError, TerminationRequested, TryLaterError, UsageError
 from kafkakit.core.model import Broker, BrokerState, ClusterSnapshot, Partition, Topic
+from kafkakit.core.plan_rules import check_plan
 from kafkakit.core.selection import BrokerList, parse_broker_list
-from kafkakit.placement.problem import PlaceBy
+from kafkakit.placement import network
+from kafkakit.placement.network import solving_apart
+from kafkakit.placement.problem import Minimize, PlaceBy
+from kafkakit.placement.watch import Unwatched
 from kafkakit.topicmappr.decide.assembly import PlannedChange
 from kafkakit.topicmappr.decide.drain import DrainRequest, decide_drain
 from kafkakit.topicmappr.decide.rebalance import decide_rebalance, pairs, smallest_tolerance
 from kafkakit.topicmappr.decide.rebalance_goal import choose_sources
-from kafkakit.topicmappr.decide.requests import GIB, Budget, Goal, LeftForLater, RebalanceRequest
+from kafkakit.topicmappr.decide.rebuild import decide_rebuild
+from kafkakit.topicmappr.decide.requests import GIB, Budget, Goal, LeftForLater, RebalanceRequest, RebuildRequest
 from tests.cli.test_rebalance import cluster
 from tests.invariants.plan import verify_plan
 from tests.rigs.waiting import becomes
@@ -119,6 +127,53 @@ def test_a_search_ends_while_there_is_time_for_its_report() -> None:
     cli.take("timeout", "0.001s", "option")
     with watching(cli) as watch:
         becomes("the search goes on", watch.stopped)
+
+
+class StoppingWatch(Unwatched):
+    """Stops the search at one of its looks."""
+
+    def __init__(self, looks: int) -> None:
+        self.looks = looks
+
+    def stopped(self) -> bool:
+        self.looks -= 1
+        return self.looks < 0
+
+
+def no_flow(work: Callable[[], bytes]) -> bytes:
+    raise InterruptedRunError("interrupted before a plan was found; nothing was written")
+
+
+@pytest.mark.parametrize("flows", [True, False])
+@pytest.mark.parametrize("looks", [0, 3])
+def test_every_search_that_is_stopped_has_a_sound_plan_or_none(
+    looks: int, flows: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(network, "APART_ARCS", 0)
+    rng = random.Random(7)
+    lists = [tuple(rng.sample(range(1, 9), 2)) for _ in range(800)]  # too many to be searched to the end
+    sizes = [rng.randint(1, 300) for _ in lists]
+    racks = {b: "abcd"[b % 4] for b in range(1, 9)}
+    snapshot = cluster(lists, sizes, {b: 5000 + 900 * b for b in racks}, racks)
+    everywhere = BrokerList(ids=(), everything=True)
+    words = {"brokers": "-2", "topics": "a"}
+    found = 0
+    for goal in (Goal(band=Fraction(1, 5)), Goal(band=Fraction(1, 1000), best_effort=True), Goal(max_moves=20)):
+        for minimize in Minimize:
+            request = RebalanceRequest(
+                brokers=everywhere, topics=("a",), goal=goal, minimize=minimize, words={**words, "command": "x"}
+            )
+            with suppress(InterruptedRunError), solving_apart((lambda work: work()) if flows else no_flow):
+                plan = decide_rebalance(snapshot, request, None, StoppingWatch(looks)).plan
+                check_plan(plan, "the plan")
+                found += 1
+    request_by_bytes = RebuildRequest(
+        brokers=everywhere, topics=("a",), force_rebuild=True, placement=PlaceBy.STORAGE, words=words
+    )
+    with suppress(InterruptedRunError), solving_apart((lambda work: work()) if flows else no_flow):
+        check_plan(decide_rebuild(snapshot, request_by_bytes, None, StoppingWatch(looks)).plan, "the plan")
+        found += 1
+    assert found or not flows, "without a stop in a flow there are plans"
 
 
 ROWS = [((1, 2), 40), ((1, 3), 30), ((1, 4), 20), ((2, 3), 90)]

@@ -6,11 +6,10 @@ from kafkakit.core.errors import InputError, OperationFailedError, UsageError
 from kafkakit.core.model import PartitionAssignment, PartitionMap, TopicPartition
 from kafkakit.core.placement_statistics import degree_of
 from kafkakit.core.selection import parse_broker_list, parse_patterns, select_topics
-from kafkakit.placement.group_rooms import Grouping
+from kafkakit.placement.group_rooms import Grouping, deal_pool, scatter
 from kafkakit.placement.group_rule import GroupRule
 from kafkakit.placement.minimal import find_affinities
 from kafkakit.placement.network import FlowInfeasibleError, FlowNetwork, solve_levels
-from kafkakit.placement.openings import deal_pool, scatter
 from kafkakit.placement.problem import PlannedPartition, classify
 from kafkakit.topicmappr.decide.assembly import map_files
 from kafkakit.topicmappr.report.balance import ids, what_changed
