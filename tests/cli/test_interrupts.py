@@ -340,7 +340,7 @@ def endless(*given, **words):
     while True:
         time.sleep(0.01)
 
-tightening.at_deviation = endless
+tightening.in_window = endless
 sys.exit(root.run(sys.argv[1:], started_s=time.monotonic()))
 """
 

@@ -79,19 +79,19 @@ def request_of(row: Mapping[str, Any]) -> RebuildRequest:
 
 
 class Side:
-    """One side's answer, measured."""
+    """One side's answer, measured; of `placed` are what it placed, of `after` what brokers hold then."""
 
-    def __init__(self, row: Mapping[str, Any], decided: Rebuild, after: Lists) -> None:
+    def __init__(self, row: Mapping[str, Any], decided: Rebuild, after: Lists, placed: Lists) -> None:
         racks = {int(b): r or None for b, r in row["racks"].items()}
         factor = Fraction(str(row["request"]["partition_size_factor"]))
         free = {b: Fraction(round(row["storage_free"][str(b)] * SCALE)) for b in row["request"]["brokers"]}
-        self.violations = sum(breaks_rack_rule(new, racks, row["request"]["min_rack_ids"]) for new in after)
+        self.violations = sum(breaks_rack_rule(new, racks, row["request"]["min_rack_ids"]) for new in placed)
         self.unplaced = self.replicas = self.bytes = 0
-        self.empty = sum(not new for new in after)
-        for p, new in zip(decided.scope.partitions, after, strict=True):
+        self.empty = sum(not new for new in placed)
+        for p, new, found in zip(decided.scope.partitions, after, placed, strict=True):
             size = p.size_bytes or 0
             arrived = set(new) - set(p.current)
-            self.unplaced += p.wanted - len(new)
+            self.unplaced += p.wanted - len(found)
             self.replicas += len(arrived)
             self.bytes += len(arrived) * size
             for b in set(p.current) - set(new):
@@ -123,14 +123,20 @@ def test_no_worse_than_kafka_kit_on_any_storage_request(capsys: pytest.CaptureFi
         verify_plan(plan, seen, allow_unplaced=any(decided.unplaced))
         verify_storage_rebuild(plan, seen)
         theirs = {(t, p): tuple(replicas) for t, p, replicas in row["topicmappr"]["after"]}
-        peer = Side(row, decided, [theirs[p.key] for p in decided.scope.partitions])
-        ours = Side(row, decided, decided.after)
+        left = [theirs[p.key] for p in decided.scope.partitions]
+        peer, ours = Side(row, decided, left, left), Side(row, decided, decided.after, placed_by(decided))
         _compare(number, peer, ours, tally)
         _compare_leaders(row, decided, peer, ours, tally)
     with capsys.disabled():
         print(f"\n{len(rows)} storage requests: kafka-kit -> kafkakit (worse on none)")
         for name in sorted(tally):
             print(f"  {name}: {tally[name]}")
+
+
+def placed_by(decided: Rebuild) -> Lists:
+    """The lists of what is placed; a partition that finds no place keeps its list, where kafka-kit empties it."""
+    rows = zip(decided.after, decided.scope.partitions, decided.unplaced, strict=True)
+    return [row if short < p.wanted else () for row, p, short in rows]
 
 
 def _compare(number: int, peer: Side, ours: Side, tally: Counter[str]) -> None:
@@ -150,6 +156,10 @@ def _compare(number: int, peer: Side, ours: Side, tally: Counter[str]) -> None:
     assert ours.empty <= peer.empty, f"request {number}: more partitions without any replica"
     if ours.empty < peer.empty:
         tally["3 fewer partitions without any replica, requests"] += 1
+        return
+    if peer.empty:
+        # Its plan deletes the last replica of a partition, which takes bytes off a broker that no sound plan does.
+        tally["3 as many placed, and no last replica deleted, requests"] += 1
         return
     tally["4 as many placed, requests"] += 1
     assert ours.range <= peer.range, f"request {number}: range {ours.range}, kafka-kit {peer.range}"

@@ -250,6 +250,8 @@ def attempt(
 _SLACK = 100  # the part of a window's width kept free on either side for small slots
 _COUNTED_TRIES = ((0, True), (1, False), (4, False))
 """What of `_SLACK` the window loses (1: all, 4: a quarter, 0: nothing), and whether slots are exchanged before."""
+_TRIED_AGAIN = 100_000
+"""Slots up to which more than one plan is made: about 3 s each."""
 _NEAR_ENOUGH = 400  # the part of what the relaxation takes by which a plan may be above it
 
 
@@ -263,7 +265,7 @@ def _with_counts(
     slack = (window.ceiling - window.floor) // _SLACK
     best: Attempt | None = None
     tested = 0
-    for part, exchanges in _COUNTED_TRIES:
+    for part, exchanges in _COUNTED_TRIES if len(table.home) <= _TRIED_AGAIN else _COUNTED_TRIES[:1]:
         inset = slack // part if part else 0 * slack
         flow = (
             relax_counts(table, window.floor + inset, window.ceiling - inset, counts) if tested < most_tests else None

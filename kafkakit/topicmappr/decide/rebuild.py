@@ -551,14 +551,14 @@ def decide_set_replication(snapshot: ClusterSnapshot, request: ReplicationReques
         partitions = scope_of(snapshot, requested.scope).partitions
         pinned = tuple(partitions[i].key for i in pinned_indices(partitions, request.pinned, ()))
         requested = replace(requested, untouched=frozenset(pinned))
+    asked = decide_rebuild(snapshot, requested)
+    rebuild, left = _without_short(snapshot, requested, asked)
+    requested = replace(requested, untouched=requested.untouched | left)
     served = _serve(snapshot, requested, request.budget)
-    requested = replace(requested, untouched=requested.untouched.union(served.later))
-    rebuild = asked = decide_rebuild(snapshot, requested)
-    left = _short(rebuild)
-    while short := _short(rebuild):
-        # What finds too few brokers stays as it is, and the others are planned beside it.
-        left |= short
-        rebuild = decide_rebuild(snapshot, replace(requested, untouched=requested.untouched | left))
+    if served.later:
+        requested = replace(requested, untouched=requested.untouched.union(served.later))
+        rebuild, more = _without_short(snapshot, requested, decide_rebuild(snapshot, requested))
+        left |= more
     plan = _told(rebuild, request, served, pinned)
     if left:
         told = {w for w in asked.plan.warnings if not w.endswith((NO_BROKERS, LEFT))}
@@ -574,6 +574,17 @@ def decide_set_replication(snapshot: ClusterSnapshot, request: ReplicationReques
         left_alone=len(left),
         later=served.left,
     )
+
+
+def _without_short(
+    snapshot: ClusterSnapshot, requested: RebuildRequest, rebuild: Rebuild
+) -> tuple[Rebuild, frozenset[TopicPartition]]:
+    """What finds too few brokers stays as it is, and the others are planned beside it; also which stay."""
+    left: frozenset[TopicPartition] = frozenset()
+    while short := _short(rebuild):
+        left |= short
+        rebuild = decide_rebuild(snapshot, replace(requested, untouched=requested.untouched | left))
+    return rebuild, left
 
 
 def _short(rebuild: Rebuild) -> frozenset[TopicPartition]:
