@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from kafkakit.core.errors import OperationFailedError
 from kafkakit.core.plan import Proof, ProofKind
+from kafkakit.core.quantities import counted
 from kafkakit.placement.group_rule import GroupRule
 from kafkakit.placement.openings import LEVEL_PRICE, Surplus, alike, fill_openings
 from kafkakit.placement.problem import BrokerChange, Minimize, Placement, PlacementProblem, PlannedPartition
@@ -106,17 +107,20 @@ def movement_bound(problem: PlacementProblem, unplaced: Sequence[int]) -> tuple[
             leaving.update(gone)
     short = sum(map(bool, unplaced))
     if not copies and short:
-        return 0, f"what {short} partitions lack finds no place, and the others need no copy: nothing has to be copied"
+        lacking = f"{counted(short, 'partition')} {'lacks' if short == 1 else 'lack'}"
+        return 0, f"what {lacking} finds no place, and the others need no copy: nothing has to be copied"
     if not copies:
         return 0, "every wanted replica is on a target broker already: nothing has to be copied"
     parts = []
     if lost:
         named = ", ".join(map(str, sorted(leaving)[:8])) + (", ..." if len(leaving) > 8 else "")
         closed = "" if problem.rule.tags is None else ", or that tag constraints exclude"
-        parts.append(f"{lost} replicas must leave brokers that are not usable targets{closed} ({named})")
+        parts.append(f"{counted(lost, 'replica')} must leave brokers that are not usable targets{closed} ({named})")
     if copies > lost:
-        parts.append(f"{copies - lost} replicas are added by the replication factor")
-    argument = " and ".join(parts) + "; any plan has to copy each of them once"
+        added = copies - lost
+        parts.append(f"{counted(added, 'replica')} {'is' if added == 1 else 'are'} added by the replication factor")
+    each = "it once" if copies == 1 else "each of them once"
+    argument = f"{' and '.join(parts)}; any plan has to copy {each}"
     if short:
         argument = f"of the replicas that find a place, {argument}"
     return (weight if problem.minimize is Minimize.BYTES else copies), argument
