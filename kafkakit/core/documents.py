@@ -7,8 +7,9 @@ back; reading and writing files is `adapters/files.py`.
 import json
 import re
 from codecs import getincrementaldecoder
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields, is_dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
@@ -91,10 +92,12 @@ def decode_document(data: bytes, kind: str, shape: type[T], source: str) -> T:
     return decode_json(data, shape, source)
 
 
-def encode_document(kind: str, value: object, *, leave_out: Collection[str] = ()) -> bytes:
+def encode_document(
+    kind: str, value: object, *, leave_out: Collection[str] = (), instead: Mapping[str, object] = MappingProxyType({})
+) -> bytes:
     """Encode a value as a kafkakit file: one line of JSON with the header first, and a final newline.
 
-    Top-level fields in `leave_out` are not written.
+    Top-level fields in `leave_out` are not written; `instead` has what is written in place of others.
     """
     # A dataclass is taken apart at the top alone: what is in it is encoded as it is.
     body: dict[str, Any] = (
@@ -102,7 +105,7 @@ def encode_document(kind: str, value: object, *, leave_out: Collection[str] = ()
         if is_dataclass(value) and not isinstance(value, type)
         else msgspec.to_builtins(value, str_keys=True)
     )
-    kept = {name: item for name, item in body.items() if name not in leave_out}
+    kept = {name: instead.get(name, item) for name, item in body.items() if name not in leave_out}
     return encode_json({"kafkakit": {"kind": kind, "schema": SCHEMA_VERSION}, **kept})
 
 
@@ -159,7 +162,12 @@ def decode_plan(data: bytes, source: str) -> "Plan":
 def encode_plan(plan: "Plan") -> bytes:
     """Encode a `plan` file."""
     absent = [name for name in ("profile", "constraints") if not getattr(plan, name)]
-    return encode_document(PLAN_KIND, plan, leave_out=absent)
+    instead = {}
+    if plan.certificate.proof is not None and not plan.certificate.proof.counts:
+        # Files of earlier versions have no such field, and stay the same when they are written again.
+        instead["certificate"] = msgspec.to_builtins(plan.certificate)
+        del instead["certificate"]["proof"]["counts"]
+    return encode_document(PLAN_KIND, plan, leave_out=absent, instead=instead)
 
 
 def decode_partition_map(data: bytes, source: str) -> PartitionMap:

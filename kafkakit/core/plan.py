@@ -15,8 +15,10 @@ and anybody can add it up again:
             - sum over brokers of  (price * ceiling if price > 0, price * floor if price < 0)
 
 Load is what limits count of one replica (its bytes, or 1), cost what the objective counts of one new copy (its bytes,
-or 1). A plan of leaders chooses one replica of each partition, at a cost of 1 unless it leads now. Limits on the sum of
-a group of brokers are priced alike. `placement.price_bound` adds all this up.
+or 1). Where the number of replicas is limited beside the load, brokers have a price per replica, too: it is added for
+each broker of a set, and to what the limits are worth. A plan of leaders chooses one replica of each partition, at a
+cost of 1 unless it leads now. Limits on the sum of a group of brokers are priced alike. `placement.price_bound` adds
+all this up.
 """
 
 import hashlib
@@ -202,7 +204,7 @@ class Proof:
     `load` says what floors and ceilings count: `bytes`, `replicas` or `leaders`. With `slides` the floors
     and ceilings of limits that slide may shift together by any amount (a range goal), so their prices must sum to
     zero. A broker
-    without a limit has the price 0.
+    without a limit has the price 0. `counts` limit the number of replicas beside the load, at prices per replica.
     """
 
     kind: ProofKind
@@ -211,6 +213,7 @@ class Proof:
     slides: bool = False
     limits: tuple[BrokerLimit, ...] = ()
     groups: tuple[GroupLimit, ...] = ()
+    counts: tuple[BrokerLimit, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -71,7 +71,12 @@ def price_bound(sets: LegalSets, proof: Proof, place: Mapping[int, int]) -> int:
     import numpy as np
 
     prices = broker_prices(proof, place, len(sets.racks))
-    total = exact_sum(np.asarray(cheapest_sets(sets, prices, proof.price_unit)))
+    apiece: Ints | None = None
+    if proof.counts:
+        apiece = np.zeros(len(sets.racks), dtype=np.int64)
+        for limit in proof.counts:
+            apiece[place[limit.broker]] += limit.price
+    total = exact_sum(np.asarray(cheapest_sets(sets, prices, proof.price_unit, apiece)))
     return whole_units(total, proof)
 
 
@@ -108,8 +113,8 @@ def whole_units(total: int, proof: Proof) -> int:
     limits = proof.limits
     if proof.slides and sum(limit.price for limit in limits if limit.slides) != 0:
         raise ValueError("limits that slide need prices that sum to zero")
-    total += sum(limit.price * limit.fixed for limit in limits)
-    ends: tuple[BrokerLimit | GroupLimit, ...] = (*limits, *proof.groups)
+    total += sum(limit.price * limit.fixed for limit in (*limits, *proof.counts))
+    ends: tuple[BrokerLimit | GroupLimit, ...] = (*limits, *proof.counts, *proof.groups)
     for bounded in ends:
         if bounded.price:
             end = bounded.ceiling if bounded.price > 0 else bounded.floor
@@ -127,21 +132,24 @@ def exact_sum(values: "Ints") -> int:
     return (int((values >> 31).sum()) << 31) + int((values & ((1 << 31) - 1)).sum())
 
 
-def cheapest_sets(sets: LegalSets, prices: "Ints", price_unit: int) -> "Ints":
+def cheapest_sets(sets: LegalSets, prices: "Ints", price_unit: int, apiece: "Ints | None" = None) -> "Ints":
     """What each partition pays at least at these prices, in units of 1 / price_unit; 0 for pinned ones.
 
-    A partition that has no legal set of `wanted` brokers pays for fewer; give the size it can reach instead.
+    `apiece` are prices of brokers per replica, not known with `locality_scoped`. A partition that has no legal set of
+    `wanted` brokers pays for fewer; give the size it can reach instead.
     """
     import numpy as np
 
     count = len(sets.wanted)
-    _refuse_overflow(sets, prices, price_unit)
+    if apiece is not None and sets.locality_scoped:
+        raise ValueError("replicas that stay in their rack have no price apiece")
+    _refuse_overflow(sets, prices, price_unit, apiece)
     paid = np.zeros(count, dtype=np.int64)
     free: Bools = np.ones(count, dtype=bool) if sets.pinned is None else ~np.asarray(sets.pinned)
     held = np.diff(sets.offsets)
     local = sets.locality_scoped & (held == sets.wanted)
     for able, among in sets.of_kinds():
-        generic = _Generic(able, prices)
+        generic = _Generic(able, prices, apiece)
         for rows, width in _chunks(np.nonzero(free & ~local & among)[0], able, generic):
             paid[rows] = _greedy(able, prices, price_unit, generic, rows, width)
         for rows, width in _chunks(np.nonzero(free & local & among)[0], able, generic):
@@ -149,11 +157,12 @@ def cheapest_sets(sets: LegalSets, prices: "Ints", price_unit: int) -> "Ints":
     return paid
 
 
-def _refuse_overflow(sets: LegalSets, prices: "Ints", price_unit: int) -> None:
+def _refuse_overflow(sets: LegalSets, prices: "Ints", price_unit: int, apiece: "Ints | None") -> None:
     def most(values: "Ints") -> int:
         return max(abs(int(values.max())), abs(int(values.min()))) if len(values) else 0
 
     once = most(sets.load) * most(prices) + most(sets.copy_cost) * price_unit
+    once += 0 if apiece is None else most(apiece)
     if once * max(1, most(sets.wanted), most(sets.offsets[1:] - sets.offsets[:-1])) >= _SAFE:
         raise OverflowError("prices times loads pass 64 bits")
 
@@ -161,9 +170,10 @@ def _refuse_overflow(sets: LegalSets, prices: "Ints", price_unit: int) -> None:
 class _Generic:
     """The receivers that a new copy may be worth putting on, whichever partition: cheapest of each rack, cheapest."""
 
-    def __init__(self, sets: LegalSets, prices: "Ints") -> None:
+    def __init__(self, sets: LegalSets, prices: "Ints", apiece: "Ints | None") -> None:
         import numpy as np
 
+        self.apiece: Ints = np.zeros(len(prices), dtype=np.int64) if apiece is None else apiece
         racks = np.asarray(sets.racks)
         lone = racks < 0
         # A broker without a rack is a rack of its own, except for "stay in your rack", where they are alike.
@@ -175,7 +185,8 @@ class _Generic:
         deep = int(sets.wanted.max(initial=0)) + int(np.diff(sets.offsets).max(initial=0))
         heads = ids[np.sort(first)][:deep]
         rest = ids[: deep + int(sets.wanted.max(initial=0))] if _repeats(sets) else heads
-        self.brokers = np.unique(np.concatenate([heads, rest]))
+        # With prices apiece too, which broker is the cheapest depends on the partition's load.
+        self.brokers = np.unique(np.concatenate([heads, rest]) if apiece is None else ids)
         self.best = np.full(int(self.locality.max(initial=0)) + 1, _NEVER, dtype=np.int64)
         np.minimum.at(self.best, self.locality[ids], prices[ids])
 
@@ -220,9 +231,9 @@ def _greedy(sets: LegalSets, prices: "Ints", unit: int, generic: _Generic, rows:
     bound = known & sets.keeps[held] & ~sets.gives[held]
     # More brokers that may not give than wanted replicas: none of them is bound to be in the set.
     bound &= (bound.sum(axis=1) <= wanted)[:, None]
-    stay = load[:, None] * prices[held]
+    stay = load[:, None] * prices[held] + generic.apiece[held]
     may = known & (sets.keeps[held] | sets.receives[held]) & ~bound
-    moved = load[:, None] * prices[generic.brokers] + new[:, None]
+    moved = load[:, None] * prices[generic.brokers] + generic.apiece[generic.brokers] + new[:, None]
     cost = np.concatenate([np.where(may, stay, _NEVER), moved], axis=1)
     for column in range(width):
         mine = held[:, column : column + 1] == generic.brokers

@@ -833,3 +833,27 @@ def test_few_copies_are_near_their_bound() -> None:
     decided = decide(snapshot, request)
     assert isinstance(decided, Rebalance)
     assert decided.plan.certificate.gap <= 0.07
+
+
+@pytest.mark.parametrize(
+    ("brokers", "partitions", "seed", "percent", "gap"), [(24, 1_500, 5, 10, 0.03), (60, 6_000, 6, 12, 0.007)]
+)
+def test_the_bound_counts_ceilings(brokers: int, partitions: int, seed: int, percent: int, gap: float) -> None:
+    """Plans are near a bound that the checker adds up, and the ceiling makes the bound larger than bytes alone."""
+    snapshot = grown(brokers, partitions, seed)
+    most = 3 * partitions * (100 + percent) // (100 * brokers)
+    whole = RebalanceRequest(
+        brokers=BrokerList(ids=(), everything=True),
+        topics=("t",),
+        goal=Goal(band=Fraction(1, 10)),
+        words={"command": "topicmappr rebalance"},
+    )
+    free, held = (decide(snapshot, replace(whole, max_replicas=ceiling)) for ceiling in (None, most))
+    assert isinstance(free, Rebalance)
+    assert isinstance(held, Rebalance)
+    bound = held.plan.certificate
+    assert max(b.replicas for b in held.plan.after.brokers) <= most < max(b.replicas for b in free.plan.after.brokers)
+    assert bound.lower_bound > free.plan.certificate.lower_bound
+    assert bound.proof is not None
+    assert any(limit.price for limit in bound.proof.counts)
+    assert bound.gap < gap

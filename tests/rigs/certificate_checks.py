@@ -124,6 +124,7 @@ def priced_bound(
     certificate = plan["certificate"]
     proof, unit = certificate["proof"], certificate["unit"]
     prices = _prices(proof)
+    apiece = defaultdict(int, {limit["broker"]: limit.get("price", 0) for limit in proof.get("counts", [])})
     price_unit: int = proof.get("price_unit", 1)
     every = _rules(plan, racks, scope)
     total = 0
@@ -137,7 +138,7 @@ def priced_bound(
         standing = [b for b in scope[key] if b in rules.keepers]
         exempt = not forced and breaks_rack_rule(standing, racks, rules.min_rack_ids)
         new_copy = _cost(unit, sizes.get(key)) * price_unit
-        priced = {b: load * prices[b] for b in {*rules.receivers, *scope[key]}}
+        priced = {b: load * prices[b] + apiece[b] for b in {*rules.receivers, *scope[key]}}
         if len(new) == len(scope[key]) and (rules.locality_scoped or (exempt and rules.min_rack_ids == 0)):
             total += cheapest_no_worse(scope[key], priced, new_copy, rules)
         else:
@@ -188,7 +189,7 @@ def _worth(proof: Mapping[str, Any]) -> int:
         assert sliding == 0, "sliding limits, but prices do not cancel"
     fixed = {limit["broker"]: limit.get("fixed", 0) for limit in proof["limits"]}
     worth = 0
-    for limit in [*proof["limits"], *proof.get("groups", [])]:
+    for limit in [*proof["limits"], *proof.get("counts", []), *proof.get("groups", [])]:
         price = limit.get("price", 0)
         if price:
             end = limit.get("ceiling") if price > 0 else limit.get("floor")
@@ -317,6 +318,10 @@ def _verify_limits(
     least, most = _least_and_most([limit for limit in proof["limits"] if limit not in sliding], loads)
     assert least >= 0, "a broker ends below its floor"
     assert most >= 0, "a broker ends above its ceiling"
+    numbers = Counter(b for new in _movable(plan, after, sizes).values() for b in new)
+    for limit in proof.get("counts", []):
+        number = numbers[limit["broker"]] + limit.get("fixed", 0)
+        assert limit["floor"] <= number <= limit["ceiling"], "a broker ends with too few or too many replicas"
     for group in proof.get("groups", []):
         load = sum(loads[b] for b in group["brokers"])
         assert group.get("floor") is None or load >= group["floor"], "a group ends below its floor"

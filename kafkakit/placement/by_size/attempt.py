@@ -265,14 +265,15 @@ def _with_counts(
     slack = (window.ceiling - window.floor) // _SLACK
     best: Attempt | None = None
     tested = 0
+    # What is left of a command's budget is for all plans, the full number is for each.
+    most = most_tests if most_tests < MOST_TESTS else most_tests * len(_COUNTED_TRIES)
     for part, exchanges in _COUNTED_TRIES if len(table.home) <= _TRIED_AGAIN else _COUNTED_TRIES[:1]:
         inset = slack // part if part else 0 * slack
-        flow = (
-            relax_counts(table, window.floor + inset, window.ceiling - inset, counts) if tested < most_tests else None
-        )
+        flow = relax_counts(table, window.floor + inset, window.ceiling - inset, counts) if tested < most else None
         if flow is None:
             continue
-        state = construct_counted(table, flow, window, counts, exchanges=exchanges, most_tests=most_tests - tested)
+        given = min(most_tests, most - tested)
+        state = construct_counted(table, flow, window, counts, exchanges=exchanges, most_tests=given)
         found = _counted(state, window, counts)
         tested += found.tests
         best = found if best is None else min(best, found, key=_distance)
@@ -280,7 +281,7 @@ def _with_counts(
             break
     if best is None or not best.succeeded:
         inner = fixed_window(table, demand, window.floor + slack, window.ceiling - slack)
-        given = max(1, most_tests - tested)
+        given = max(1, min(most_tests, most - tested))
         state = construct(table, demand, inner if inner.possible else window, most_tests=given)
         found = _counted(state, window, counts)
         tested += found.tests

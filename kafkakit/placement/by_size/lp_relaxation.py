@@ -556,10 +556,13 @@ class CountedFlow:
     """One cheapest plan of the relaxation over loads and counts; slots of nearly one size are parts of one whole.
 
     `kind` is the class of each slot's size, `leaving` what leaves (class x broker, in slots), `size` the mean of each
-    class; `loads` and `counts` are what brokers end with, `value` is the load that leaves.
+    class; `loads` and `counts` are what brokers end with, `value` is the load that leaves. Brokers have a price per
+    unit of load and one per slot, in units of load, as bounds by prices take them.
     """
 
     value: int
+    load_prices: Floats
+    count_prices: Floats
     kind: Ints
     leaving: Floats
     size: Floats
@@ -599,10 +602,12 @@ def relax_counts(table: SlotTable, floor: Ints, ceiling: Ints, counts: CountLimi
     found = program.solved()
     if found is None:
         return None
-    leaving, arriving = found
+    leaving, arriving, load_prices, count_prices = found
     net = arriving - leaving
     return CountedFlow(
         value=round(float((leaving * size[:, None]).sum())),
+        load_prices=load_prices,
+        count_prices=count_prices * unit,
         kind=kind,
         leaving=leaving,
         size=size,
@@ -654,15 +659,17 @@ class _CountedProgram:
         self._numbers[broker].SetCoefficient(moved, number)
         source.SetCoefficient(moved, sign)
 
-    def solved(self) -> tuple[Floats, Floats] | None:
-        """What leaves and what arrives, class x broker; None where no solution was found."""
+    def solved(self) -> tuple[Floats, Floats, Floats, Floats] | None:
+        """What leaves and arrives, class x broker, and the prices of load and of slots; None where none was found."""
         import numpy as np
 
         self._goal.SetMinimization()
         if self._solver.Solve() != self._best:
             return None
         gone = np.array([[[x.solution_value() for x in row] for row in each] for each in self._gone]).sum(axis=1)
-        return gone, np.array([[x.solution_value() for x in row] for row in self._come])
+        come = np.array([[x.solution_value() for x in row] for row in self._come])
+        loads, numbers = (np.array([-row.dual_value() for row in rows]) for rows in (self._loads, self._numbers))
+        return gone, come, loads, numbers
 
 
 def _size_classes(sizes: Ints, classes: int) -> tuple[Ints, Floats]:

@@ -16,7 +16,14 @@ from typing import TYPE_CHECKING
 
 from kafkakit.core.plan import BrokerLimit, Proof, ProofKind
 from kafkakit.core.quantities import counted, format_bytes
-from kafkakit.placement.by_size.lp_relaxation import PENALTY, Bound, DemandGroups, Window, demand_groups_of
+from kafkakit.placement.by_size.lp_relaxation import (
+    PENALTY,
+    Bound,
+    DemandGroups,
+    Window,
+    demand_groups_of,
+    relax_counts,
+)
 from kafkakit.placement.by_size.slots import SlotTable, choose, summed
 from kafkakit.placement.network import FlowNetwork
 from kafkakit.placement.price_bound import LegalSets, price_bound
@@ -299,6 +306,45 @@ def moves_proof(table: SlotTable, demand: DemandGroups, window: Window, few: Few
     proof = proof_of(table, demand, priced)
     try:
         return price_bound(_legal_sets(table), proof, {b: i for i, b in enumerate(table.brokers)}), proof
+    except OverflowError:
+        return None
+
+
+_COUNTED_CELLS = 20_000_000  # partitions times brokers up to which replicas have prices: about 3 s
+
+
+def counted_proof(table: SlotTable, demand: DemandGroups, window: Window) -> tuple[int, Proof] | None:
+    """The bytes that prices of load and of replicas prove, and the proof; None where there are none that do.
+
+    Limits that slide, a limit of sets that break the rule, even spread, tags and replicas that stay in their rack have
+    no such proof. The prices are those of the relaxation, rounded; the bound adds up whatever they are.
+    """
+    import numpy as np
+
+    counts = table.counts
+    plain = table.tags is None and not table.rule.spreads and not table.locality_scoped and table.most_broken is None
+    if counts is None or not plain or window.slides.any() or len(table.size) * len(table.brokers) > _COUNTED_CELLS:
+        return None
+    flow = relax_counts(table, window.floor, window.ceiling, counts)
+    if flow is None:
+        return None
+    highest = max(1.0, float(np.abs(flow.load_prices).max()))
+    most = max(1, int(table.size.max(initial=1)), round(float(np.abs(flow.count_prices).max())))
+    room = _SAFE.bit_length() - (2 * most * len(table.brokers)).bit_length() - int(highest).bit_length()
+    if room < 1:
+        return None
+    unit = 1 << min(20, room)
+    priced = replace(window, prices=np.rint(flow.load_prices * unit).astype(np.int64), price_unit=unit)
+    still = np.bincount(table.home[table.still[table.part]], minlength=len(table.brokers))
+    rows = zip(table.brokers, still, counts.floor, counts.ceiling, np.rint(flow.count_prices * unit), strict=True)
+    limits = tuple(
+        BrokerLimit(broker=b, fixed=int(fixed), floor=low, ceiling=high, price=int(price))
+        for b, fixed, low, high, price in rows
+    )
+    proof = replace(proof_of(table, demand, priced), counts=limits)
+    sets = replace(_legal_sets(table), copy_cost=table.size)
+    try:
+        return price_bound(sets, proof, {b: i for i, b in enumerate(table.brokers)}), proof
     except OverflowError:
         return None
 

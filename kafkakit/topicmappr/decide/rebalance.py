@@ -20,6 +20,7 @@ from kafkakit.placement.by_size.lp_relaxation import BalanceGoal, BalanceProblem
 from kafkakit.placement.by_size.proof import (
     argument_of,
     cancels,
+    counted_proof,
     explain_infeasible,
     moves_bound,
     moves_proof,
@@ -308,6 +309,11 @@ def certify(layout: Layout, demand: DemandGroups, found: Attempt, minimize: Mini
         words = f"an exhaustive search found no cheaper plan; {argument_of(table, window)}"
         proof = proof_of(table, demand, window, kind=ProofKind.SEARCH)
         return certificate("bytes", found.cost, found.cost, words, proof)
+    counted_bound = counted_proof(table, demand, window)
+    if counted_bound is not None and counted_bound[0] > window.bound.value:
+        words = f"{argument_of(table, window)}; with the limits on counts, at the proof's prices, at least "
+        words += format_bytes(counted_bound[0])
+        return certificate("bytes", found.cost, counted_bound[0], words, counted_bound[1])
     proof = proof_of(table, demand, window)
     if not cancels(proof):
         words = "hard limits and a window that may lie anywhere mix here, and no prices were found that prove a bound"
