@@ -1,6 +1,8 @@
 """Real brokers keep the promises of `ports.stream_consumer`."""
 
 import itertools
+import threading
+import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import closing
 from typing import Any
@@ -14,15 +16,17 @@ from kafkakit.adapters.kafka.group_consumer import (
     KafkaTransactionalConsumer,
 )
 from kafkakit.adapters.kafka.log import KafkaLog
-from kafkakit.core.cluster_facts import CommittedOffset, LogSpan
+from kafkakit.core.cluster_facts import CommittedOffset, GroupDescription, LogSpan
 from kafkakit.core.errors import OperationFailedError, TryLaterError
 from kafkakit.core.model import TopicPartition
+from kafkakit.ports.data import GroupAdmin
 from kafkakit.ports.streams import GroupConsumer, MemberRule, TransactionRule
 from kafkakit.streams.client.decide.outgoing import ProducerLimits
 from tests.contracts.group_consumer import LIMIT_S, GroupConsumerContract, Member, TransactionContract, Writer
 from tests.integration.conftest import SandboxCluster
 from tests.integration.stream_clients import produce
 from tests.integration.stream_rig import SESSION_MS, forget_members, guarded_member
+from tests.integration.test_streams_contract import open_groups
 
 pytestmark = pytest.mark.kafka
 _ids = itertools.count()
@@ -180,6 +184,30 @@ def test_a_session_that_brokers_find_too_short_becomes_longer(
     long = join(session_timeout_ms=3_600_000)
     with pytest.raises(OperationFailedError, match=r"refuses a session\.timeout\.ms of 3,600,000"):
         long.until(lambda: False)
+
+
+def test_a_member_leaves_with_an_assignment_that_it_has_not_seen(
+    cluster: SandboxCluster, place: TopicPartition, join: Callable[..., Member]
+) -> None:
+    """librdkafka ends the group first if it is only closed, and the answer to the assignment is waited for for good."""
+    member = join(session_timeout_ms=SESSION_MS)
+    before, deadline_s = set(threading.enumerate()), time.monotonic() + LIMIT_S
+    with closing(open_groups(cluster)) as groups:
+        while not _holding(groups, place.topic):
+            assert time.monotonic() < deadline_s, "the group has no member with partitions"
+            time.sleep(0.05)
+        member.client.close(LIMIT_S)
+        found = groups.describe([place.topic])[place.topic]
+    assert not member.owned
+    assert not {thread for thread in set(threading.enumerate()) - before if thread.name == "kafkakit-client-call"}
+    assert isinstance(found, GroupDescription)
+    assert found.members == ()
+
+
+def _holding(groups: GroupAdmin, group: str) -> list[str]:
+    found = groups.describe([group])[group]
+    assert isinstance(found, GroupDescription), found
+    return [one.member_id for one in found.members if one.partitions]
 
 
 def test_a_member_with_a_name_keeps_its_partitions_over_a_restart(join: Callable[..., Member]) -> None:

@@ -166,7 +166,7 @@ class KafkaGroupConsumer:
         client, listener = self._client, self._listener
         self._settings |= _session(LONG_SESSION_MS)
         self._client = self._opened()
-        _bounded(client.close, _CLOSE_S)
+        _bounded(partial(_close, client, leaves=False), _CLOSE_S)
         if listener is not None:
             self.subscribe(self._topics, listener)
 
@@ -246,8 +246,9 @@ class KafkaGroupConsumer:
         """See the port: a close takes 29 s and more on a cluster that is gone."""
         if not timeout_s:
             self._listener = None
+        leaves = bool(self._topics) and "group.instance.id" not in self._settings
         try:
-            _bounded(self._client.close, timeout_s)
+            _bounded(partial(_close, self._client, leaves=leaves), timeout_s)
         except Exception as error:  # the caller is at its end: what follows it must still be closed
             _LOG.error("closing a member of a group failed: %r", error)
 
@@ -334,6 +335,27 @@ def _results(error: Any, places: list[Any]) -> dict[TopicPartition, str]:
         TopicPartition(place.topic, place.partition): _name(place.error) if place.error is not None else whole
         for place in places
     }
+
+
+_QUIET_POLLS, _QUIET_S = 2, 0.03
+
+
+def _close(client: Any, *, leaves: bool) -> None:
+    """Serve what is under way in the group, and close; with `leaves` the member leaves the group before.
+
+    An assignment or a revocation that `close` itself finds waiting is answered to a group that librdkafka has ended
+    already: the call never returns, and holds the lock of Python's interpreter meanwhile. A member with a name does not
+    leave, as it would lose its partitions.
+    """
+    until_s, quiet = time.monotonic() + _CLOSE_S, 0
+    try:
+        if leaves:
+            client.unsubscribe()
+        while quiet < _QUIET_POLLS and time.monotonic() < until_s:
+            found = client.poll(_QUIET_S)
+            quiet = quiet + 1 if not leaves or (found is None and not client.assignment()) else 0
+    finally:
+        client.close()
 
 
 def _bounded(call: Callable[[], object], timeout_s: float) -> None:
