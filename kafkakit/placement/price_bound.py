@@ -7,7 +7,7 @@ partition matroid of rank m joined with a free one of rank k - m), hence greedy 
 their cheapest broker, then the cheapest of all brokers left.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -71,11 +71,7 @@ def price_bound(sets: LegalSets, proof: Proof, place: Mapping[int, int]) -> int:
     import numpy as np
 
     prices = broker_prices(proof, place, len(sets.racks))
-    apiece: Ints | None = None
-    if proof.counts:
-        apiece = np.zeros(len(sets.racks), dtype=np.int64)
-        for limit in proof.counts:
-            apiece[place[limit.broker]] += limit.price
+    apiece = np.array(_own_prices(proof.counts, place, len(sets.racks)), dtype=np.int64) if proof.counts else None
     total = exact_sum(np.asarray(cheapest_sets(sets, prices, proof.price_unit, apiece)))
     return whole_units(total, proof)
 
@@ -99,13 +95,18 @@ def broker_prices(proof: Proof, place: Mapping[int, int], count: int) -> "Ints":
     """Price of each broker position: its own and those of its groups."""
     import numpy as np
 
-    own = [0] * count
-    for limit in proof.limits:
-        own[place[limit.broker]] += limit.price
+    own = _own_prices(proof.limits, place, count)
     for group in proof.groups:
         for broker in group.brokers:
             own[place[broker]] += group.price
     return np.array(own, dtype=np.int64)
+
+
+def _own_prices(limits: Iterable[BrokerLimit], place: Mapping[int, int], count: int) -> list[int]:
+    own = [0] * count
+    for limit in limits:
+        own[place[limit.broker]] += limit.price
+    return own
 
 
 def whole_units(total: int, proof: Proof) -> int:

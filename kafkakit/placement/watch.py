@@ -73,12 +73,11 @@ COMMAND_WORK = 1.5
 _LEAST = 0.01  # less is not worth a solver's call
 
 
-class BudgetedWatch:
-    """A watch with a budget of work, which passes everything else on."""
+class PassingWatch:
+    """A watch that passes everything on, for those that do one thing beside."""
 
-    def __init__(self, watch: Watch, work: float = COMMAND_WORK) -> None:
+    def __init__(self, watch: Watch) -> None:
         self._watch = watch
-        self.left = work
 
     def phase(self, text: str) -> None:
         """See `Watch`."""
@@ -95,6 +94,22 @@ class BudgetedWatch:
     def tried(self, max_deviation: int, found: "Attempt") -> None:
         """See `Watch`."""
         self._watch.tried(max_deviation, found)
+
+    def grant(self, wanted: float) -> float:
+        """See `Watch`."""
+        return self._watch.grant(wanted)
+
+    def spend(self, used: float) -> None:
+        """See `Watch`."""
+        self._watch.spend(used)
+
+
+class BudgetedWatch(PassingWatch):
+    """A watch with a budget of work."""
+
+    def __init__(self, watch: Watch, work: float = COMMAND_WORK) -> None:
+        super().__init__(watch)
+        self.left = work
 
     def grant(self, wanted: float) -> float:
         """No more than is left, here and in the budget that this one is part of."""

@@ -248,8 +248,8 @@ def attempt(
 
 
 _SLACK = 100  # the part of a window's width kept free on either side for small slots
-_COUNTED_TRIES = ((0, True), (1, False), (4, False))
-"""What of `_SLACK` the window loses (1: all, 4: a quarter, 0: nothing), and whether slots are exchanged before."""
+_COUNTED_TRIES = ((0, True), (4, False), (1, False))
+"""Quarters of `_SLACK` that the window loses, and whether slots are exchanged before."""
 _TRIED_AGAIN = 100_000
 """Slots up to which more than one plan is made: about 3 s each."""
 _NEAR_ENOUGH = 400  # the part of what the relaxation takes by which a plan may be above it
@@ -267,9 +267,11 @@ def _with_counts(
     tested = 0
     # What is left of a command's budget is for all plans, the full number is for each.
     most = most_tests if most_tests < MOST_TESTS else most_tests * len(_COUNTED_TRIES)
-    for part, exchanges in _COUNTED_TRIES if len(table.home) <= _TRIED_AGAIN else _COUNTED_TRIES[:1]:
-        inset = slack // part if part else 0 * slack
-        flow = relax_counts(table, window.floor + inset, window.ceiling - inset, counts) if tested < most else None
+    for quarters, exchanges in _COUNTED_TRIES if len(table.home) <= _TRIED_AGAIN else _COUNTED_TRIES[:1]:
+        if tested >= most:
+            break
+        inset = slack * quarters // 4
+        flow = relax_counts(table, window.floor + inset, window.ceiling - inset, counts)
         if flow is None:
             continue
         given = min(most_tests, most - tested)

@@ -8,7 +8,6 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from kafkakit.core.errors import InterruptedRunError
 from kafkakit.core.quantities import counted
@@ -38,10 +37,6 @@ from kafkakit.placement.by_size.proof import (
 )
 from kafkakit.placement.by_size.slots import MOST_TESTS, SlotTable
 from kafkakit.placement.watch import Watch
-
-if TYPE_CHECKING:
-    pass
-
 
 _LOOKS = 24  # windows priced while searching the least deviation of the LP relaxation
 _EDGE = 64  # the part of what is left by which the first plan keeps off the edge

@@ -32,7 +32,7 @@ from kafkakit.placement.by_size.tightening import more_brokers
 from kafkakit.placement.group_rule import ClosedBrokers
 from kafkakit.placement.log_dirs_balance import DirRules, HomelessCopy
 from kafkakit.placement.problem import BrokerChange, Minimize
-from kafkakit.placement.watch import UNWATCHED, Watch, budgeted
+from kafkakit.placement.watch import UNWATCHED, PassingWatch, Watch, budgeted
 from kafkakit.topicmappr.decide.assembly import Decision, assemble
 from kafkakit.topicmappr.decide.dirs import fit_dirs, with_dirs
 from kafkakit.topicmappr.decide.rebalance_goal import (
@@ -67,34 +67,14 @@ class AttemptSummary:
     outside: int
 
 
-class RecordingWatch:
-    """A watch that writes down what is tried and passes everything else on."""
+class RecordingWatch(PassingWatch):
+    """A watch that writes down what is tried."""
 
     def __init__(self, watch: Watch, table: SlotTable, balance: BalanceGoal) -> None:
-        self._watch = watch
+        super().__init__(watch)
         self._table = table
         self._balance = balance
         self.tries: list[AttemptSummary] = []
-
-    def phase(self, text: str) -> None:
-        """See `Watch`."""
-        self._watch.phase(text)
-
-    def stopped(self) -> bool:
-        """See `Watch`."""
-        return self._watch.stopped()
-
-    def solving(self, end: Callable[[], None] | None) -> None:
-        """See `Watch`."""
-        self._watch.solving(end)
-
-    def grant(self, wanted: float) -> float:
-        """See `Watch`."""
-        return self._watch.grant(wanted)
-
-    def spend(self, used: float) -> None:
-        """See `Watch`."""
-        self._watch.spend(used)
 
     def tried(self, max_deviation: int, found: Attempt) -> None:
         """Write down. O(replicas)."""
@@ -104,7 +84,7 @@ class RecordingWatch:
                 sought=max_deviation, reached=reached, cost=found.cost, moves=found.moves, outside=found.outside
             )
         )
-        self._watch.tried(max_deviation, found)
+        super().tried(max_deviation, found)
 
 
 def free_change(plan: Plan, holding: frozenset[int], targets: Sequence[int]) -> FreeChange:
