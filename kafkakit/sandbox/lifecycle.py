@@ -430,7 +430,8 @@ def _format(
 
 START_LIMIT_S = 300.0
 _POLL_S = 0.1
-_OLD_SESSION = "NodeExistsException"
+# Kafka 3.9 ends with a NullPointerException in the second where the old session ends between its two requests.
+_OLD_SESSION = ("NodeExistsException", "getAfterNodeExists")
 _TAKEN = ("Address already in use", "BindException")
 
 
@@ -520,7 +521,7 @@ def live_cluster_id(machine: Machine, store: Store, state: SandboxState) -> str:
 def _exited(store: Store, node: Node) -> NodeFailedError:
     tail = store.tail(node.log_file)
     lines = store.tail(node.log_file, 200)
-    if any(_OLD_SESSION in line for line in lines):
+    if any(sign in line for line in lines for sign in _OLD_SESSION):
         return OldSessionError(f"{node.label} is still registered with its old session", tail=tail)
     if any(sign in line for line in lines for sign in _TAKEN):
         ports = ", ".join(str(port) for port in node.ports.values())

@@ -19,6 +19,7 @@ from kafkakit.config.read.environment import read_environment
 from kafkakit.config.read.settings import Given, load_settings
 from kafkakit.config.security import to_confluent
 from kafkakit.core.errors import InfeasibleError, UsageError
+from kafkakit.core.model import TopicPartition
 from kafkakit.streams.client import dead_letters as dead_letter_lane
 from kafkakit.streams.client.client import StreamClient
 from kafkakit.streams.client.connect import connect
@@ -32,12 +33,13 @@ from kafkakit.streams.model.route import LaneRule
 from kafkakit.streams.routes.api_act import RouteStore
 from kafkakit.wiring import open_control, system_clock
 from tests.integration.conftest import LeaseClusters, SandboxCluster
+from tests.integration.stream_clients import append_batch, produce
 from tests.integration.stream_rig import forget_members
+from tests.rigs.bombs import MIB, zeros_batch
 from tests.rigs.cluster_pool import SINGLE
 
 pytestmark = pytest.mark.kafka
 LIMIT_S = 240.0
-MIB = 1 << 20
 
 
 class Seen:
@@ -170,12 +172,13 @@ def test_a_batch_that_is_too_large_is_noted_and_the_records_after_it_are_handled
     stream = f"bombed-{strict}".lower()
     make(cluster, stream)
     segment = client.follower(stream).current().lanes[0].segments[0]
-    values = [b"before", *[bytes(MIB)] * 64, b"after"]
+    key = TopicPartition(segment.topic, 0)
     seen = Seen()
     options = ConsumerOptions(concurrency=2, strict_guard=strict)
     with client.consumer(stream, "billing", handler=seen, options=options) as consumer:
-        for batch in (values[:1], values[1:-1], values[-1:]):
-            produce(cluster, segment.topic, batch)
+        produce(cluster, key, [b"before"])
+        append_batch(cluster, key, zeros_batch(64, MIB))
+        produce(cluster, key, [b"after"])
         until(lambda: len(seen.records) == 2 and has_committed(consumer))
         assert consumer.figures().unreadable >= 1
     assert seen.records == Counter([("live", b"before"), ("live", b"after")])
@@ -462,21 +465,3 @@ def test_partitions_that_change_hands_write_each_output_once(cluster: SandboxClu
         until(lambda: len(values()) == 500)
     assert lives == {"1", "2"}
     assert values() == Counter(map(str, range(500)))
-
-
-def produce(cluster: SandboxCluster, topic: str, values: list[bytes]) -> None:
-    """One batch, compressed with zstd: a flush ends it, however slowly it is filled."""
-    from confluent_kafka import Producer
-
-    producer = Producer(
-        {
-            "bootstrap.servers": cluster.bootstrap_servers, "compression.type": "zstd", "linger.ms": 60_000,
-            "batch.size": 200 * MIB, "message.max.bytes": 300 * MIB, "queue.buffering.max.kbytes": 300 * 1024,
-            **to_confluent(cluster.security),
-        }
-    )  # fmt: skip
-    failures: list[str] = []
-    for value in values:
-        producer.produce(topic, value, on_delivery=lambda error, _: failures.append(str(error)) if error else None)
-    assert producer.flush(LIMIT_S) == 0
-    assert not failures

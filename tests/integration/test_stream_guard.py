@@ -26,7 +26,7 @@ from kafkakit.streams.model.log_batches import Codec
 from tests.clusters.streams_batches import Rec, batch
 from tests.contracts.group_consumer import Member
 from tests.integration.conftest import SandboxCluster
-from tests.integration.stream_clients import OffsetsTransaction, loner
+from tests.integration.stream_clients import OffsetsTransaction, append_batch, loner
 from tests.integration.stream_rig import StreamRig, guarded_member
 from tests.property.test_lanes_and_batches import RECORDS, recompressed
 from tests.rigs.bombs import CODECS as BOMB_CODECS
@@ -89,22 +89,6 @@ class Scene:
 
         becomes("a transaction is open", is_stable)
         return spans[0]
-
-    def append(self, key: TopicPartition, data: bytes) -> int:
-        """Send a batch as it is to the partition's leader; the offset it got."""
-        from kafka.protocol.producer.produce import ProduceRequest
-
-        topic = ProduceRequest.TopicProduceData
-        request = ProduceRequest(
-            transactional_id=None, acks=-1, timeout_ms=60_000, max_version=11,
-            topic_data=[topic(name=key.topic, partition_data=[topic.PartitionProduceData(index=0, records=data)])],
-        )  # fmt: skip
-        leader = self.log.places([key.topic])[key.topic].leaders[0]
-        assert leader is not None
-        answer: Any = self.admin._session.request_brokers({leader: request})[leader]  # type: ignore[attr-defined]
-        (place,) = answer.responses[0].partition_responses
-        assert place.error_code == 0, place
-        return int(place.base_offset)
 
     def producer(self, codec: str, **more: object) -> Any:
         from confluent_kafka import Producer
@@ -296,7 +280,7 @@ def test_random_batches_give_what_a_plain_consumer_gives(scene: Scene) -> None:
     def append(records: list[Rec], codec: Codec) -> None:
         plain = batch(0, records, base_ms=1_758_335_260_000)
         whole = checked(plain if codec is Codec.NONE else recompressed(plain, codec))
-        scene.append(key, whole)
+        append_batch(scene.cluster, key, whole)
         made.append(whole)
 
     append()
@@ -314,7 +298,7 @@ def test_a_gigabyte_in_a_batch_costs_no_memory_and_holds_nothing_up(scene: Scene
     (segment,) = rig.segments["live"]
     key = TopicPartition(segment.topic, 0)
     rig.write(segment, range(50))
-    bomb = scene.append(key, zeros_batch(mib, MIB, codec=codec))
+    bomb = append_batch(scene.cluster, key, zeros_batch(mib, MIB, codec=codec))
     rig.write(segment, range(50, 100))
     read_once(scene, rig)
     seen, verdicts = set[bytes | None](), list[BatchVerdict]()

@@ -25,7 +25,7 @@ from kafkakit.streams.records.act import BombScanner
 from kafkakit.streams.records.decide import BombScan, ScanStart
 from kafkakit.wiring import system_clock
 from tests.integration.conftest import SandboxCluster, SilentReporter
-from tests.integration.stream_clients import loner, member, produce, until_left
+from tests.integration.stream_clients import append_batch, loner, member, produce, until_left
 from tests.integration.test_streams_contract import open_groups
 from tests.rigs.bombs import CODECS, MIB, only_batch, zeros_batch
 from tests.rigs.command_line import Home, Ran
@@ -46,9 +46,9 @@ class Scene:
         self.key = self.make_topic("bombed", 2)
         for codec in ("none", "gzip", "snappy", "lz4", "zstd"):
             self.produce(self.key, 40, codec)
-        self.bombs = [self.append(self.key, zeros_batch(SMALL, MIB))]
+        self.bombs = [append_batch(self.cluster, self.key, zeros_batch(SMALL, MIB))]
         self.produce(self.key, 40, "zstd")
-        self.bombs.append(self.append(self.key, zeros_batch(LARGE, MIB)))
+        self.bombs.append(append_batch(self.cluster, self.key, zeros_batch(LARGE, MIB)))
         self.produce(self.key, 40, "gzip")
         self.produce(TopicPartition("bombed", 1), 500, "zstd")
 
@@ -71,27 +71,6 @@ class Scene:
             produce(self.cluster, key, values, settings=settings)
         for number in range(keys):
             produce(self.cluster, key, values[number::keys], key=b"%d" % number, settings=settings)
-
-    def append(self, key: TopicPartition, batch: bytes) -> int:
-        """Send a batch as it is to the partition's leader; the offset it got."""
-        from kafka.protocol.producer.produce import ProduceRequest
-
-        leader = self.log.places([key.topic])[key.topic].leaders[key.partition]
-        topic = ProduceRequest.TopicProduceData
-        data = topic.PartitionProduceData(index=key.partition, records=batch)
-        request = ProduceRequest(
-            transactional_id=None,
-            acks=-1,
-            timeout_ms=60_000,
-            topic_data=[topic(name=key.topic, partition_data=[data])],
-            max_version=11,
-        )
-        assert leader is not None
-        with closing(self.cluster.open_admin()) as admin:
-            answer: Any = admin._session.request_brokers({leader: request})[leader]  # type: ignore[attr-defined]
-        (place,) = answer.responses[0].partition_responses
-        assert place.error_code == 0, place
-        return int(place.base_offset)
 
     def held(self, key: TopicPartition) -> tuple[int, int]:
         """How many records a partition has, and how many offsets between its first and its last one have none."""
@@ -164,7 +143,9 @@ def test_a_batch_in_quarantine_is_the_batch_in_the_log(scene: Scene, tmp_path: P
 
 def test_bombs_of_every_codec_are_found_and_kept(scene: Scene, tmp_path: Path) -> None:
     key = scene.make_topic("packed", 1, {"max.message.bytes": str(8 * MIB)})
-    at = {codec.name.lower(): scene.append(key, zeros_batch(SMALL, MIB, codec=codec)) for codec in CODECS}
+    at = {
+        codec.name.lower(): append_batch(scene.cluster, key, zeros_batch(SMALL, MIB, codec=codec)) for codec in CODECS
+    }
     listed = json.loads(scene.run("scan", "packed", "--limit", "32MiB", "-o", "json", code=1).stdout)["listed"]
     assert {one["codec"]: (one["offset"], one["verdict"]) for one in listed} == {c: (o, "bomb") for c, o in at.items()}
     words = ("quarantine", "packed", "--partition", "0", "--limit", "32MiB", "--out-path", str(tmp_path))
@@ -253,7 +234,7 @@ def test_a_compacted_topic_is_read_over_its_gaps(scene: Scene) -> None:
     records, gaps = scene.held(key)
     assert records < 600
     assert gaps > 0, "the cleaner did not run"
-    at = scene.append(key, zeros_batch(SMALL, MIB, keyed=True))
+    at = append_batch(scene.cluster, key, zeros_batch(SMALL, MIB, keyed=True))
     found = scene.scan("compacted.bombs")
     assert [one.verdict.start for one in found.found] == [at]
     assert dict(found.unread) == {}
@@ -271,7 +252,7 @@ def test_watch_reports_a_bomb_that_comes(scene: Scene, tmp_path: Path) -> None:
             deadline = time.monotonic() + 300
             while b"zstd batch" not in told.read_bytes() and time.monotonic() < deadline:
                 scene.produce(key, 10, "zstd")
-                sent.append(scene.append(key, bomb))
+                sent.append(append_batch(scene.cluster, key, bomb))
                 time.sleep(0.2)
             process.send_signal(signal.SIGTERM)
             assert process.wait(180) == 143
@@ -306,7 +287,7 @@ def test_a_broker_that_dies_in_the_middle_leaves_the_other_partitions_read(scene
     keys = [TopicPartition("dying.bombs", number) for number in range(3)]
     for key in keys:
         scene.produce(key, 300, "zstd")
-        scene.append(key, zeros_batch(SMALL, MIB))
+        append_batch(scene.cluster, key, zeros_batch(SMALL, MIB))
         scene.produce(key, 300, "zstd")
     leaders = scene.log.places(["dying.bombs"])["dying.bombs"].leaders
     victim = leaders[1]
