@@ -39,7 +39,7 @@ from kafkakit.topicmappr.decide.rebuild import (
     decide_set_replication,
     windows_of,
 )
-from kafkakit.topicmappr.decide.requests import NO_BUDGET, Budget, Goal, RebalanceRequest, RebuildRequest
+from kafkakit.topicmappr.decide.requests import NO_BUDGET, Budget, Ceilings, Goal, RebalanceRequest, RebuildRequest
 from tests.clusters.balance_strategies import balance_requests, exact_requests, examples, sized_clusters, spread_of
 from tests.clusters.exact_balance import (
     Balance,
@@ -848,7 +848,7 @@ def test_the_bound_counts_ceilings(brokers: int, partitions: int, seed: int, per
         goal=Goal(band=Fraction(1, 10)),
         words={"command": "topicmappr rebalance"},
     )
-    free, held = (decide(snapshot, replace(whole, max_replicas=ceiling)) for ceiling in (None, most))
+    free, held = (decide(snapshot, replace(whole, ceilings=Ceilings(max_replicas=ceiling))) for ceiling in (None, most))
     assert isinstance(free, Rebalance)
     assert isinstance(held, Rebalance)
     bound = held.plan.certificate

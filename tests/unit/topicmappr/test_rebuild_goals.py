@@ -43,8 +43,10 @@ from kafkakit.topicmappr.decide.rebuild_bytes import lead_evenly
 from kafkakit.topicmappr.decide.requests import GIB as GIB_OF_REQUESTS
 from kafkakit.topicmappr.decide.requests import (
     NO_BUDGET,
+    NO_CEILINGS,
     Budget,
     BudgetSelection,
+    Ceilings,
     FrontierRequest,
     Goal,
     LeftForLater,
@@ -781,14 +783,14 @@ def test_a_point_of_a_frontier_that_no_plan_reaches_within_the_ceilings_has_no_c
         brokers=BrokerList(ids=tuple(b.id for b in snapshot.brokers)),
         topics=("t",),
         goal=goal_of(Metric.BAND),
-        max_replicas=13,
+        ceilings=Ceilings(max_replicas=13),
         words={},
     )
     bands = (Fraction(1), Fraction(1, 100))
     found = decide_frontier(snapshot, FrontierRequest(base=base, metric=Metric.BAND, bands=bands))
     assert [point.cost is not None for point in found.points] == [True, False]
     free = decide_frontier(
-        snapshot, FrontierRequest(base=replace(base, max_replicas=None), metric=Metric.BAND, bands=bands)
+        snapshot, FrontierRequest(base=replace(base, ceilings=NO_CEILINGS), metric=Metric.BAND, bands=bands)
     )
     assert all(point.cost is not None for point in free.points)
 
