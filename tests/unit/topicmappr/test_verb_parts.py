@@ -17,7 +17,7 @@ from kafkakit.core.selection import BrokerList
 from kafkakit.placement.group_rooms import Grouping
 from kafkakit.placement.group_rule import GroupRule
 from kafkakit.placement.leaders import pass_leaders
-from kafkakit.placement.openings import alike, fill_openings, group_openings
+from kafkakit.placement.openings import OpeningsTask, alike, fill_openings, group_openings
 from kafkakit.placement.problem import Minimize
 from kafkakit.topicmappr.decide.check import check_cluster
 from kafkakit.topicmappr.decide.check_rules import CheckRequest
@@ -85,7 +85,7 @@ def test_a_group_never_gives_a_partition_two_brokers_of_a_rack() -> None:
     grouping = Grouping.of(GroupRule(), RACKS, [1, 2, 3, 4, 5, 6])
     groups, unfit = group_openings(dict.fromkeys(range(7), ((), 3)), grouping)
     # Rack a is nearly empty: evenness alone would give it two replicas of one partition.
-    chosen, _ = fill_openings(groups, {1: 0, 2: 0, 3: 50, 4: 50, 5: 50, 6: 50})
+    chosen, _ = fill_openings(OpeningsTask(groups, {1: 0, 2: 0, 3: 50, 4: 50, 5: 50, 6: 50}))
     assert not unfit
     assert all(sorted(RACKS[b] for b in row) == ["a", "b", "c"] for row in chosen.values())
 
