@@ -857,3 +857,19 @@ def test_the_bound_counts_ceilings(brokers: int, partitions: int, seed: int, per
     assert bound.proof is not None
     assert any(limit.price for limit in bound.proof.counts)
     assert bound.gap < gap
+
+
+@pytest.mark.parametrize(("brokers", "partitions", "seed", "gap"), [(24, 1_500, 5, 0.01), (60, 6_000, 6, 0.005)])
+def test_counts_come_even_by_small_replicas(brokers: int, partitions: int, seed: int, gap: float) -> None:
+    """A few large replicas level the bytes beside them; with small ones last plans were far off."""
+    request = RebalanceRequest(
+        brokers=BrokerList(ids=(), everything=True),
+        topics=("t",),
+        goal=Goal(band=Fraction(1, 20), count_band=Fraction(3, 20)),
+        words={"command": "topicmappr rebalance"},
+    )
+    decided = decide(grown(brokers, partitions, seed), request)
+    assert isinstance(decided, Rebalance)
+    mean = 3 * partitions / brokers
+    assert all(0.85 * mean <= b.replicas <= 1.15 * mean for b in decided.plan.after.brokers)
+    assert decided.plan.certificate.gap < gap

@@ -7,7 +7,7 @@ count is inside its limits as well, and replicas move until every partition find
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
@@ -18,6 +18,7 @@ from kafkakit.placement.by_size.lp_relaxation import (
     CountedFlow,
     DemandGroups,
     Window,
+    demand_groups_of,
     fixed_window,
     relax_counts,
 )
@@ -248,10 +249,9 @@ def attempt(
 
 
 _SLACK = 100  # the part of a window's width kept free on either side for small slots
-_COUNTED_TRIES = ((0, True), (4, False), (1, False))
-"""Quarters of `_SLACK` that the window loses, and whether slots are exchanged before."""
-_TRIED_AGAIN = 100_000
-"""Slots up to which more than one plan is made: about 3 s each."""
+_COUNTED_TRIES = ((0, True, True), (0, True, False), (4, False, False), (1, False, False))
+"""Quarters of `_SLACK` that the window loses, whether slots are exchanged before, and whether small ones go first."""
+_TRIED_AGAIN = 100_000  # slots up to which more than one plan is made: about 3 s each
 _NEAR_ENOUGH = 400  # the part of what the relaxation takes by which a plan may be above it
 
 
@@ -263,19 +263,28 @@ def _with_counts(
     Where none of them keeps all limits, one after the relaxation over loads alone, of which small slots move on.
     """
     slack = (window.ceiling - window.floor) // _SLACK
+    flow = relax_counts(table, window.floor, window.ceiling, counts)
+    window, solved = replace(window, counted=flow), 0
     best: Attempt | None = None
     tested = 0
     # What is left of a command's budget is for all plans, the full number is for each.
-    most = most_tests if most_tests < MOST_TESTS else most_tests * len(_COUNTED_TRIES)
-    for quarters, exchanges in _COUNTED_TRIES if len(table.home) <= _TRIED_AGAIN else _COUNTED_TRIES[:1]:
-        if tested >= most:
+    most = most_tests if most_tests < MOST_TESTS else most_tests * (len(_COUNTED_TRIES) - 1)
+    for quarters, exchanges, small_first in _COUNTED_TRIES:
+        if tested >= most or (best is not None and not small_first and len(table.home) > _TRIED_AGAIN):
             break
-        inset = slack * quarters // 4
-        flow = relax_counts(table, window.floor + inset, window.ceiling - inset, counts)
+        if quarters != solved:
+            inset, solved = slack * quarters // 4, quarters
+            flow = relax_counts(table, window.floor + inset, window.ceiling - inset, counts)
         if flow is None:
             continue
+        leaving = _leaving_counted(table, flow, exchanges=exchanges)
         given = min(most_tests, most - tested)
-        state = construct_counted(table, flow, window, counts, exchanges=exchanges, most_tests=given)
+        if not small_first:
+            state = construct_counted(table, flow, window, counts, leaving, most_tests=given)
+        elif len(small := _small_ones(table, leaving)) * 2 > len(leaving):
+            state = construct_small_first(table, flow, window, counts, small, most_tests=given)
+        else:
+            continue
         found = _counted(state, window, counts)
         tested += found.tests
         best = found if best is None else min(best, found, key=_distance)
@@ -307,7 +316,7 @@ def _counted(state: SearchState, window: Window, counts: CountLimits) -> Attempt
 
 
 def construct_counted(
-    table: SlotTable, flow: CountedFlow, window: Window, counts: CountLimits, *, exchanges: bool, most_tests: int
+    table: SlotTable, flow: CountedFlow, window: Window, counts: CountLimits, leaving: Ints, *, most_tests: int
 ) -> SearchState:
     """A first plan: of each broker as many slots and as much load leave as the relaxation takes, and go where it says.
 
@@ -315,27 +324,80 @@ def construct_counted(
     """
     import numpy as np
 
-    state = SearchState(table, window.floor.tolist(), window.ceiling.tolist(), most_tests=most_tests)
-    leaving, sizes = _leaving_counted(table, flow, exchanges=exchanges), table.slot_size
+    state, sizes = (
+        SearchState(table, window.floor.tolist(), window.ceiling.tolist(), most_tests=most_tests),
+        table.slot_size,
+    )
     number, load = np.array(counts_of(table, table.home)), np.array(state.load, dtype=np.float64)
     np.subtract.at(number, table.home[leaving], 1)
     np.subtract.at(load, table.home[leaving], sizes[leaving])
-    rest, pool, most = float(sizes[leaving].sum()), table.pool, np.array(counts.ceiling)
-    in_rack = [table.receiver & (pool == rack) for rack in range(int(pool.max(initial=-1)) + 1)]
+    rest, most, takers = float(sizes[leaving].sum()), np.array(counts.ceiling), _takers(state)
     order = leaving[np.lexsort((leaving, -sizes[leaving]))].tolist()
     for place, slot in enumerate(order):
         size, mean = state.size(slot), rest / (len(order) - place)
         rest -= size
-        shut, racks = state.legal(slot)
-        able = np.logical_or.reduce([in_rack[rack] for rack in racks]) & (number < most)
-        able[list(shut)] = False
-        able &= load + size <= window.ceiling
+        able = takers(slot) & (number < most) & (load + size <= window.ceiling)
         wants = np.where(able, flow.loads - load - mean * (flow.counts - number), -np.inf)
         dest = int(wants.argmax()) if able.any() else state.home(slot)
         load[dest] += size
         number[dest] += 1
         if dest != state.home(slot):
             state.move(slot, dest)
+    return state
+
+
+def _takers(state: SearchState) -> Callable[[int], Bools]:
+    """Who may take a slot by the rules, whatever loads and counts are."""
+    import numpy as np
+
+    pool = state.table.pool
+    in_rack = [state.table.receiver & (pool == rack) for rack in range(int(pool.max(initial=-1)) + 1)]
+
+    def of(slot: int) -> Bools:
+        shut, racks = state.legal(slot)
+        able: Bools = np.logical_or.reduce([in_rack[rack] for rack in racks])
+        able[list(shut)] = False
+        return able
+
+    return of
+
+
+def _small_ones(table: SlotTable, leaving: Ints) -> Ints:
+    """The smallest of the slots that leave, which hold a tenth of their load; the largest first."""
+    import numpy as np
+
+    sizes = table.slot_size[leaving]
+    order = np.lexsort((leaving, -sizes))
+    below = np.cumsum(sizes[order][::-1])[::-1] * 10 <= int(sizes.sum())
+    small: Ints = leaving[order[below]]
+    return small
+
+
+def construct_small_first(
+    table: SlotTable, flow: CountedFlow, window: Window, counts: CountLimits, small: Ints, *, most_tests: int
+) -> SearchState:
+    """A first plan where few large slots hold most of the load that leaves, and small ones are most of the slots.
+
+    The small ones go first, each to the receiver that lacks most slots. Then they stay, and large ones go as without
+    limits on counts, which they hardly change.
+    """
+    import numpy as np
+
+    state = SearchState(table, window.floor.tolist(), window.ceiling.tolist(), most_tests=most_tests)
+    number, most, takers = np.array(counts_of(table, table.home)), np.array(counts.ceiling), _takers(state)
+    np.subtract.at(number, table.home[small], 1)
+    for slot in small.tolist():
+        able = takers(slot) & (number < most)
+        dest = int(np.where(able, flow.counts - number, -np.inf).argmax()) if able.any() else state.home(slot)
+        number[dest] += 1
+        if dest != state.home(slot):
+            state.move(slot, dest)
+    home = positions(state)
+    rest = replace(table, home=home, movable=table.movable & (home == table.home), counts=None)
+    demand = demand_groups_of(rest)
+    large = positions(construct(rest, demand, fixed_window(rest, demand, window.floor, window.ceiling)))
+    for slot in np.nonzero(large != home)[0].tolist():
+        state.move(slot, int(large[slot]))
     return state
 
 

@@ -290,7 +290,7 @@ class Window:
     """Limits on every broker's load, what reaching them must cost at least, and the prices that prove it.
 
     `price_unit` divides `prices`. `slides` marks brokers whose limits hold up to a common shift; there
-    `bound.value` is the least over all shifts, and `place` says what may shift.
+    `bound.value` is the least over all shifts, and `place` says what may shift. `counted` has counts, too, if solved.
     """
 
     floor: Ints
@@ -300,6 +300,7 @@ class Window:
     slides: Bools
     price_unit: int = 1
     place: Place | None = None
+    counted: CountedFlow | None = None
 
     @property
     def possible(self) -> bool:
