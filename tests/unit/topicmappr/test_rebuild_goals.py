@@ -463,7 +463,7 @@ def test_a_list_that_stays_for_want_of_a_place_counts_its_leader() -> None:
 def test_leaders_are_even_beside_partitions_that_find_no_place(placement: str, forced: bool) -> None:
     racks = {b: "abc"[b % 3] for b in range(1, 10)}
     rows = [(b, b % 9 + 1, (b + 1) % 9 + 1) for b in (1, 1, 1, 1, 2, 3, 4, 4, 5, 6, 7, 8, 9) * 5]
-    topics = {"a": rows, "z": [(9,)] * 12}
+    topics: dict[str, list[tuple[int, ...]]] = {"a": [*rows], "z": [(9,)] * 12}
     snapshot = replace(
         snapshot_of(({**{b: (r, 500) for b, r in racks.items()}, 10: ("a", 0)}, [])),
         topics=tuple(
