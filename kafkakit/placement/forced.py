@@ -27,7 +27,7 @@ from kafkakit.placement.group_rooms import Room, TagSteps, deal_pool
 from kafkakit.placement.group_rule import NONE_CLOSED, kinds_of
 from kafkakit.placement.leaders import even_leaders
 from kafkakit.placement.network import Block, FlowInfeasibleError, FlowNetwork, block_proof
-from kafkakit.placement.openings import alike, even_blocks, fill_openings
+from kafkakit.placement.openings import OpeningsTask, alike, even_blocks, fill_openings
 from kafkakit.placement.price_bound import LegalSets, cheapest_sets, exact_sum, price_bound
 from kafkakit.placement.problem import Minimize, Placement, PlacementProblem
 
@@ -478,7 +478,7 @@ def spread_out(problem: PlacementProblem, sets: Sequence[Row]) -> list[Row]:
     loads = Counter(dict.fromkeys(problem.targets, 0))
     loads.update(b for row in kept for b in row)
     rooms = [a for a in alike(openings, grouping, repairs=False) if a.room.units]
-    chosen, _ = fill_openings(rooms, loads)
+    chosen, _ = fill_openings(OpeningsTask(rooms, loads))
     return [(*row, *chosen.get(i, ())) for i, row in enumerate(kept)]
 
 

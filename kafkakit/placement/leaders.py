@@ -5,6 +5,7 @@ leaderships stay and are counted beside those chosen. Ceilings limit the leaders
 topic on a broker.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -100,10 +101,13 @@ def even_leaders(
 ) -> list[Row]:
     """Put the leaders that `choose_leaders` finds in front, the others staying in order.
 
-    `candidates` are the replicas of each list that may lead it (None: all); a list without one stays as it is.
+    `candidates` are the replicas of each list that may lead it (None: all); a list without one stays as it is. Where
+    a list is empty, since its replicas find no broker, the current one stays: its leader counts beside `base`.
     """
     who = candidates_of(lists if candidates is None else candidates, brokers, current)
-    return in_front(lists, who, choose_leaders(who, base), brokers)
+    staying = Counter(old[0] for old, new in zip(current, lists, strict=True) if old and not new)
+    led = [staying[b] + n for b, n in zip(sorted(brokers), base or [0] * len(brokers), strict=True)]
+    return in_front(lists, who, choose_leaders(who, led), brokers)
 
 
 def in_front(lists: Lists, who: Candidates, chosen: "Ints", brokers: Sequence[int]) -> list[Row]:

@@ -15,7 +15,7 @@ from kafkakit.core.errors import OperationFailedError
 from kafkakit.core.plan import Proof, ProofKind
 from kafkakit.core.quantities import counted
 from kafkakit.placement.group_rule import GroupRule
-from kafkakit.placement.openings import LEVEL_PRICE, Surplus, alike, fill_openings
+from kafkakit.placement.openings import LEVEL_PRICE, OpeningsTask, Surplus, alike, fill_openings
 from kafkakit.placement.problem import BrokerChange, Minimize, Placement, PlacementProblem, PlannedPartition
 
 Row = tuple[int, ...]
@@ -39,12 +39,9 @@ def place_minimal(problem: PlacementProblem) -> Placement:
     rooms = [a for a in alike(lacking, problem.grouping, repairs=False) if a.room.units]
     held = Counter(b for i, row in enumerate(kept) if i not in shrinking for b in row)
     held.update(problem.standing)
+    loads, surplus = {b: held[b] for b in problem.targets}, _surplus(problem, kept, sorted(shrinking))
     chosen, staying = fill_openings(
-        rooms,
-        {b: held[b] for b in problem.targets},
-        _surplus(problem, kept, sorted(shrinking)),
-        level_price=LEVEL_PRICE,
-        repeat_price=_RACK_REPEAT,
+        OpeningsTask(rooms, loads, surplus, level_price=LEVEL_PRICE, repeat_price=_RACK_REPEAT)
     )
     replicas = [
         staying[i] if i in staying else substitute(p.current, set(kept[i]), chosen.get(i, ()))

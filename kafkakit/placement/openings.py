@@ -214,40 +214,41 @@ class TieBreak:
         return solve_levels(with_racks, standing, int((loads - base).sum()), scale=rack_price)[0]
 
 
-def fill_openings(
-    rooms: Sequence[PartitionGroup],
-    loads: Mapping[int, int],
-    surplus: Sequence[Surplus] = (),
-    *,
-    level_price: int | None = None,
-    repeat_price: int | None = None,
-    ties: TieBreak | None = None,
-) -> tuple[dict[int, tuple[int, ...]], dict[int, tuple[int, ...]]]:
-    """New brokers by partition index, and for sets with too many replicas those that stay.
+@dataclass(frozen=True, slots=True)
+class OpeningsTask:
+    """Rooms to fill, and sets with too many replicas.
 
     `loads` gives every broker that may receive or stays in such a set, with the replicas it holds already (those of
-    these sets not counted). The loads come out as even as the rooms allow: no other filling has a lower maximum,
-    then fewer brokers at it, and so on; `level_price` is what a level outweighs (None: all places in lists together).
-    See `SurplusFlow` for the `repeat_price`; `ties` choose between equally even loads. Exact, but where copies are
-    placed one at a time: then each of these flows is. Cost: O(members) to deal, and a flow over rooms times brokers.
+    these sets not counted). `level_price` is what a level outweighs (None: all places in lists together). See
+    `SurplusFlow` for the `repeat_price`; `ties` choose between equally even loads.
     """
-    if any(a.steps for a in rooms):
-        return _fill_by_steps(rooms, loads, surplus, level_price, repeat_price, ties)
+
+    rooms: Sequence[PartitionGroup]
+    loads: Mapping[int, int]
+    surplus: Sequence[Surplus] = ()
+    level_price: int | None = None
+    repeat_price: int | None = None
+    ties: TieBreak | None = None
+
+
+def fill_openings(task: OpeningsTask) -> tuple[dict[int, Row], dict[int, Row]]:
+    """New brokers by partition index, and for sets with too many replicas those that stay.
+
+    The loads come out as even as the rooms allow: no other filling has a lower maximum, then fewer brokers at it, and
+    so on. Exact, but where copies are placed one at a time: then each of these flows is. Cost: O(members) to deal, and
+    a flow over rooms times brokers.
+    """
+    if any(a.steps for a in task.rooms):
+        return _fill_by_steps(task)
     while True:
-        chosen, staying, failed = _fill(rooms, loads, surplus, level_price, repeat_price, ties)
+        chosen, staying, failed = _fill(task)
         if not failed:
             return chosen, staying
-        rooms = [one for k, a in enumerate(rooms) for one in (a.apart() if k in failed else [a])]
+        rooms = [one for k, a in enumerate(task.rooms) for one in (a.apart() if k in failed else [a])]
+        task = replace(task, rooms=rooms)
 
 
-def _fill(
-    rooms: Sequence[PartitionGroup],
-    loads: Mapping[int, int],
-    surplus: Sequence[Surplus],
-    level_price: int | None,
-    repeat_price: int | None,
-    ties: TieBreak | None,
-) -> tuple[dict[int, Row], dict[int, Row], set[int]]:
+def _fill(task: OpeningsTask) -> tuple[dict[int, Row], dict[int, Row], set[int]]:
     """`fill_openings` by one flow, and the joined rooms whose units cannot be dealt: these do not hold what was found.
 
     Joined members may get what each of them may get, but not all at once: where the units can be dealt, the filling
@@ -255,9 +256,10 @@ def _fill(
     """
     import numpy as np
 
+    rooms, loads, surplus, level_price = task.rooms, task.loads, task.surplus, task.level_price
     brokers = sorted(loads)
     place = {b: k for k, b in enumerate(brokers)}
-    choice = SurplusFlow(surplus, place, repeat_price)
+    choice = SurplusFlow(surplus, place, task.repeat_price)
     total = choice.total + sum(a.room.units * len(a.members) for a in rooms)
     if not total:
         return {}, {row.index: () for row in surplus}, set()
@@ -276,8 +278,8 @@ def _fill(
         most = _MOST_EVENNESS // (max(loads.values()) + total // len(brokers) + 1)
         level_price = max(LEVEL_PRICE, min(places + 1, most))
     network, levels = solve_levels(build, base, total, scale=level_price)
-    if ties is not None:
-        network = ties.solve(build, brokers, base, levels)
+    if task.ties is not None:
+        network = task.ties.solve(build, brokers, base, levels)
     chosen: dict[int, Row] = {}
     failed: set[int] = set()
     for k, (a, flows) in enumerate(zip(rooms, wired[0].flows(network), strict=True)):
@@ -289,17 +291,11 @@ def _fill(
     return chosen, choice.staying(network), failed
 
 
-def _fill_by_steps(
-    rooms: Sequence[PartitionGroup],
-    loads: Mapping[int, int],
-    surplus: Sequence[Surplus],
-    level_price: int | None,
-    repeat_price: int | None,
-    ties: TieBreak | None,
-) -> tuple[dict[int, tuple[int, ...]], dict[int, tuple[int, ...]]]:
+def _fill_by_steps(task: OpeningsTask) -> tuple[dict[int, Row], dict[int, Row]]:
     """`fill_openings` with one copy of each partition at a time; what looks at no tags is filled with the first."""
-    held, chosen = Counter(loads), dict[int, tuple[int, ...]]()
-    ready, staying = [a for a in rooms if a.steps is None], dict[int, tuple[int, ...]]()
+    rooms, surplus = task.rooms, task.surplus
+    held, chosen = Counter(task.loads), dict[int, Row]()
+    ready, staying = [a for a in rooms if a.steps is None], dict[int, Row]()
     lacking = {m: (a, steps) for a in rooms if (steps := a.steps) is not None for m in a.members if a.room.units}
     while ready or lacking or surplus:
         now: dict[object, PartitionGroup] = {}
@@ -311,9 +307,7 @@ def _fill_by_steps(
                 now[key] = PartitionGroup(steps.room(open_to, kept, len(kept) + 1))
             if units:
                 now[key].members.append(i)
-        new, stay = fill_openings(
-            [*ready, *now.values()], held, surplus, level_price=level_price, repeat_price=repeat_price, ties=ties
-        )
+        new, stay = fill_openings(replace(task, rooms=[*ready, *now.values()], loads=held, surplus=surplus))
         staying |= stay
         held.update(b for row in (*new.values(), *stay.values()) for b in row)
         for i, row in new.items():
@@ -485,7 +479,7 @@ def place_new_topic(
     Raises nothing. Costs two flows over rooms times brokers, and one over partitions times replicas.
     """
     held = Counter(b for row in present for b in row)
-    chosen, _ = fill_openings(rooms, {b: held[b] for b in carried}, ties=TieBreak(racks, carried))
+    chosen, _ = fill_openings(OpeningsTask(rooms, {b: held[b] for b in carried}, ties=TieBreak(racks, carried)))
     # A list of one can have no other leader.
     leaders = [row[:1] for row in present if row and row[0] in carried]
     return _with_leaders([*leaders, *(chosen[i] for i in range(len(chosen)))], led)[len(leaders) :]

@@ -15,11 +15,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from kafkakit.placement.by_size.attempt import Receivers, attempt
+from kafkakit.placement.by_size.attempt import attempt
 from kafkakit.placement.by_size.exact import ExactModel
 from kafkakit.placement.by_size.layout import lists_of
 from kafkakit.placement.by_size.local_steps import Step
-from kafkakit.placement.by_size.slots import Entry, Pools, SearchState, positions
+from kafkakit.placement.by_size.slots import Entry, Pools, Receivers, SearchState, positions
 from kafkakit.placement.by_size.tightening import CLOSE, relaxed_deviations, tighten
 from kafkakit.placement.rebuild_task import (
     Arrays,

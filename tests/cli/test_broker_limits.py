@@ -96,7 +96,7 @@ def test_leaders_alone_change_where_that_is_enough(home: Home) -> None:
         (("--max-replicas", "2"), "--max-replicas 2 cannot be kept: the 6 brokers of racks a, b, c may hold 12 "
          "replicas together, and 16 replicas cannot be put elsewhere", "the least that may be: --max-replicas 3"),
         (("--max-leaders", "1"), "--max-leaders 1 cannot be kept: 8 partitions need a leader, and 6 brokers may lead 6",
-         "the least that may be: --max-leaders 2"),
+         "no less than --max-leaders 2 may be"),
         (("--max-topic-leaders", "1"), "--max-topic-leaders 1 cannot be kept: topic a has 8 partitions, and 6 brokers "
          "may lead 6", "the least that may be: --max-topic-leaders 2"),
         (("--max-leaders", "2", "--pin", "a"), "--max-leaders 2 cannot be kept: no leader for 1 "

@@ -62,6 +62,7 @@ def request_of(row: Mapping[str, Any]) -> RebuildRequest:
     words = {
         "command": "topicmappr rebuild",
         "placement": "storage",
+        "optimize": requested["optimize"],
         "partition-size-factor": str(requested["partition_size_factor"]),
         "min-rack-ids": str(requested["min_rack_ids"]),
     }

@@ -30,7 +30,7 @@ from kafkakit.topicmappr.decide.drain import DrainRequest, decide_drain
 from kafkakit.topicmappr.decide.fix_racks import FixRacksRequest, decide_fix_racks
 from kafkakit.topicmappr.decide.rebalance import Rebalance, decide_rebalance
 from kafkakit.topicmappr.decide.rebuild import ReplicationRequest, decide_rebuild, decide_set_replication
-from kafkakit.topicmappr.decide.requests import Goal, RebalanceRequest, RebuildRequest
+from kafkakit.topicmappr.decide.requests import Ceilings, Goal, RebalanceRequest, RebuildRequest
 from kafkakit.topicmappr.decide.scope import TagConstraints
 from tests.clusters.balance_strategies import balance_requests, examples, sized_clusters
 from tests.clusters.exact_balance import Balance, balance_of, cheapest_in_range
@@ -314,9 +314,7 @@ def limited(draw: st.DrawFn, snapshot: ClusterSnapshot, request: RebalanceReques
         exclude_receivers=BrokerList(ids=tuple(taking)) if taking else None,
         exclude_givers=BrokerList(ids=tuple(giving)) if giving else None,
         words={**request.words, **words},
-        max_replicas=ceilings["max-replicas"],
-        max_leaders=ceilings["max-leaders"],
-        max_topic_leaders=ceilings["max-topic-leaders"],
+        ceilings=Ceilings(**{name.replace("-", "_"): n for name, n in ceilings.items()}),
     )
 
 
@@ -345,7 +343,7 @@ def may_lead(
     lists: Sequence[Sequence[int]], topics: Sequence[str], fixed: Sequence[bool], request: RebalanceRequest
 ) -> bool:
     """True when leaders within the ceilings exist; partitions that are fixed keep their first. By search."""
-    most, of_topic = request.max_leaders or 99, request.max_topic_leaders or 99
+    most, of_topic = request.ceilings.max_leaders or 99, request.ceilings.max_topic_leaders or 99
     led: Counter[int] = Counter()
     led_of: Counter[tuple[str, int]] = Counter()
 
@@ -385,7 +383,7 @@ def cheapest(
         held = Counter(b for row in sets for b in row)
         if best is not None and cost >= best:
             continue
-        if any(held[b] > (request.max_replicas or 99) for b in balance.targets):
+        if any(held[b] > (request.ceilings.max_replicas or 99) for b in balance.targets):
             continue
         if not all(low <= loads[b] <= high for b, (low, high) in limits.items()):
             continue

@@ -17,7 +17,7 @@ from kafkakit.topicmappr.decide.drain import DrainRequest, decide_drain
 from kafkakit.topicmappr.decide.rebalance import decide_rebalance
 from kafkakit.topicmappr.decide.rebuild import decide_rebuild
 from kafkakit.topicmappr.decide.replan import MoveChange, Replan, decide_replan
-from kafkakit.topicmappr.decide.requests import Goal, RebalanceRequest, RebuildRequest
+from kafkakit.topicmappr.decide.requests import Ceilings, Goal, RebalanceRequest, RebuildRequest
 from tests.clusters.drift import UNIT, drifted, half_done, sized
 from tests.invariants.replan import verify_replan
 
@@ -68,9 +68,7 @@ def plans(draw: st.DrawFn, kinds: tuple[str, ...] = KINDS, *, limited: bool = Fa
                 brokers=everyone,
                 topics=(".*",),
                 goal=goal,
-                max_replicas=most["max-replicas"],
-                max_leaders=most["max-leaders"],
-                max_topic_leaders=most["max-topic-leaders"],
+                ceilings=Ceilings(**{name.replace("-", "_"): n for name, n in most.items()}),
                 words=words,
             )
             plan = decide_rebalance(snapshot, balance).plan

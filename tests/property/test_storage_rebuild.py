@@ -6,7 +6,7 @@ preferred leaders. Larger clusters of many shapes.
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from kafkakit.core.documents import decode_plan, encode_partition_map, encode_plan, encode_snapshot, is_partition_map
 from kafkakit.core.errors import InfeasibleError, InputError, KafkakitError, RefusedError, TryLaterError, UsageError
 from kafkakit.core.findings import Severity
-from kafkakit.core.model import ClusterSnapshot, PartitionAssignment, PartitionMap
+from kafkakit.core.model import Broker, ClusterSnapshot, PartitionAssignment, PartitionMap
 from kafkakit.core.plan import SolverStatus
 from kafkakit.core.plan_rules import check_plan
 from kafkakit.core.selection import BrokerList
@@ -33,12 +33,16 @@ from kafkakit.topicmappr.decide import rebuild_bytes as storage_decide
 from kafkakit.topicmappr.decide.assembly import PlannedChange
 from kafkakit.topicmappr.decide.audit import IMPOSSIBLE, audit_map, plan_of_map
 from kafkakit.topicmappr.decide.audit_map import read_map
+from kafkakit.topicmappr.decide.drain import DrainRequest, decide_drain
+from kafkakit.topicmappr.decide.fix_racks import FixRacksRequest, decide_fix_racks
 from kafkakit.topicmappr.decide.frontier import decide_frontier, frontier_points
 from kafkakit.topicmappr.decide.leaders import LeadersRequest, decide_leaders
 from kafkakit.topicmappr.decide.rebalance import decide_rebalance
-from kafkakit.topicmappr.decide.rebuild import Rebuild, decide_rebuild
+from kafkakit.topicmappr.decide.rebuild import Rebuild, ReplicationRequest, decide_rebuild, decide_set_replication
+from kafkakit.topicmappr.decide.repair import RepairRequest, decide_repair
 from kafkakit.topicmappr.decide.requests import (
     AuditRequest,
+    Ceilings,
     FrontierRequest,
     Goal,
     Metric,
@@ -229,6 +233,76 @@ BANDS = tuple(Fraction(n, 100) for n in (5, 30, 60, 100, 200))
 def base(snapshot: ClusterSnapshot, metric: Metric) -> RebalanceRequest:
     everyone = BrokerList(ids=tuple(b.id for b in snapshot.brokers))
     return RebalanceRequest(brokers=everyone, topics=(".*",), goal=goal_of(metric), words={})
+
+
+def with_free_broker(snapshot: ClusterSnapshot, rack: str | None) -> ClusterSnapshot:
+    """One more live broker, empty, in a rack that exists."""
+    fresh = Broker(id=2001, rack=rack, storage_free_bytes=50_000)
+    return replace(snapshot, brokers=(*snapshot.brokers, fresh))
+
+
+def asked(data: st.DataObject, snapshot: ClusterSnapshot) -> Callable[[ClusterSnapshot], PlannedChange | Rebuild]:
+    """A request that copies what it must, onto whatever brokers there are."""
+    ids, racks = [b.id for b in snapshot.brokers], data.draw(st.integers(0, 3), "min-rack-ids")
+    verb = data.draw(st.sampled_from(["drain", "repair", "fix-racks", "set-replication", "rebuild"]))
+    how = data.draw(st.sampled_from(PlaceBy), "placement")
+    # Free bytes decide where storage is looked at, whatever the ceiling: a broker more may then take too many.
+    ceiling = st.sampled_from([None, 3, 6]) if how is PlaceBy.COUNT else st.none()
+    most = data.draw(ceiling, "max-replicas")
+    every: dict[str, Any] = {
+        "topics": (".*",),
+        "min_rack_ids": racks,
+        "words": {},
+        "ceilings": Ceilings(max_replicas=most),
+    }
+    leaving = data.draw(st.lists(st.sampled_from(ids), min_size=1, max_size=3, unique=True), "leaving")
+    if verb == "drain":
+        request = DrainRequest(leaving=BrokerList(ids=tuple(leaving)), placement=how, **every)
+        return lambda seen: decide_drain(seen, request)
+    if verb == "repair":
+        return lambda seen: decide_repair(seen, RepairRequest(placement=how, **every))
+    if verb == "fix-racks":
+        return lambda seen: decide_fix_racks(seen, FixRacksRequest(**every))
+    if verb == "set-replication":
+        factor = data.draw(st.integers(1, 5), "factor")
+        return lambda seen: decide_set_replication(seen, ReplicationRequest(replication=factor, **every))
+    keep = tuple(b for b in ids if b not in leaving)
+
+    def rebuild(seen: ClusterSnapshot) -> Rebuild:
+        listed = (*keep, *(b.id for b in seen.brokers if b.id not in ids))
+        return decide_rebuild(seen, RebuildRequest(brokers=BrokerList(ids=listed), placement=how, **every))
+
+    return rebuild
+
+
+def left_and_cost(decided: PlannedChange | Rebuild) -> tuple[int, int]:
+    """The copies (or partitions) that find no place, and what the others cost."""
+    left = sum(decided.unplaced) if isinstance(decided, Rebuild) else decided.left_alone
+    return left, decided.plan.certificate.objective
+
+
+@settings(RUNS, max_examples=250)
+@given(st.data())
+def test_one_more_free_broker_never_costs_more(data: st.DataObject) -> None:
+    """Where a request says what must be copied, a place more takes nothing away: as much is served, for no more."""
+    snapshot = data.draw(snapshots())
+    brokers = tuple(replace(b, storage_free_bytes=data.draw(st.integers(0, 20_000))) for b in snapshot.brokers)
+    snapshot = replace(snapshot, brokers=brokers)
+    decide = asked(data, snapshot)
+    try:
+        before = decide(snapshot)
+    except KafkakitError:
+        return
+    rack = data.draw(st.sampled_from([b.rack for b in brokers]), "rack of the free broker")
+    left, cost = left_and_cost(before)
+    try:
+        left_then, cost_then = left_and_cost(decide(with_free_broker(snapshot, rack)))
+    except InfeasibleError:
+        assert left, "what was left finds a place now, and may be too much for a ceiling"
+        return
+    assert left_then <= left
+    if left_then == left:
+        assert cost_then <= cost
 
 
 @RUNS

@@ -7,9 +7,8 @@ count is inside its limits as well, and replicas move until every partition find
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
 from kafkakit.placement.by_size.local_steps import repair, repair_leaders, save, settle, without_leader
@@ -18,6 +17,7 @@ from kafkakit.placement.by_size.lp_relaxation import (
     CountedFlow,
     DemandGroups,
     Window,
+    demand_groups_of,
     fixed_window,
     relax_counts,
 )
@@ -28,6 +28,7 @@ from kafkakit.placement.by_size.slots import (
     CountLimits,
     Entry,
     Pools,
+    Receivers,
     SearchState,
     SlotTable,
     around,
@@ -124,61 +125,6 @@ def repair_racks(pools: Pools, at: Ints) -> int:
     return max(0, left)
 
 
-class Receivers:
-    """Receivers by rack, the emptiest first; emptiness is load above the floor, as a part of the room."""
-
-    def __init__(self, state: SearchState) -> None:
-        self._state = state
-        self._rack: list[int] = state.table.pool.tolist()
-        self._heaps: dict[int, list[tuple[int, int]]] = {}
-        for b, takes in enumerate(state.table.receiver.tolist()):
-            if takes:
-                self._heaps.setdefault(self._rack[b], []).append((self.fill(b), b))
-        for heap in self._heaps.values():
-            heapify(heap)
-
-    def fill(self, broker: int) -> int:
-        """How full a broker is: 0 at its floor, 2**20 at its ceiling, below 0 under the floor."""
-        state = self._state
-        room = state.ceiling[broker] - state.floor[broker]
-        return ((state.load[broker] - state.floor[broker]) << 20) // max(room, 1)
-
-    def emptiest(self, slot: int, first: Sequence[int]) -> int | None:
-        """The emptiest receiver that may take the slot and stays below its ceiling; the racks `first` come first."""
-        state, size = self._state, self._state.size(slot)
-        brokers, racks = state.legal(slot)
-        best: tuple[int, int] | None = None
-        for rack in first:
-            if rack in racks:
-                best = self._top(rack, size, brokers, best)
-        if best is None:
-            for rack in racks:
-                best = self._top(rack, size, brokers, best)
-        return None if best is None else best[1]
-
-    def _top(self, rack: int, size: int, brokers: set[int], best: tuple[int, int] | None) -> tuple[int, int] | None:
-        """The better of `best` and the emptiest broker of this rack that has the room."""
-        state, heap, aside = self._state, self._heaps.get(rack, []), []
-        while heap:
-            fill, broker = heap[0]
-            if best is not None and best <= heap[0]:
-                break
-            now = self.fill(broker)
-            if now != fill:  # its load changed since it was put here
-                heappop(heap)
-                heappush(heap, (now, broker))
-                continue
-            if broker not in brokers and state.load[broker] + size <= state.ceiling[broker]:
-                best = (fill, broker)
-                break
-            aside.append(heappop(heap))
-            if len(aside) > _TRIES and state.table.tags is None:
-                break
-        for entry in aside:
-            heappush(heap, entry)
-        return best
-
-
 def _repaired(pools: Pools, receivers: Receivers, first: int, last: int) -> bool:
     """Move later replicas out of repeated racks until the set obeys the rule."""
     state, table = pools.state, pools.state.table
@@ -248,10 +194,9 @@ def attempt(
 
 
 _SLACK = 100  # the part of a window's width kept free on either side for small slots
-_COUNTED_TRIES = ((0, True), (4, False), (1, False))
-"""Quarters of `_SLACK` that the window loses, and whether slots are exchanged before."""
-_TRIED_AGAIN = 100_000
-"""Slots up to which more than one plan is made: about 3 s each."""
+_COUNTED_TRIES = ((0, True, True), (1, True, True), (0, True, False), (4, False, False), (1, False, False))
+"""Quarters of `_SLACK` that the window loses, whether slots are exchanged before, and whether small ones go first."""
+_TRIED_AGAIN = 100_000  # slots up to which more than one plan is made: about 3 s each
 _NEAR_ENOUGH = 400  # the part of what the relaxation takes by which a plan may be above it
 
 
@@ -263,19 +208,30 @@ def _with_counts(
     Where none of them keeps all limits, one after the relaxation over loads alone, of which small slots move on.
     """
     slack = (window.ceiling - window.floor) // _SLACK
+    flow = relax_counts(table, window.floor, window.ceiling, counts)
+    window, solved = replace(window, counted=flow), 0
     best: Attempt | None = None
     tested = 0
     # What is left of a command's budget is for all plans, the full number is for each.
-    most = most_tests if most_tests < MOST_TESTS else most_tests * len(_COUNTED_TRIES)
-    for quarters, exchanges in _COUNTED_TRIES if len(table.home) <= _TRIED_AGAIN else _COUNTED_TRIES[:1]:
-        if tested >= most:
+    most = most_tests if most_tests < MOST_TESTS else most_tests * (len(_COUNTED_TRIES) - 2)
+    for quarters, exchanges, small_first in _COUNTED_TRIES:
+        is_enough = best is not None and len(table.home) > _TRIED_AGAIN and (best.succeeded or not small_first)
+        if tested >= most or is_enough:
             break
-        inset = slack * quarters // 4
-        flow = relax_counts(table, window.floor + inset, window.ceiling - inset, counts)
+        low, high = window.floor + slack * quarters // 4, window.ceiling - slack * quarters // 4
+        if quarters != solved:
+            flow, solved = relax_counts(table, low, high, counts), quarters
         if flow is None:
             continue
+        leaving = _leaving_counted(table, flow, exchanges=exchanges)
         given = min(most_tests, most - tested)
-        state = construct_counted(table, flow, window, counts, exchanges=exchanges, most_tests=given)
+        if not small_first:
+            state = construct_counted(table, flow, window, counts, leaving, most_tests=given)
+        elif len(small := _small_ones(table, leaving)) * 2 > len(leaving):
+            state = construct_small_first(table, flow, (low, high), counts, small, most_tests=given)
+            state.floor, state.ceiling = window.floor.tolist(), window.ceiling.tolist()
+        else:
+            continue
         found = _counted(state, window, counts)
         tested += found.tests
         best = found if best is None else min(best, found, key=_distance)
@@ -301,13 +257,15 @@ def _counted(state: SearchState, window: Window, counts: CountLimits) -> Attempt
     repair(pools)
     left = repair_racks(pools, positions(state)) if state.table.most_broken is not None else 0
     state.floor, state.ceiling = window.floor.tolist(), window.ceiling.tolist()
-    left += even_counts(pools, counts)
-    left += repair_leaders(pools)
+    if over := even_counts(pools, counts):
+        repair(pools)
+        over = even_counts(pools, counts)
+    left += over + repair_leaders(pools)
     return replace(attempt_of(state, window), rule_kept=not left)
 
 
 def construct_counted(
-    table: SlotTable, flow: CountedFlow, window: Window, counts: CountLimits, *, exchanges: bool, most_tests: int
+    table: SlotTable, flow: CountedFlow, window: Window, counts: CountLimits, leaving: Ints, *, most_tests: int
 ) -> SearchState:
     """A first plan: of each broker as many slots and as much load leave as the relaxation takes, and go where it says.
 
@@ -315,27 +273,82 @@ def construct_counted(
     """
     import numpy as np
 
-    state = SearchState(table, window.floor.tolist(), window.ceiling.tolist(), most_tests=most_tests)
-    leaving, sizes = _leaving_counted(table, flow, exchanges=exchanges), table.slot_size
+    state, sizes = (
+        SearchState(table, window.floor.tolist(), window.ceiling.tolist(), most_tests=most_tests),
+        table.slot_size,
+    )
     number, load = np.array(counts_of(table, table.home)), np.array(state.load, dtype=np.float64)
     np.subtract.at(number, table.home[leaving], 1)
     np.subtract.at(load, table.home[leaving], sizes[leaving])
-    rest, pool, most = float(sizes[leaving].sum()), table.pool, np.array(counts.ceiling)
-    in_rack = [table.receiver & (pool == rack) for rack in range(int(pool.max(initial=-1)) + 1)]
+    rest, most, takers = float(sizes[leaving].sum()), np.array(counts.ceiling), _takers(state)
     order = leaving[np.lexsort((leaving, -sizes[leaving]))].tolist()
     for place, slot in enumerate(order):
         size, mean = state.size(slot), rest / (len(order) - place)
         rest -= size
-        shut, racks = state.legal(slot)
-        able = np.logical_or.reduce([in_rack[rack] for rack in racks]) & (number < most)
-        able[list(shut)] = False
-        able &= load + size <= window.ceiling
+        able = takers(slot) & (number < most) & (load + size <= window.ceiling)
         wants = np.where(able, flow.loads - load - mean * (flow.counts - number), -np.inf)
         dest = int(wants.argmax()) if able.any() else state.home(slot)
         load[dest] += size
         number[dest] += 1
         if dest != state.home(slot):
             state.move(slot, dest)
+    return state
+
+
+def _takers(state: SearchState) -> Callable[[int], Bools]:
+    """Who may take a slot by the rules, whatever loads and counts are."""
+    import numpy as np
+
+    pool = state.table.pool
+    in_rack = [state.table.receiver & (pool == rack) for rack in range(int(pool.max(initial=-1)) + 1)]
+
+    def of(slot: int) -> Bools:
+        shut, racks = state.legal(slot)
+        able: Bools = np.logical_or.reduce([in_rack[rack] for rack in racks])
+        able[list(shut)] = False
+        return able
+
+    return of
+
+
+def _small_ones(table: SlotTable, leaving: Ints) -> Ints:
+    """The smallest of the slots that leave, which hold a tenth of their load; the largest first."""
+    import numpy as np
+
+    sizes = table.slot_size[leaving]
+    order = np.lexsort((leaving, -sizes))
+    below = np.cumsum(sizes[order][::-1])[::-1] * 10 <= int(sizes.sum())
+    small: Ints = leaving[order[below]]
+    return small
+
+
+def construct_small_first(
+    table: SlotTable, flow: CountedFlow, limits: tuple[Ints, Ints], counts: CountLimits, small: Ints, *, most_tests: int
+) -> SearchState:
+    """A first plan where few large slots hold most of the load that leaves, and small ones are most of the slots.
+
+    The small ones go first, each to the receiver that lacks most slots beside the large ones that the relaxation moves.
+    Then they stay, and large ones go as without limits on counts, which they hardly change.
+    """
+    import numpy as np
+
+    state = SearchState(table, limits[0].tolist(), limits[1].tolist(), most_tests=most_tests)
+    number, takers = np.array(counts_of(table, table.home)), _takers(state)
+    np.subtract.at(number, table.home[small], 1)
+    later = (flow.leaving - flow.arriving)[int(flow.kind[small[0]]) + 1 :].sum(axis=0)
+    wanted, most = flow.counts + later, np.array(counts.ceiling) + later
+    for slot in small.tolist():
+        able = takers(slot) & (number < most)
+        dest = int(np.where(able, wanted - number, -np.inf).argmax()) if able.any() else state.home(slot)
+        number[dest] += 1
+        if dest != state.home(slot):
+            state.move(slot, dest)
+    home = positions(state)
+    rest = replace(table, home=home, movable=table.movable & (home == table.home), counts=None)
+    demand = demand_groups_of(rest)
+    large = positions(construct(rest, demand, fixed_window(rest, demand, *limits)))
+    for slot in np.nonzero(large != home)[0].tolist():
+        state.move(slot, int(large[slot]))
     return state
 
 
@@ -477,9 +490,6 @@ class Quotas:
             self._crossing[group, home] -= size
 
 
-_TRIES = 6  # receivers looked at in one rack before it counts as full for a slot
-
-
 def fill(state: SearchState, slots: Sequence[int], quotas: Quotas) -> list[int]:
     """Send the slots off, the largest first; returns those that found no receiver (they stay at home)."""
     receivers = Receivers(state)
@@ -525,7 +535,10 @@ def even_counts(pools: Pools, limits: CountLimits) -> int:
     for broker in sorted(range(len(counts)), key=lambda b: (limits.ceiling[b] - counts[b], b)):
         _spread(pools, limits, counts, receivers, broker)
         for _ in range(_TRADES):
-            if counts[broker] <= limits.ceiling[broker] or not _trade_away(pools, limits, counts, broker):
+            if counts[broker] <= limits.ceiling[broker]:
+                break
+            is_traded = _trade_away(pools, limits, counts, broker)
+            if not is_traded and not _take_load(pools, limits, counts, receivers, broker):
                 break
             _spread(pools, limits, counts, receivers, broker)
     for broker in sorted(range(len(counts)), key=lambda b: (counts[b] - limits.floor[b], b)):
@@ -537,11 +550,18 @@ def even_counts(pools: Pools, limits: CountLimits) -> int:
     return limits.outside(counts)
 
 
-def _spread(pools: Pools, limits: CountLimits, counts: list[int], receivers: _Fewest, broker: int) -> None:
-    """Send small slots of a broker with too many to those with the fewest."""
+def _spread(
+    pools: Pools,
+    limits: CountLimits,
+    counts: list[int],
+    receivers: _Fewest,
+    broker: int,
+    entries: Sequence[Entry] | None = None,
+) -> None:
+    """Send small slots of a broker with too many, or these `entries`, to those with the fewest."""
     state = pools.state
     refused = 0
-    for size, slot in _lightest(pools, broker):
+    for size, slot in _lightest(pools, broker) if entries is None else entries:
         if counts[broker] <= limits.ceiling[broker] or refused > _LOOKS:
             break
         dest = receivers.emptiest(slot, ()) if state.can_give(broker, size) else None
@@ -563,6 +583,27 @@ def _trade_away(pools: Pools, limits: CountLimits, counts: list[int], broker: in
         for other in others[:NEAR]
         if other != broker
     )
+
+
+def _take_load(pools: Pools, limits: CountLimits, counts: list[int], receivers: _Fewest, broker: int) -> bool:
+    """A broker with too many slots gets a large one of a broker that can spare it, so that it may give small ones."""
+    state, small = pools.state, pools.unmoved_slots(broker)[: counts[broker] - limits.ceiling[broker] + 1]
+    wanted, least = sum(size for size, _ in small), sum(size for size, _ in small[:_SOME])
+    others = sorted(range(len(counts)), key=lambda b: (state.floor[b] - state.load[b], b))
+    for other in others[: NEAR * 2]:
+        for size, slot in around(pools.unmoved_slots(other), wanted, _OFFERS):
+            spares = counts[other] > limits.floor[other] and state.can_give(other, size)
+            if (
+                other != broker
+                and size >= least
+                and spares
+                and state.can_take(broker, size)
+                and state.fits(slot, broker)
+            ):
+                _take(pools, counts, slot, other, broker)
+                _spread(pools, limits, counts, receivers, broker, small)
+                return True
+    return False
 
 
 def _trade_for(pools: Pools, limits: CountLimits, counts: list[int], broker: int) -> bool:

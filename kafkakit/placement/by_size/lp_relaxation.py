@@ -150,8 +150,7 @@ def _group_numbers(table: SlotTable, kinds: Ints) -> Ints | None:
     key[free, 2 * racks // 63] = np.int64(1) << (2 * racks % 63)
     bit = np.where(table.movable, table.rack[table.home], racks + table.rack[table.home])
     np.bitwise_or.at(key, (table.part, bit // 63), np.int64(1) << (bit % 63))
-    _, numbers = np.unique(np.column_stack([kinds, key]), axis=0, return_inverse=True)
-    numbers = numbers.ravel()
+    numbers = np.unique(np.column_stack([kinds, key]), axis=0, return_inverse=True)[1].ravel()
     return numbers if int(numbers.max(initial=-1)) < MAX_GROUPS else None
 
 
@@ -290,7 +289,7 @@ class Window:
     """Limits on every broker's load, what reaching them must cost at least, and the prices that prove it.
 
     `price_unit` divides `prices`. `slides` marks brokers whose limits hold up to a common shift; there
-    `bound.value` is the least over all shifts, and `place` says what may shift.
+    `bound.value` is the least over all shifts, and `place` says what may shift. `counted` has counts, too, if solved.
     """
 
     floor: Ints
@@ -300,6 +299,7 @@ class Window:
     slides: Bools
     price_unit: int = 1
     place: Place | None = None
+    counted: CountedFlow | None = None
 
     @property
     def possible(self) -> bool:
@@ -555,9 +555,9 @@ def shares(total: int, capacity: Ints | Sequence[int], even: Bools | Sequence[bo
 class CountedFlow:
     """One cheapest plan of the relaxation over loads and counts; slots of nearly one size are parts of one whole.
 
-    `kind` is the class of each slot's size, `leaving` what leaves (class x broker, in slots), `size` the mean of each
-    class; `loads` and `counts` are what brokers end with, `value` is the load that leaves. Brokers have a price per
-    unit of load and one per slot, in units of load, as bounds by prices take them.
+    `kind` is the class of each slot's size, `leaving` and `arriving` are by class and broker, in slots, `size` is the
+    mean of each class; brokers end with `loads` and `counts`, and have a price per unit of load and per slot, in units
+    of load. `value` is the load that leaves.
     """
 
     value: int
@@ -565,6 +565,7 @@ class CountedFlow:
     count_prices: Floats
     kind: Ints
     leaving: Floats
+    arriving: Floats
     size: Floats
     loads: Floats
     counts: Floats
@@ -599,8 +600,7 @@ def relax_counts(table: SlotTable, floor: Ints, ceiling: Ints, counts: CountLimi
     held, takes = _held_by_class(table, kind, classes), table.receiver.tolist()
     for number in range(classes):
         program.add_class(float(size[number]) / unit, held[:, number], takes)
-    found = program.solved()
-    if found is None:
+    if (found := program.solved()) is None:
         return None
     leaving, arriving, load_prices, count_prices = found
     net = arriving - leaving
@@ -610,6 +610,7 @@ def relax_counts(table: SlotTable, floor: Ints, ceiling: Ints, counts: CountLimi
         count_prices=count_prices * unit,
         kind=kind,
         leaving=leaving,
+        arriving=arriving,
         size=size,
         loads=load + (size[:, None] * net).sum(axis=0),
         counts=count + net.sum(axis=0),

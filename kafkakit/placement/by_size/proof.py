@@ -325,7 +325,7 @@ def counted_proof(table: SlotTable, demand: DemandGroups, window: Window) -> tup
     plain = table.tags is None and not table.rule.spreads and not table.locality_scoped and table.most_broken is None
     if counts is None or not plain or window.slides.any() or len(table.size) * len(table.brokers) > _COUNTED_CELLS:
         return None
-    flow = relax_counts(table, window.floor, window.ceiling, counts)
+    flow = window.counted or relax_counts(table, window.floor, window.ceiling, counts)
     if flow is None:
         return None
     highest = max(1.0, float(np.abs(flow.load_prices).max()))

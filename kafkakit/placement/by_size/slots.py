@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
 from kafkakit.core.model import TopicPartition
@@ -524,3 +525,61 @@ def counts_of(table: SlotTable, at: Ints) -> list[int]:
 
     counts: list[int] = np.bincount(at, minlength=len(table.brokers)).tolist()
     return counts
+
+
+_TRIES = 6  # receivers looked at in one rack before it counts as full for a slot
+
+
+class Receivers:
+    """Receivers by rack, the emptiest first; emptiness is load above the floor, as a part of the room."""
+
+    def __init__(self, state: SearchState) -> None:
+        self._state = state
+        self._rack: list[int] = state.table.pool.tolist()
+        self._heaps: dict[int, list[tuple[int, int]]] = {}
+        for b, takes in enumerate(state.table.receiver.tolist()):
+            if takes:
+                self._heaps.setdefault(self._rack[b], []).append((self.fill(b), b))
+        for heap in self._heaps.values():
+            heapify(heap)
+
+    def fill(self, broker: int) -> int:
+        """How full a broker is: 0 at its floor, 2**20 at its ceiling, below 0 under the floor."""
+        state = self._state
+        room = state.ceiling[broker] - state.floor[broker]
+        return ((state.load[broker] - state.floor[broker]) << 20) // max(room, 1)
+
+    def emptiest(self, slot: int, first: Sequence[int]) -> int | None:
+        """The emptiest receiver that may take the slot and stays below its ceiling; the racks `first` come first."""
+        state, size = self._state, self._state.size(slot)
+        brokers, racks = state.legal(slot)
+        best: tuple[int, int] | None = None
+        for rack in first:
+            if rack in racks:
+                best = self._top(rack, size, brokers, best)
+        if best is None:
+            for rack in racks:
+                best = self._top(rack, size, brokers, best)
+        return None if best is None else best[1]
+
+    def _top(self, rack: int, size: int, brokers: set[int], best: tuple[int, int] | None) -> tuple[int, int] | None:
+        """The better of `best` and the emptiest broker of this rack that has the room."""
+        state, heap, aside = self._state, self._heaps.get(rack, []), []
+        while heap:
+            fill, broker = heap[0]
+            if best is not None and best <= heap[0]:
+                break
+            now = self.fill(broker)
+            if now != fill:  # its load changed since it was put here
+                heappop(heap)
+                heappush(heap, (now, broker))
+                continue
+            if broker not in brokers and state.load[broker] + size <= state.ceiling[broker]:
+                best = (fill, broker)
+                break
+            aside.append(heappop(heap))
+            if len(aside) > _TRIES and state.table.tags is None:
+                break
+        for entry in aside:
+            heappush(heap, entry)
+        return best

@@ -250,9 +250,7 @@ class BrokerLimits(CeilingOptions):
             request,
             exclude_receivers=brokers_given(self.exclude_receivers, "--exclude-receivers"),
             exclude_givers=brokers_given(self.exclude_givers, "--exclude-givers"),
-            max_replicas=self.max_replicas,
-            max_leaders=self.max_leaders,
-            max_topic_leaders=self.max_topic_leaders,
+            ceilings=self.ceilings,
         )
 
 

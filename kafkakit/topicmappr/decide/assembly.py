@@ -33,7 +33,15 @@ from kafkakit.placement.leaders import NO_LEADER, LeaderLimits, leaders_within
 from kafkakit.placement.log_dirs_balance import HomelessCopy
 from kafkakit.placement.openings import BrokerPool, pool_of
 from kafkakit.placement.problem import PlannedPartition
-from kafkakit.topicmappr.decide.requests import NO_CEILINGS, NOTHING_LEFT, Ceilings, LeftForLater
+from kafkakit.topicmappr.decide.rebalance_soft_goals import topic_numbers
+from kafkakit.topicmappr.decide.requests import (
+    MAX_LEADERS,
+    MAX_REPLICAS,
+    NO_CEILINGS,
+    NOTHING_LEFT,
+    Ceilings,
+    LeftForLater,
+)
 from kafkakit.topicmappr.decide.scope import Scope
 
 
@@ -115,61 +123,37 @@ def _refuse_above(most: int, held: Mapping[int, int], task: CeilingTask) -> None
     if not over:
         return
     fullest, least = max(held.values()), -(-sum(held.values()) // len(held))
-    words = f"--max-replicas {most} cannot be kept: "
+    words = f"{MAX_REPLICAS} {most} cannot be kept: "
     if least > most and not task.is_exact:
         words += f"{counted(len(held), 'broker')} end with {sum(held.values())} replicas, {least} on one at least"
-        raise InfeasibleError(words, hint=f"no less than --max-replicas {least} may be; add brokers")
+        raise InfeasibleError(words, hint=f"no less than {MAX_REPLICAS} {least} may be; add brokers")
     if task.is_exact:
         words += f"brokers {some(over)} end with more, and no plan with as few copies has less than {fullest} on one"
-        raise InfeasibleError(words, hint=f"the least that may be: --max-replicas {fullest}")
+        raise InfeasibleError(words, hint=f"the least that may be: {MAX_REPLICAS} {fullest}")
     raise InfeasibleError(
-        f"no plan within --max-replicas {most} was found; it is not proven impossible: brokers {some(over)} would end "
+        f"no plan within {MAX_REPLICAS} {most} was found; it is not proven impossible: brokers {some(over)} would end "
         f"with more, {fullest} at most",
-        hint=f"allow more (--max-replicas {fullest} can be kept), or let more brokers receive",
+        hint=f"allow more ({MAX_REPLICAS} {fullest} can be kept), or let more brokers receive",
     )
 
 
 def _led_within(pool: BrokerPool, task: CeilingTask, ceilings: Ceilings) -> list[tuple[int, ...]]:
-    import numpy as np
-
     partitions, lists = task.scope.partitions, task.lists
     may = [_candidates(p, row, task) for p, row in zip(partitions, lists, strict=True)]
     brokers = sorted({b for row in lists for b in row} | set(task.targets))
-    place = {b: i for i, b in enumerate(brokers)}
-    names = {t: n for n, t in enumerate(sorted({p.key.topic for p in partitions}))}
-    topic = np.array([names[p.key.topic] for p in partitions], dtype=np.int64)
-    fixed = np.array([not row for row in may], dtype=bool)
-    led = Counter(
-        (names[p.key.topic], place[row[0]])
-        for p, row, able in zip(partitions, lists, may, strict=True)
-        if not able and row
-    )
     beside = Counter(pool.leaders)
     beside.subtract(p.current[0] for p in partitions if p.current)
-    for (_, i), n in led.items():
-        beside[brokers[i]] += n
-    room = [
-        0 if b not in task.targets else len(may) if ceilings.max_leaders is None else ceilings.max_leaders - beside[b]
-        for b in brokers
-    ]
-    if ceilings.max_leaders is not None:
-        _refuse_leaders(ceilings.max_leaders, dict(zip(brokers, room, strict=True)), task, sum(map(bool, may)))
-    limits = LeaderLimits(
-        most=np.array(room, dtype=np.int64),
-        topic=topic,
-        fixed=fixed,
-        of_topic=ceilings.max_topic_leaders,
-        led=led,
-    )
+    kept = [None if able else row for able, row in zip(may, lists, strict=True)]
+    limits = leader_limits(ceilings, partitions, kept, brokers, task.targets, beside)
+    refuse_crowded_leaders(limits, ceilings.max_leaders, brokers, task.targets)
     rows = [able or row for able, row in zip(may, lists, strict=True)]
     found = leaders_within(rows, lists, brokers, limits).tolist()
     lacking = sum(1 for i, able in zip(found, may, strict=True) if able and i == NO_LEADER)
-    crowded = [b for b, n in zip(brokers, room, strict=True) if n < 0 and b in task.targets]
-    over = [1 for (_, i), n in led.items() if brokers[i] in task.targets and n > (ceilings.max_topic_leaders or n)]
-    if lacking or crowded or over:
+    most = ceilings.max_topic_leaders
+    if lacking or any(brokers[i] in task.targets and n > (most or n) for (_, i), n in limits.led.items()):
         who = f"{counted(lacking, 'partition')} would have no leader" if lacking else "leaders that stay are more"
         raise InfeasibleError(
-            f"no plan within {ceilings.words} was found; it is not proven impossible: {who}",
+            f"no plan within {ceilings.leader_words} was found; it is not proven impossible: {who}",
             hint="allow more leaders, or let more brokers receive",
         )
     return [
@@ -178,15 +162,53 @@ def _led_within(pool: BrokerPool, task: CeilingTask, ceilings: Ceilings) -> list
     ]
 
 
-def _refuse_leaders(most: int, room: Mapping[int, int], task: CeilingTask, choosing: int) -> None:
-    """Raise `InfeasibleError` where all targets together may lead fewer partitions than there are."""
-    open_to = sum(n for n in room.values() if n > 0)
-    if open_to < choosing:
-        more = -(-(choosing - open_to) // max(1, len(task.targets)))
+def leader_limits(
+    ceilings: Ceilings,
+    partitions: Sequence[PlannedPartition],
+    kept: Sequence[tuple[int, ...] | None],
+    brokers: Sequence[int],
+    targets: Collection[int],
+    beside: Mapping[int, int],
+) -> LeaderLimits:
+    """The ceilings on leaders for these brokers, of which `targets` may lead; `beside` counts leaders of other topics.
+
+    `kept` has the list of each partition that keeps its leader, and None for those that choose one.
+    """
+    import numpy as np
+
+    topic, place, standing = topic_numbers(partitions), {b: i for i, b in enumerate(brokers)}, Counter(beside)
+    led = Counter((number, place[row[0]]) for number, row in zip(topic.tolist(), kept, strict=True) if row)
+    standing.update(row[0] for row in kept if row)
+    most = len(kept) if ceilings.max_leaders is None else ceilings.max_leaders
+    taken = Counter[int]() if ceilings.max_leaders is None else standing
+    return LeaderLimits(
+        most=np.array([most - taken[b] if b in targets else 0 for b in brokers], dtype=np.int64),
+        topic=topic,
+        fixed=np.array([row is not None for row in kept], dtype=bool),
+        of_topic=ceilings.max_topic_leaders,
+        led=led,
+    )
+
+
+def refuse_crowded_leaders(
+    limits: LeaderLimits, most: int | None, brokers: Sequence[int], targets: Collection[int]
+) -> None:
+    """Raise `InfeasibleError` where brokers are too few for all leaders, or where those that stay have too many."""
+    if most is None:
+        return
+    room = {b: n for b, n in zip(brokers, limits.most.tolist(), strict=True) if b in targets}
+    if over := [b for b, n in room.items() if n < 0]:
         raise InfeasibleError(
-            f"--max-leaders {most} cannot be kept: {counted(choosing, 'partition')} need a leader, and "
-            f"{counted(len(task.targets), 'broker')} may lead {open_to}",
-            hint=f"no less than --max-leaders {most + more} may be",
+            f"{MAX_LEADERS} {most} cannot be kept: brokers {some(over)} lead more partitions that keep their leader",
+            hint="name more topics in --topics, or allow more",
+        )
+    choosing, open_to = int((~limits.fixed).sum()), sum(room.values())
+    if open_to < choosing:
+        least = most - (open_to - choosing) // max(1, len(targets))
+        raise InfeasibleError(
+            f"{MAX_LEADERS} {most} cannot be kept: {counted(choosing, 'partition')} need a leader, and "
+            f"{counted(len(targets), 'broker')} may lead {open_to}",
+            hint=f"no less than {MAX_LEADERS} {least} may be",
         )
 
 

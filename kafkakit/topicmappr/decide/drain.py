@@ -22,6 +22,7 @@ from kafkakit.placement.group_rule import NONE_CLOSED, ClosedBrokers, GroupRule,
 from kafkakit.placement.log_dirs_balance import HomelessCopy
 from kafkakit.placement.openings import (
     BrokerPool,
+    OpeningsTask,
     fill_openings,
     group_openings,
     pool_of,
@@ -272,7 +273,7 @@ def place_leaving(
         filled = fill_by_bytes(snapshot, facts, problem, unfit, watch)
         chosen = filled.chosen
     else:
-        chosen, _ = fill_openings(rooms, loads)
+        chosen, _ = fill_openings(OpeningsTask(rooms, loads))
     lists = replace_replicas(partitions, problem.openings, chosen, problem.pool)
     lists = _within_ceilings(snapshot, request, problem, lists)
     unmoved = sorted(unfit)

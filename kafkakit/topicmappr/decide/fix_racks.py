@@ -26,6 +26,7 @@ from kafkakit.placement.log_dirs_balance import HomelessCopy
 from kafkakit.placement.openings import (
     LEVEL_PRICE,
     BrokerPool,
+    OpeningsTask,
     Surplus,
     alike,
     fill_openings,
@@ -97,7 +98,7 @@ def _decide(
     surplus = problem.surplus()
     inside = Counter(b for row in surplus for b in row.replicas)
     loads = {b: problem.pool.replicas.get(b, 0) - inside[b] for b in {*problem.pool.open, *inside}}
-    chosen, staying = fill_openings(problem.rooms(), loads, surplus)
+    chosen, staying = fill_openings(OpeningsTask(problem.rooms(), loads, surplus))
     lists = replace_replicas(partitions, staying, chosen, problem.pool)
     still = {*problem.pinned, *(p.key for p in problem.stranded)}
     task = CeilingTask(scope=problem.scope, lists=lists, targets=problem.pool.live, staying=still)

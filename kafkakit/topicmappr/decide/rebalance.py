@@ -41,7 +41,6 @@ from kafkakit.topicmappr.decide.rebalance_goal import (
     SearchResult,
     Sources,
     balance_inputs,
-    describe_ceilings,
     describe_too_large,
     reach_aim,
     refuse_impossible,
@@ -366,7 +365,7 @@ def _impossible(
             f"{aim.words} cannot be reached: {reason}",
             hint=hint(f", or {add}" if add else "", racks),
         )
-    if not found.rule_kept and (ceilings := describe_ceilings(request)):
+    if not found.rule_kept and (ceilings := request.ceilings.words):
         return InfeasibleError(
             f"no plan for {aim.words} keeps {ceilings} (exhaustive search)"
             if found.proven

@@ -62,8 +62,15 @@ from kafkakit.placement.problem import (
     stranded_warning,
 )
 from kafkakit.placement.watch import Watch
-from kafkakit.topicmappr.decide.rebalance_soft_goals import topic_numbers
-from kafkakit.topicmappr.decide.requests import GIB, MOST_BAND, RebalanceRequest
+from kafkakit.topicmappr.decide.assembly import leader_limits, refuse_crowded_leaders
+from kafkakit.topicmappr.decide.requests import (
+    GIB,
+    MAX_REPLICAS,
+    MAX_TOPIC_LEADERS,
+    MOST_BAND,
+    Ceilings,
+    RebalanceRequest,
+)
 from kafkakit.topicmappr.decide.scope import Scope, TopicScope, pinned_indices, scope_of
 from kafkakit.topicmappr.decide.storage import Sizes, storage_of
 
@@ -381,7 +388,7 @@ def layout_of(
         most_broken=request.max_rack_violations,
     )
     table = with_count_limits(layout.table, request, change.targets, out, beside)
-    table = with_leader_limits(table, request, change.targets, beside, scope.partitions, stranded)
+    table = with_leader_limits(table, request.ceilings, change.targets, beside, scope.partitions, stranded)
     return replace(layout, table=table)
 
 
@@ -499,12 +506,9 @@ def named_brokers(
     return ids
 
 
-MAX_REPLICAS, MAX_LEADERS, MAX_TOPIC_LEADERS = "--max-replicas", "--max-leaders", "--max-topic-leaders"
-
-
 def load_outside_scope(snapshot: ClusterSnapshot, scope: Scope, request: RebalanceRequest) -> OutsideScopeLoad:
     """Count what the topics of the scope leave, where a ceiling asks for it. O(replicas)."""
-    if request.max_replicas is None and request.max_leaders is None:
+    if request.ceilings.max_replicas is None and request.ceilings.max_leaders is None:
         return OutsideScopeLoad(replicas={}, leaders={})
     pool = pool_of(snapshot)
     replicas, leaders = Counter(pool.replicas), Counter(pool.leaders)
@@ -517,7 +521,7 @@ def with_count_limits(
     table: SlotTable, request: RebalanceRequest, targets: Sequence[int], out: Exclusions, beside: OutsideScopeLoad
 ) -> SlotTable:
     """The table with every target's count of replicas limited: to the band and below the ceiling of the request."""
-    band, most = request.goal.count_band, request.max_replicas
+    band, most = request.goal.count_band, request.ceilings.max_replicas
     if band is None and most is None:
         return table
     counts = counts_of(table, table.home)
@@ -543,53 +547,18 @@ def with_recomputed_counts(inputs: BalanceInputs, request: RebalanceRequest, tab
 
 def with_leader_limits(
     table: SlotTable,
-    request: RebalanceRequest,
+    ceilings: Ceilings,
     targets: Sequence[int],
     beside: OutsideScopeLoad,
     partitions: Sequence[PlannedPartition],
     staying: Collection[PlannedPartition],
 ) -> SlotTable:
     """The table with ceilings on leaders; the partitions `staying` keep theirs."""
-    import numpy as np
-
-    most = request.max_leaders
-    if most is None and request.max_topic_leaders is None:
+    if not ceilings.on_leaders:
         return table
-    apart, place = {p.key for p in staying}, {b: i for i, b in enumerate(table.brokers)}
-    fixed = [p.key in apart or not p.current for p in partitions]
-    topic = topic_numbers(partitions)
-    led = Counter(
-        (number, place[p.current[0]])
-        for p, stays, number in zip(partitions, fixed, topic.tolist(), strict=True)
-        if stays and p.current
-    )
-    alone = Counter[int]()
-    for (_, i), n in led.items():
-        alone[i] += n
-    limits = LeaderLimits(
-        most=np.array(
-            [
-                0 if b not in targets else len(fixed) if most is None else most - beside.leaders.get(b, 0) - alone[i]
-                for i, b in enumerate(table.brokers)
-            ],
-            dtype=np.int64,
-        ),
-        topic=topic,
-        fixed=np.array(fixed, dtype=bool),
-        of_topic=request.max_topic_leaders,
-        led=led,
-    )
-    return replace(table, leaders=limits)
-
-
-def describe_ceilings(request: RebalanceRequest) -> str:
-    """The limits beside bytes that a plan may have failed to keep, as options; empty without any."""
-    given = (
-        (MAX_REPLICAS, request.max_replicas),
-        (MAX_LEADERS, request.max_leaders),
-        (MAX_TOPIC_LEADERS, request.max_topic_leaders),
-    )
-    return " and ".join(f"{flag} {most}" for flag, most in given if most is not None)
+    apart = {p.key for p in staying}
+    kept = [p.current if p.key in apart or not p.current else None for p in partitions]
+    return replace(table, leaders=leader_limits(ceilings, partitions, kept, table.brokers, targets, beside.leaders))
 
 
 def _around(share: Fraction, band: Fraction) -> tuple[int, int]:
@@ -605,7 +574,7 @@ def refuse_impossible(inputs: BalanceInputs, request: RebalanceRequest) -> None:
     Proven by the LP relaxation in which every replica weighs 1: it knows racks, tags, and who gives and takes.
     """
     _refuse_leaders(inputs, request)
-    most, table, beside = request.max_replicas, inputs.layout.table, inputs.beside
+    most, table, beside = request.ceilings.max_replicas, inputs.layout.table, inputs.beside
     if most is None:
         return
     found = _ReplicasAlone(table, inputs.change.targets, beside)
@@ -625,19 +594,7 @@ def _refuse_leaders(inputs: BalanceInputs, request: RebalanceRequest) -> None:
     table, limits = inputs.layout.table, inputs.layout.table.leaders
     if limits is None:
         return
-    most, choosing = request.max_leaders, int((~limits.fixed).sum())
-    over = [b for b, n in zip(table.brokers, limits.most.tolist(), strict=True) if n < 0 and b in inputs.change.targets]
-    if most is not None and over:
-        raise InfeasibleError(
-            f"{MAX_LEADERS} {most} cannot be kept: brokers {some(over)} lead more partitions that keep their leader",
-            hint="name more topics in --topics, or allow more",
-        )
-    if most is not None and (room := int(limits.most[limits.most > 0].sum())) < choosing:
-        raise InfeasibleError(
-            f"{MAX_LEADERS} {most} cannot be kept: {counted(choosing, 'partition')} need a leader, and "
-            f"{counted(len(inputs.change.targets), 'broker')} may lead {room}",
-            hint=f"the least that may be: {MAX_LEADERS} {most - (room - choosing) // len(inputs.change.targets)}",
-        )
+    refuse_crowded_leaders(limits, request.ceilings.max_leaders, table.brokers, inputs.change.targets)
     if limits.of_topic is not None:
         _refuse_topics(inputs, limits, limits.of_topic)
     held = [not table.movable[a:b].any() for a, b in itertools.pairwise(table.first.tolist())]
@@ -645,7 +602,7 @@ def _refuse_leaders(inputs: BalanceInputs, request: RebalanceRequest) -> None:
     found = leaders_within(rows, rows, table.brokers, limits)
     if lacking := sum(1 for row, b in zip(rows, found.tolist(), strict=True) if row and b == NO_LEADER):
         raise InfeasibleError(
-            f"{describe_ceilings(request)} cannot be kept: no leader for {counted(lacking, 'immovable partition')}",
+            f"{request.ceilings.leader_words} cannot be kept: no leader for {counted(lacking, 'immovable partition')}",
             hint="allow more, or let more partitions move",
         )
 

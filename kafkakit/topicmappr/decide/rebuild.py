@@ -314,8 +314,9 @@ def _place_stored(
 def _balanced(
     problem: PlacementProblem, placement: Placement, request: RebuildRequest, evacuated: Mapping[str, frozenset[int]]
 ) -> Placement:
-    # A forced rebuild by count has even leaders already, as long as no broker is barred from leading.
-    if not request.optimize_leadership or (request.force_rebuild and not evacuated and not request.by_storage):
+    # A forced rebuild has even leaders already, as long as no broker is barred from leading.
+    looks_at_leaders = not request.by_storage or request.optimize is OptimizeFor.DISTRIBUTION
+    if not request.optimize_leadership or (request.force_rebuild and not evacuated and looks_at_leaders):
         return placement
     lists = even_leaders(problem.partitions, placement.replicas, problem.targets, evacuated)
     return replace(placement, replicas=tuple(lists))

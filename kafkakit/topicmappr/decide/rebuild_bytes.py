@@ -273,18 +273,13 @@ def even_leaders(
 
 
 def lead_evenly(current: Lists, lists: Lists, targets: Sequence[int], *, forced: bool) -> list[ReplicaRow]:
-    """Lists with leaders chosen among the partitions that change; others keep theirs and count as they are.
+    """Lists with leaders chosen where the leader left, or, when forced, for all; the others count as they are.
 
-    Unless forced, a leader that stays keeps leading, so only partitions that lost theirs choose. O(replicas).
+    O(replicas).
     """
-    may_lead = [_may_lead(old, new, forced) for old, new in zip(current, lists, strict=True)]
+    rows = zip(current, lists, strict=True)
+    may_lead = [old[:1] if not forced and {*old[:1]}.intersection(new) else new for old, new in rows]
     return leaders.even_leaders(current, lists, targets, may_lead)
-
-
-def _may_lead(old: ReplicaRow, new: ReplicaRow, forced: bool) -> ReplicaRow:
-    if set(old) == set(new):
-        return new[:1]
-    return old[:1] if not forced and old[:1] and old[0] in new else new
 
 
 def evacuate(

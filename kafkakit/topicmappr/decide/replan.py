@@ -45,7 +45,7 @@ from kafkakit.placement.group_rooms import Grouping
 from kafkakit.placement.group_rule import ClosedBrokers
 from kafkakit.placement.log_dirs_balance import HomelessCopy
 from kafkakit.placement.minimal import substitute
-from kafkakit.placement.openings import fill_openings, group_openings, pool_of
+from kafkakit.placement.openings import OpeningsTask, fill_openings, group_openings, pool_of
 from kafkakit.placement.problem import PlannedPartition, rackless_note, stranded_warning
 from kafkakit.placement.watch import UNWATCHED, Watch, budgeted
 from kafkakit.topicmappr.decide.assembly import Decision, assemble
@@ -508,7 +508,7 @@ def solve_counts(snapshot: ClusterSnapshot, plan: Plan, goal: PlanGoal, places: 
     rooms, unfit = group_openings(
         openings, Grouping.of(places.rule, places.racks, places.receivers, [key.topic for key in keys], keys)
     )
-    chosen, _ = fill_openings(rooms, _loads(snapshot, goal, places, lists, openings))
+    chosen, _ = fill_openings(OpeningsTask(rooms, _loads(snapshot, goal, places, lists, openings)))
     for i, new in chosen.items():
         lists[i] = _filled(places.rows[i], openings[i][0], new)
     for i in unfit:

@@ -31,12 +31,11 @@ from kafkakit.placement.problem import PlannedPartition
 from kafkakit.topicmappr.decide.rebalance_goal import (
     Exclusions,
     OutsideScopeLoad,
-    describe_ceilings,
     load_outside_scope,
     with_count_limits,
     with_leader_limits,
 )
-from kafkakit.topicmappr.decide.requests import MOST_BAND, Goal, RebalanceRequest
+from kafkakit.topicmappr.decide.requests import MOST_BAND, Ceilings, Goal, RebalanceRequest
 from kafkakit.topicmappr.decide.scope import Scope
 
 if TYPE_CHECKING:
@@ -524,9 +523,7 @@ def _limits(words: Mapping[str, str]) -> RebalanceRequest | None:
         brokers=BrokerList(ids=()),
         topics=(".*",),
         goal=Goal(count_band=None if band is None else parse_percent(band, "count-band")),
-        max_replicas=replicas,
-        max_leaders=leaders,
-        max_topic_leaders=of_topic,
+        ceilings=Ceilings(max_replicas=replicas, max_leaders=leaders, max_topic_leaders=of_topic),
         words={},
     )
 
@@ -591,7 +588,7 @@ class PlanLimits:
         targets = self.places.targets
         table = with_count_limits(table, self.request, targets, self.out, self.beside)
         still = [partitions[i] for i in self.staying]
-        return with_leader_limits(table, self.request, targets, self.beside, partitions, still)
+        return with_leader_limits(table, self.request.ceilings, targets, self.beside, partitions, still)
 
     def kept(self, lists: Lists) -> bool:
         """True when these lists keep the limits, each led by its first."""
@@ -627,7 +624,7 @@ class PlanLimits:
         """The limits, as options."""
         band = self.request.goal.count_band
         counts = [] if band is None else [f"--count-band {format_percent(band)}"]
-        return " and ".join(filter(None, (*counts, describe_ceilings(self.request))))
+        return " and ".join(filter(None, (*counts, self.request.ceilings.words)))
 
     def require(self, lists: Lists) -> None:
         """Raise `InfeasibleError` where the lists do not keep the limits."""

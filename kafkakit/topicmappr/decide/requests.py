@@ -56,6 +56,41 @@ class Goal:
         )
 
 
+MAX_REPLICAS, MAX_LEADERS, MAX_TOPIC_LEADERS = "--max-replicas", "--max-leaders", "--max-topic-leaders"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ceilings:
+    """The most replicas and leaders that a broker may end with, of all topics, and leaders of one; None: any number."""
+
+    max_replicas: int | None = None
+    max_leaders: int | None = None
+    max_topic_leaders: int | None = None
+
+    @property
+    def on_leaders(self) -> bool:
+        """True where leaders are limited."""
+        return self.max_leaders is not None or self.max_topic_leaders is not None
+
+    @property
+    def words(self) -> str:
+        """The limits as options; empty without any."""
+        given = (
+            (MAX_REPLICAS, self.max_replicas),
+            (MAX_LEADERS, self.max_leaders),
+            (MAX_TOPIC_LEADERS, self.max_topic_leaders),
+        )
+        return " and ".join(f"{flag} {most}" for flag, most in given if most is not None)
+
+    @property
+    def leader_words(self) -> str:
+        """The limits on leaders as options."""
+        return replace(self, max_replicas=None).words
+
+
+NO_CEILINGS = Ceilings()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RebalanceRequest:
     """A balance of bytes: which partitions, over which brokers, to which goal, under which rules.
@@ -65,8 +100,7 @@ class RebalanceRequest:
     brokers are balanced to that band. `pinned` are topics or topic/partition that stay as they are. `spread` is
     the even spread over racks, in place of `min_rack_ids`. At most
     `max_rack_violations` sets may break the rack rule in the end (None: those that do may stay so). `scale` demands
-    new brokers. Brokers in `exclude_receivers` get no copies, those in `exclude_givers` lose none. `max_replicas` and
-    `max_leaders` are what a broker may end with of all topics, `max_topic_leaders` what it may lead of one topic.
+    new brokers. Brokers in `exclude_receivers` get no copies, those in `exclude_givers` lose none.
     `words` are the flags as given, for the plan's record; `constraint_options` go into the commands that hints name.
     """
 
@@ -92,9 +126,7 @@ class RebalanceRequest:
     optimize_leadership: bool = False
     exclude_receivers: BrokerList | None = None
     exclude_givers: BrokerList | None = None
-    max_replicas: int | None = None
-    max_leaders: int | None = None
-    max_topic_leaders: int | None = None
+    ceilings: Ceilings = NO_CEILINGS
     constraints: TagConstraints = NO_CONSTRAINTS
     constraint_options: tuple[tuple[str, str | None], ...] = ()
     words: Mapping[str, str]
@@ -151,27 +183,6 @@ class RebalanceRequest:
         return 0 if self.goal.given else 512 * MIB
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ceilings:
-    """The most replicas and leaders that a broker may end with, of all topics, and leaders of one; None: any number."""
-
-    max_replicas: int | None = None
-    max_leaders: int | None = None
-    max_topic_leaders: int | None = None
-
-    @property
-    def on_leaders(self) -> bool:
-        """True where leaders are limited."""
-        return self.max_leaders is not None or self.max_topic_leaders is not None
-
-    @property
-    def words(self) -> str:
-        """The limits on leaders as options."""
-        given = (("--max-leaders", self.max_leaders), ("--max-topic-leaders", self.max_topic_leaders))
-        return " and ".join(f"{flag} {most}" for flag, most in given if most is not None)
-
-
-NO_CEILINGS = Ceilings()
 MAX_REPLICATION = 32_767
 MAX_FACTOR = 1000
 

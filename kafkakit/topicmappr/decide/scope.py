@@ -396,13 +396,12 @@ def constraints_of(
 
 
 def _listed(snapshot: ClusterSnapshot, each: BrokerSet, topics: frozenset[str]) -> TagConstraint:
-    live = frozenset(b.id for b in snapshot.brokers if b.is_alive)
+    known = frozenset(b.id for b in snapshot.brokers)  # also those that are gone: what stands there is in its place
     if each.brokers.where is not None:
         brokers = tuple(sorted(brokers_where(snapshot, each.brokers.where, missing=True)))
     else:
         holding = frozenset(b for _, p in snapshot.partitions() for b in p.replicas)
-        brokers = each.brokers.resolve(holding, live)
-    known = {b.id for b in snapshot.brokers}
+        brokers = each.brokers.resolve(holding, known)
     if not brokers or not known.issuperset(brokers):
         wrong = f"{some(sorted(set(brokers) - known))} not in this cluster" if brokers else "no broker matches"
         raise UsageError(f"{FLAG} '{each.text}': {wrong}", hint=f"the brokers are {some(sorted(known))}")

@@ -20,7 +20,7 @@ from kafkakit.placement.group_numbers import NumberedGroups, group_numbers, numb
 from kafkakit.placement.group_repairs import NoRepair, Repair, Repairs, tag_repair
 from kafkakit.placement.group_rooms import Grouping, Room, TagSteps
 from kafkakit.placement.group_rule import GroupRule, TagRules, binding_notes
-from kafkakit.placement.openings import alike, fill_openings, group_openings
+from kafkakit.placement.openings import OpeningsTask, alike, fill_openings, group_openings
 from kafkakit.placement.watch import UNWATCHED
 
 SEEDS = range(120)
@@ -254,7 +254,7 @@ def test_joined_rooms_fill_as_evenly_as_rooms_apart(spread: bool, closing: bool)
         joined_rooms += sum(len({frozenset(row) for row in a.keeps}) > 1 for a in joined)
         assert sorted(m for a in joined for m in a.members) == sorted(m for a in apart for m in a.members)
         held = {b: rng.choice([0, 0, 3, 9]) for b in room.groups}
-        chosen, alone = fill_openings(joined, held)[0], fill_openings(apart, held)[0]
+        chosen, alone = (fill_openings(OpeningsTask(rooms, held))[0] for rooms in (joined, apart))
         for a in apart:
             legal = {frozenset(row) for row in sets_in(a.room, room)}
             for m in a.members:
@@ -273,7 +273,7 @@ def test_many_rooms_that_differ_by_what_is_kept_become_few() -> None:
     rooms = alike(openings, room, repairs=False)
     assert len(rooms) <= 10, "four racks have ten pairs"
     held = {b: 0 if b < 10 else 500 for b in racks}
-    chosen, _ = fill_openings(rooms, held)
+    chosen, _ = fill_openings(OpeningsTask(rooms, held))
     assert all(len({*chosen[i], *kept}) == 4 for i, (kept, _) in openings.items())
     ends = Counter(held) + Counter(b for row in chosen.values() for b in row)
     assert max(ends.values()) - min(ends.values()) <= 1
@@ -287,7 +287,7 @@ def test_a_look_ahead_leaves_out_dead_ends() -> None:
     assert steps.next_copy(0, (), 3) == (3, frozenset({2, 3, 4}))
     rooms, unfit = group_openings({0: ((), 3)}, room)
     assert not unfit
-    chosen, _ = fill_openings(rooms, dict.fromkeys((1, 2, 3, 4), 0))
+    chosen, _ = fill_openings(OpeningsTask(rooms, dict.fromkeys((1, 2, 3, 4), 0)))
     assert sorted(chosen[0]) == [2, 3, 4]
 
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kafkakit.placement.by_size.attempt import even_counts
 from kafkakit.placement.by_size.local_steps import (
     FreeMoves,
     Leaders,
@@ -83,6 +84,16 @@ def test_count_limits_hold() -> None:
     free = free_moves(limited, dict.fromkeys(range(4), 1), ceiling=[0, 9, 9])
     level_counts(free)
     assert free.counts == [0, 3, 1]
+
+
+def test_a_broker_at_its_floor_gets_a_large_slot_so_that_it_may_give_small_ones() -> None:
+    """Broker 1 has six slots and may keep five; 2 has as many as it may, and load to spare; 3 is at its floor, too."""
+    table = table_of([(1,)] * 6 + [(2,)] * 5 + [(3,)], [1] * 6 + [1, 1, 1, 1, 3] + [1], [None] * 3)
+    state = SearchState(table, [6, 0, 1], [10, 10, 10])
+    assert even_counts(Pools(state), CountLimits((0, 0, 0), (5, 5, 5))) == 0
+    at = positions(state)
+    assert max(counts_of(table, at)) <= 5
+    assert table.loads(at)[0] >= 6
 
 
 def test_no_slot_takes_the_place_of_a_copy_that_left() -> None:

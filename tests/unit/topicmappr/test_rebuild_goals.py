@@ -43,8 +43,10 @@ from kafkakit.topicmappr.decide.rebuild_bytes import lead_evenly
 from kafkakit.topicmappr.decide.requests import GIB as GIB_OF_REQUESTS
 from kafkakit.topicmappr.decide.requests import (
     NO_BUDGET,
+    NO_CEILINGS,
     Budget,
     BudgetSelection,
+    Ceilings,
     FrontierRequest,
     Goal,
     LeftForLater,
@@ -63,7 +65,7 @@ from tests.clusters.balance_strategies import EVERYBODY
 from tests.clusters.shapes import SHAPES
 from tests.invariants.plan import verify_plan
 from tests.invariants.soft_goals import choices_left_open, no_worse, same_price, weigh
-from tests.invariants.storage_rebuild import verify_storage_rebuild
+from tests.invariants.storage_rebuild import verify_even_leaders, verify_storage_rebuild
 
 Lists = list[list[int]]
 
@@ -443,11 +445,52 @@ def test_forced_sets_that_repeat_a_rack_are_spread() -> None:
     assert {len(set(row) & {1, 2}) for row in decide(world, "1,2,3", force_rebuild=True).after} == {1}
 
 
-def test_leaders_are_chosen_among_changed_partitions_only() -> None:
+def test_a_leader_that_stays_keeps_leading_unless_all_lists_are_made_anew() -> None:
     current = [(1, 2), (1, 2), (1, 2), (9, 1)]
     lists = [(1, 2), (1, 2), (1, 3), (1, 3)]
     assert lead_evenly(current, lists, (1, 2, 3), forced=False) == [(1, 2), (1, 2), (1, 3), (3, 1)]
-    assert lead_evenly(current, lists, (1, 2, 3), forced=True) == [(1, 2), (1, 2), (3, 1), (3, 1)]
+    forced = lead_evenly(current, lists, (1, 2, 3), forced=True)
+    assert [set(row) for row in forced] == [set(row) for row in lists]
+    assert sorted(row[0] for row in forced) in ([1, 1, 2, 3], [1, 2, 2, 3], [1, 2, 3, 3])
+
+
+def test_a_list_that_stays_for_want_of_a_place_counts_its_leader() -> None:
+    current = [(1, 2), (1, 2), (1, 3), (1, 3)]
+    assert lead_evenly(current, [(), (1, 2), (1, 3), ()], (1, 2, 3), forced=True) == [(), (2, 1), (3, 1), ()]
+
+
+@pytest.mark.parametrize(("placement", "forced"), [("count", True), ("storage", True), ("count", False)])
+def test_leaders_are_even_beside_partitions_that_find_no_place(placement: str, forced: bool) -> None:
+    racks = {b: "abc"[b % 3] for b in range(1, 10)}
+    rows = [(b, b % 9 + 1, (b + 1) % 9 + 1) for b in (1, 1, 1, 1, 2, 3, 4, 4, 5, 6, 7, 8, 9) * 5]
+    topics: dict[str, list[tuple[int, ...]]] = {"a": [*rows], "z": [(9,)] * 12}
+    snapshot = replace(
+        snapshot_of(({**{b: (r, 500) for b, r in racks.items()}, 10: ("a", 0)}, [])),
+        topics=tuple(
+            Topic(
+                name=t, partitions=tuple(Partition(partition=n, replicas=r, size_bytes=9) for n, r in enumerate(all_))
+            )
+            for t, all_ in topics.items()
+        ),
+    )
+    words = {"command": "topicmappr rebuild", "placement": placement, "broker-set": "z: 10"}
+    request = RebuildRequest(
+        brokers=parse_broker_list("1,2,3,4,5,6,7,8,9"),
+        topics=(".*",),
+        force_rebuild=forced,
+        placement=PlaceBy(placement),
+        optimize_leadership=not forced,
+        constraints=TagConstraints(sets=(parse_broker_set("z: 10"),)),
+        words={**words, **({"force-rebuild": "true"} if forced else {"optimize-leadership": "true"})},
+    )
+    decided = decide_rebuild(snapshot, request)
+    plan = json.loads(encode_plan(decided.plan))
+    verify_plan(plan, json.loads(encode_snapshot(snapshot)), allow_unplaced=True)
+    verify_even_leaders(plan)
+    assert sum(decided.unplaced) == 12
+    assert (decided.plan.after.leaders_max, decided.plan.after.leaders_min) == (12, 8)
+    if forced:  # leaders are even in any case: chosen again they could only change an order back
+        assert decide_rebuild(snapshot, replace(request, optimize_leadership=True)).after == decided.after
 
 
 def test_new_brokers_take_the_places_of_those_that_leave() -> None:
@@ -740,14 +783,14 @@ def test_a_point_of_a_frontier_that_no_plan_reaches_within_the_ceilings_has_no_c
         brokers=BrokerList(ids=tuple(b.id for b in snapshot.brokers)),
         topics=("t",),
         goal=goal_of(Metric.BAND),
-        max_replicas=13,
+        ceilings=Ceilings(max_replicas=13),
         words={},
     )
     bands = (Fraction(1), Fraction(1, 100))
     found = decide_frontier(snapshot, FrontierRequest(base=base, metric=Metric.BAND, bands=bands))
     assert [point.cost is not None for point in found.points] == [True, False]
     free = decide_frontier(
-        snapshot, FrontierRequest(base=replace(base, max_replicas=None), metric=Metric.BAND, bands=bands)
+        snapshot, FrontierRequest(base=replace(base, ceilings=NO_CEILINGS), metric=Metric.BAND, bands=bands)
     )
     assert all(point.cost is not None for point in free.points)
 

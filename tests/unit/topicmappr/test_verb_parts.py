@@ -17,7 +17,7 @@ from kafkakit.core.selection import BrokerList
 from kafkakit.placement.group_rooms import Grouping
 from kafkakit.placement.group_rule import GroupRule
 from kafkakit.placement.leaders import pass_leaders
-from kafkakit.placement.openings import alike, fill_openings, group_openings
+from kafkakit.placement.openings import OpeningsTask, alike, fill_openings, group_openings
 from kafkakit.placement.problem import Minimize
 from kafkakit.topicmappr.decide.check import check_cluster
 from kafkakit.topicmappr.decide.check_rules import CheckRequest
@@ -27,7 +27,7 @@ from kafkakit.topicmappr.decide.fix_racks import FixRacksRequest, decide_fix_rac
 from kafkakit.topicmappr.decide.place import NewTopic, PlaceRequest, as_levels, decide_place
 from kafkakit.topicmappr.decide.rebuild import ReplicationRequest, decide_rebuild, decide_set_replication
 from kafkakit.topicmappr.decide.requests import RebuildRequest
-from kafkakit.topicmappr.decide.scope import TagConstraints, parse_topic_rules
+from kafkakit.topicmappr.decide.scope import TagConstraints, parse_broker_set, parse_topic_rules
 from tests.clusters.strategies import TAKEN_AT
 
 RACKS = {1: "a", 2: "a", 3: "b", 4: "b", 5: "c", 6: "c"}
@@ -85,7 +85,7 @@ def test_a_group_never_gives_a_partition_two_brokers_of_a_rack() -> None:
     grouping = Grouping.of(GroupRule(), RACKS, [1, 2, 3, 4, 5, 6])
     groups, unfit = group_openings(dict.fromkeys(range(7), ((), 3)), grouping)
     # Rack a is nearly empty: evenness alone would give it two replicas of one partition.
-    chosen, _ = fill_openings(groups, {1: 0, 2: 0, 3: 50, 4: 50, 5: 50, 6: 50})
+    chosen, _ = fill_openings(OpeningsTask(groups, {1: 0, 2: 0, 3: 50, 4: 50, 5: 50, 6: 50}))
     assert not unfit
     assert all(sorted(RACKS[b] for b in row) == ["a", "b", "c"] for row in chosen.values())
 
@@ -539,22 +539,28 @@ def test_a_refusal_names_the_brokers_that_are_closed() -> None:
 
 
 @pytest.mark.parametrize("state", [BrokerState.MISSING, BrokerState.FENCED])
-def test_a_rule_by_query_sees_brokers_that_are_gone(state: BrokerState) -> None:
+def test_rules_and_broker_sets_see_brokers_that_are_gone(state: BrokerState) -> None:
     """Their copies are where an affinity lets them be, and where an anti-affinity does not."""
     snapshot = cluster({"t": [(1, 3, 6)]}, {1: "a", 2: "a", 3: "b", 5: "c", 6: None})
     gone = tuple(replace(b, state=state) if b.id == 6 else b for b in snapshot.brokers)
     snapshot = replace(snapshot, brokers=gone)
 
     def copies(flag: str, brokers: str) -> tuple[int, int]:
-        rules = parse_topic_rules(f"topics where name = t: brokers where {brokers}", flag)
-        request = FixRacksRequest(topics=(".*",), constraints=TagConstraints(rules=rules), words={})
-        change = decide_fix_racks(snapshot, request)
-        check = check_cluster(snapshot, CheckRequest(constraints=TagConstraints(rules=rules)))
-        return change.plan.certificate.objective, sum(f.rule == "constraint" for f in check.findings)
+        if flag == "--broker-set":
+            asked = TagConstraints(sets=(parse_broker_set(f"t: {brokers}"),))
+        else:
+            rules = parse_topic_rules(f"topics where name = t: brokers where {brokers}", flag)
+            asked = TagConstraints(rules=rules)
+        change = decide_fix_racks(snapshot, FixRacksRequest(topics=(".*",), constraints=asked, words={}))
+        check = check_cluster(snapshot, CheckRequest(constraints=asked))
+        return change.plan.certificate.objective, sum(f.rule in ("constraint", "broker-set") for f in check.findings)
 
     assert copies("--affinity", "id in (1, 3, 5, 6)") == (0, 0)
     assert copies("--affinity", "not id = 2") == (0, 0)
     assert copies("--anti-affinity", "id = 6") == (1, 1)
+    for every in ("all", "-2", "in-use", "where not id = 2", "1,3,5,6"):
+        assert copies("--broker-set", every) == (0, 0)
+    assert copies("--broker-set", "1,2,3,5") == (1, 1)
 
 
 def test_room_is_looked_at_for_each_set_where_a_rack_may_hold_two() -> None:
