@@ -5,9 +5,11 @@ Run: python bench/group_close.py [--rounds 500] [--workers 4] [--servers HOST:PO
 librdkafka's `close` can answer a rebalance that it finds waiting to a group that it has ended already: the call never
 returns, and the thread holds the lock of Python's interpreter (librdkafka's issues 4041 and 4527). In each round one
 member of a cooperative group is there, another one joins, and after a random time one of them closes, from the thread
-that polls it. `plain` is only `Consumer.close()`; `served` is the `close` of kafkakit's member. Each is tried without
-and with names (`group.instance.id`). A watchdog in C (`faulthandler`) ends a process in which a round takes too long.
-Prints one JSON object: rounds, closes that did not return in time, and processes that stood still.
+that polls it. Before that it does not poll for up to `--pause` seconds, as one that waits for its handlers, so that an
+assignment or a revocation waits for it. `plain` is only `Consumer.close()`; `served` is the `close` of kafkakit's
+member. Each is tried without and with names (`group.instance.id`). A watchdog in C (`faulthandler`) ends a process in
+which a round takes too long. Prints one JSON object: rounds, closes that did not return in time, and processes that
+stood still.
 """
 
 import argparse
@@ -60,8 +62,8 @@ class Member:
 
         security = Security(protocol=Protocol("PLAINTEXT"))
         self.client = KafkaGroupConsumer(servers, security, group, session_timeout_ms=6_000, instance=name)
-        self.name, self.listener, self.way = name, Listener(), way
-        self.self.ending, self.overdue = threading.Event(), False
+        self.name, self.listener, self.way, self.pause_s = name, Listener(), way, 0.0
+        self.ending, self.overdue = threading.Event(), False
         self.thread = threading.Thread(target=self.run)
         self.thread.start()
 
@@ -75,15 +77,20 @@ class Member:
                 self.client.poll(100, 0.05)
             except KafkakitError as error:
                 print(f"poll: {error}", file=sys.stderr)
+        time.sleep(self.pause_s)
         if self.way == "plain":
             group_consumer._bounded(self.client._client.close, CLOSE_S)
         else:
             self.client.close(CLOSE_S)
         self.overdue = any(each.name == "kafkakit-client-call" and each.is_alive() for each in threading.enumerate())
 
-    def close(self) -> bool:
-        """False if it was not closed in time."""
+    def end(self, pause_s: float) -> None:
+        """Poll no more, and close after so long."""
+        self.pause_s = pause_s
         self.ending.set()
+
+    def closed(self) -> bool:
+        """Wait for it; False if it was not closed in time."""
         self.thread.join()
         return not self.overdue
 
@@ -93,7 +100,7 @@ def wait_for(member: Member, until_s: float) -> None:
         time.sleep(0.005)
 
 
-def work(servers: str, way: str, named: bool, rounds: int, seed: int) -> None:
+def work(servers: str, way: str, named: bool, rounds: int, seed: int, pause_s: float) -> None:
     """Rounds in a group of its own; prints a line for each that ended, and leaves at one that did not."""
     chosen, group = random.Random(seed), f"closing-{way}-{named}-{seed}"
     names = [f"m{number}" if named else "" for number in range(3)]
@@ -104,13 +111,16 @@ def work(servers: str, way: str, named: bool, rounds: int, seed: int) -> None:
         faulthandler.dump_traceback_later(ROUND_S, exit=True)
         name = next((each for each in names[number % 3 :] + names if each != here.name), "")
         other = Member(servers, group, name, way)
-        if chosen.random() < 0.5:
-            wait_for(other, time.monotonic() + 5)  # it has an assignment, and the first one a revocation, just now
+        leaver, stays = (here, other) if chosen.random() < 0.5 else (other, here)
+        kind = chosen.choice(("assigned", "any", "unseen"))
+        if kind == "assigned":  # one has its assignment, and the other one a revocation, just now
+            wait_for(other, time.monotonic() + 5)
             time.sleep(chosen.uniform(0, 0.05))
-        else:
+        elif kind == "any":
             time.sleep(chosen.uniform(0, 1.5))
-        leaver, here = (here, other) if chosen.random() < 0.7 else (other, here)
-        print("closed" if leaver.close() else "overdue", flush=True)
+        leaver.end(0.0 if kind == "assigned" else chosen.uniform(0, pause_s))
+        here = stays
+        print("closed" if leaver.closed() else "overdue", flush=True)
         if leaver.overdue:
             break  # its thread is there for good
         if chosen.random() < 0.5:
@@ -120,17 +130,20 @@ def work(servers: str, way: str, named: bool, rounds: int, seed: int) -> None:
     os._exit(0)  # without the member's thread
 
 
-def played(servers: str, way: str, named: bool, rounds: int, seed: int, log: Any) -> Counter[str]:
+def played(servers: str, way: str, named: bool, rounds: int, seed: int, pause_s: float, log: Any) -> Counter[str]:
     """So many rounds, in as many processes as it takes."""
     found = Counter[str]()
     while found["closed"] + found["overdue"] + found["still"] < rounds:
         left = rounds - found["closed"] - found["overdue"] - found["still"]
         words = ["--servers", servers, "--work", way, *(["--named"] if named else []), "--rounds", str(left)]
+        words += ["--pause", str(pause_s)]
         ran = subprocess.run(
             [sys.executable, __file__, *words, "--seed", str(seed)], check=False, stdout=subprocess.PIPE, stderr=log,
             text=True,
         )  # fmt: skip
         found.update(ran.stdout.split())
+        if ran.returncode and not ran.stdout:
+            raise SystemExit("a process failed before its first round: see the log")
         found["still"] += ran.returncode != 0
         seed += 1_000
     return found
@@ -158,6 +171,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=500, help="of each of the four ways")
     parser.add_argument("--workers", type=int, default=4, help="groups at once for each way")
+    parser.add_argument("--pause", type=float, default=4.0, help="seconds without a poll before a close, at most")
     parser.add_argument("--servers", help="a running broker instead of a sandbox")
     parser.add_argument("--only", choices=("plain", "served"), help="one of both")
     parser.add_argument("--seed", type=int, default=1)
@@ -166,7 +180,7 @@ def main() -> None:
     parser.add_argument("--named", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.work:
-        work(given.servers, given.work, given.named, given.rounds, given.seed)
+        work(given.servers, given.work, given.named, given.rounds, given.seed, given.pause)
     results: dict[str, Counter[str]] = {}
     with ExitStack() as stack:
         servers = given.servers or sandbox(stack)
@@ -180,9 +194,9 @@ def main() -> None:
         for way, named in (each for each in WAYS if given.only in (None, each[0])):
             found = results[f"{way}{', named' if named else ''}"] = Counter()
             for worker in range(given.workers):
-                each = (way, named, given.rounds // given.workers, given.seed + worker)
+                each = (way, named, given.rounds // given.workers, given.seed + worker, given.pause)
 
-                def run(found: Counter[str] = found, each: tuple[str, bool, int, int] = each) -> None:
+                def run(found: Counter[str] = found, each: Any = each) -> None:
                     found.update(played(servers, *each, log))
 
                 threads.append(threading.Thread(target=run))
