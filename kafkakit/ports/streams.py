@@ -325,6 +325,10 @@ class StreamCluster(Protocol):
         """
         ...
 
+    def identify_all(self, topics: Collection[str], timeout_s: float) -> Mapping[str, TopicIdentity]:
+        """What `identify` tells of each of these topics, with as many requests as for one."""
+        ...
+
     def producer(self, topic: str, limits: BatchLimits, client_id: str) -> StreamProducer:
         """A new producer, which brokers see under this client id; it starts to connect and does not wait for it."""
         ...

@@ -70,7 +70,7 @@ def test_a_plan_shows_what_becomes_of_each_record_and_the_command_that_applies_i
         "\n"
         "orders-0\n"
         "  now    offset 60, kkm1, 33 characters, pending 60, done up to 159\n"
-        "  after  offset 160, kkm1, 22 characters\n"
+        "  after  offset 160, kkm1, 23 characters\n"
         "  not delivered any more: 60 (1 offset)\n"
         "\n"
         "Together: 1 of 1 commit changes, at most 0 records delivered again, 1 offset not delivered any more.\n"

@@ -2,6 +2,7 @@
 
 import threading
 from collections import deque
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from kafkakit.core.errors import OperationFailedError, TryLaterError
@@ -57,6 +58,9 @@ class FakeStreamCluster:
         if found is None:
             return TopicIdentity(cluster_id=self.cluster_id, topic_id="", partitions=0)
         return TopicIdentity(cluster_id=self.cluster_id, topic_id=found.topic_id, partitions=found.partitions)
+
+    def identify_all(self, topics: Collection[str], timeout_s: float) -> Mapping[str, TopicIdentity]:
+        return {topic: self.identify(topic, timeout_s) for topic in topics}
 
     def producer(self, topic: str, limits: BatchLimits, client_id: str) -> "FakeStreamProducer":
         made = FakeStreamProducer(self, topic, limits, client_id)

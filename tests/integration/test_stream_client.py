@@ -9,6 +9,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +19,7 @@ from confluent_kafka.serialization import SerializationContext, StringDeserializ
 from kafkakit.config.read.environment import read_environment
 from kafkakit.config.read.settings import Given, load_settings
 from kafkakit.config.security import to_confluent
-from kafkakit.core.errors import InfeasibleError, UsageError
+from kafkakit.core.errors import InfeasibleError, RefusedError, UsageError
 from kafkakit.core.model import TopicPartition
 from kafkakit.streams.client import dead_letters as dead_letter_lane
 from kafkakit.streams.client.client import StreamClient
@@ -29,7 +30,7 @@ from kafkakit.streams.client.decide.figures import ConsumerState
 from kafkakit.streams.client.decide.work_rules import Mode, RejectError, RetryRule, WorkLimits, WorkRules
 from kafkakit.streams.client.producer import RecordHooks, RecordOutputs
 from kafkakit.streams.client.workers import StreamRecord
-from kafkakit.streams.model.route import LaneRule
+from kafkakit.streams.model.route import LIVE, LaneRule
 from kafkakit.streams.routes.api_act import RouteStore
 from kafkakit.wiring import open_control, system_clock
 from tests.integration.conftest import LeaseClusters, SandboxCluster
@@ -231,6 +232,44 @@ def test_a_dlq_lane_that_is_paused_holds_up_no_partition_for_good(
         for one in letters
     ]
     assert set(rejected) == set(range(40))
+
+
+def test_a_topic_that_is_made_anew_and_is_as_long_as_before_is_noticed(
+    cluster: SandboxCluster, client: StreamClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The consumer fails with the command to link it; then the new records are handled, and no offset of before counts.
+
+    If reading is fast enough it may find the log cut itself, and says the same.
+    """
+    monkeypatch.setattr("kafkakit.streams.client.consumer._TOPICS_S", 1.0)
+    monkeypatch.setattr("kafkakit.streams.client.consumer._TOPICS_AGAIN_S", 0.2)
+    make(cluster, "again")
+    (place,) = [
+        TopicPartition(segment.topic, 0)
+        for lane, segment in client.follower("again").current().segments()
+        if lane.name == LIVE
+    ]
+    seen = Seen()
+    with client.producer("again") as producer:
+        for n in range(6):
+            producer.send(b"%d" % n).result(LIMIT_S)
+    consumer = client.consumer("again", "billing", handler=seen)
+    consumer.start()
+    until(lambda: len(seen.records) == 6 and has_committed(consumer))
+    with closing(cluster.open_admin()) as admin:
+        assert admin.delete_topic(place.topic) is None
+        until(lambda: admin.create_topic(place.topic, {0: cluster.broker_ids[:1]}, {}) is None)
+    produce(cluster, place.topic, [b"new %d" % n for n in range(6)])
+    until(lambda: consumer.state is ConsumerState.FAILED)
+    with pytest.raises(RefusedError, match="it was deleted and created again"):
+        consumer.close()
+    epoch = client.follower("again").epoch
+    words = ("--topic", place.topic, "--lane", "live", "--cluster", cluster.name, "--yes")
+    command(cluster, "link", "again", *words)
+    until(lambda: client.follower("again").epoch > epoch)
+    with client.consumer("again", "billing", handler=seen):
+        until(lambda: len(seen.records) == 12)
+    assert seen.records == Counter(("live", value) for n in range(6) for value in (b"%d" % n, b"new %d" % n))
 
 
 def test_a_stream_that_is_not_there(client: StreamClient) -> None:

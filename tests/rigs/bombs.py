@@ -81,6 +81,22 @@ def zeros_batch(records: int, value_bytes: int, *, keyed: bool = False, codec: C
     return checked(batch_of(b"".join(_streamed(body(), codec)), codec, count=records))
 
 
+def numbered_batch(numbers: Iterable[int], value_bytes: int, codec: Codec, *, at_ms: int) -> bytes:
+    """A whole batch of records of this time whose values are numbers, filled up with blanks; their keys are None."""
+    values = [b"%d" % number for number in numbers]
+
+    def body() -> Iterator[bytes]:
+        for number, value in enumerate(values):
+            fields = b"\0\0" + varint(number) + varint(-1) + varint(value_bytes)
+            yield varint(len(fields) + value_bytes + 1) + fields
+            yield value.ljust(value_bytes)
+            yield b"\0"
+
+    made = bytearray(batch_of(b"".join(_streamed(body(), codec)), codec, count=len(values)))
+    struct.pack_into(">qq", made, 27, at_ms, at_ms)
+    return checked(bytes(made))
+
+
 def _streamed(pieces: Iterable[bytes], codec: Codec) -> Iterator[bytes]:
     if codec is Codec.SNAPPY:  # in blocks of 32 KiB, as Java's client frames it
         yield b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)

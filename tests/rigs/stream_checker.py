@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 
 READ_S = 120.0
 NUL = "\0"
-CORRUPT = b"batch corrupt"
+CORRUPT, TOO_LARGE = b"batch corrupt", b"batch too large"
+LARGEST_BYTES = 500 << 20
 
 
 class Spot(NamedTuple):
@@ -41,6 +42,7 @@ class Verdict:
     handled_again_budget: int = 0
     rejected_twice: int = 0
     passed: int = 0
+    kept: int = 0
     commits: int = 0
     longest_chars: int = 0
     lives: int = 0
@@ -60,7 +62,7 @@ def read_log(servers: str, topics: Collection[str]) -> Iterator[Any]:
         {"bootstrap.servers": servers, "group.id": "checker", "enable.partition.eof": True,
          "auto.offset.reset": "error", "isolation.level": "read_uncommitted", "log_level": 0,
          # An end is told where nothing came for so long: with the usual 500 ms never, while commits go on.
-         "fetch.wait.max.ms": 10}
+         "fetch.wait.max.ms": 10, "receive.message.max.bytes": LARGEST_BYTES}
     )  # fmt: skip
     try:
         found = consumer.list_topics(timeout=READ_S).topics
@@ -89,10 +91,10 @@ def read_log(servers: str, topics: Collection[str]) -> Iterator[Any]:
 
 
 def notes(servers: str, topics: Collection[str]) -> Iterator[Spot]:
-    """Every record of the batches that dead letters tell to be passed over as damaged."""
+    """Every record of the batches that dead letters tell to be passed over, as damaged or as too large."""
     for message in read_log(servers, topics):
         facts = dict(message.headers() or ())
-        if facts.get("kafkakit-reason") == CORRUPT:
+        if facts.get("kafkakit-reason") in (CORRUPT, TOO_LARGE):
             note = json.loads(message.value())
             topic, partition = facts["kafkakit-topic"].decode(), int(facts["kafkakit-partition"])
             assert note["first_offset"] == int(facts["kafkakit-offset"]), note
@@ -106,7 +108,7 @@ def letters(servers: str, topics: Collection[str], log: Mapping[Spot, int] | Non
     """
     for message in read_log(servers, topics):
         facts = dict(message.headers() or ())
-        if facts.get("kafkakit-reason") == CORRUPT:
+        if facts.get("kafkakit-reason") in (CORRUPT, TOO_LARGE):
             continue
         spot = Spot(facts["kafkakit-topic"].decode(), int(facts["kafkakit-partition"]), int(facts["kafkakit-offset"]))
         if log is not None and log.get(spot) != int(message.value()):
@@ -262,13 +264,16 @@ class _Budget:
 def check(
     folder: Path, clusters: Mapping[str, str], *, topics: Collection[str], dlq: Collection[str], group: str,
     is_rejected: Any = lambda number: False, unread: Collection[str] = (), is_compacted: bool = False,
+    kept: Mapping[Spot, int] | None = None,
 ) -> Verdict:  # fmt: skip
     """Count a finished run.
 
     `clusters` are addresses by name, `topics` all that producers wrote to and `dlq` the dead letters; `is_rejected`
     tells by its number whether a record must be among the latter. `unread` are topics without a consumer. Where topics
     are compacted, a record may be away that one after it in its partition has the key of: keys are numbers modulo 50.
+    `kept` are records that an operator has in files, and had the group pass without handling them.
     """
+    kept = kept or {}
     found, told = Verdict(), lives(folder)
     found.lives = len(told)
     log: dict[Spot, int] = {}
@@ -282,7 +287,10 @@ def check(
     for servers in clusters.values():
         dead += Counter(spot for spot, _ in letters(servers, dlq, None if is_compacted else log))
         passed += Counter(notes(servers, dlq))
-    found.passed = len(passed)
+    found.passed, found.kept = len(passed), len(kept)
+    other = [spot for spot, number in kept.items() if log.get(spot) != number]
+    found.require(not other, f"{len(other)} records in quarantine are other ones, first {other[:1]}")
+    passed.update(kept)
     _check_producers(found, told, log)
     read = {spot: number for spot, number in log.items() if spot.topic not in unread and spot not in passed}
     _check_consumers(found, told, read, dead, is_rejected, away)

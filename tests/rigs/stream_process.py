@@ -30,7 +30,7 @@ from kafkakit.streams.client import control_store as route_follower
 from kafkakit.streams.client import dead_letters as dead_letter_lane
 from kafkakit.streams.client.client import ClientParts, StreamClient
 from kafkakit.streams.client.consumer import StreamConsumer
-from kafkakit.streams.client.dead_letters import ConsumerHooks, ConsumerOptions
+from kafkakit.streams.client.dead_letters import BATCH_LIMIT_BYTES, ConsumerHooks, ConsumerOptions
 from kafkakit.streams.client.decide.outgoing import ProducerLimits
 from kafkakit.streams.client.decide.partition_work import CommitRule
 from kafkakit.streams.client.decide.work_rules import (
@@ -42,6 +42,7 @@ from kafkakit.streams.client.decide.work_rules import (
     WorkLimits,
     WorkRules,
 )
+from kafkakit.streams.client.guarded_member import GuardedMember
 from kafkakit.streams.client.workers import StreamRecord
 from kafkakit.wiring import open_control, open_log, open_stream_cluster, this_process
 
@@ -89,11 +90,17 @@ def open_client(given: dict[str, Any]) -> StreamClient:
         found = settings(name)
         return KafkaGroupConsumer(found.bootstrap_servers or "", found.security, group, session_timeout_ms=SESSION_MS)
 
+    def open_guarded(name: str, group: str, _: MemberRule) -> GuardedMember:
+        there = settings(name)
+        servers = there.bootstrap_servers or ""
+        member = KafkaGroupConsumer(servers, there.security, group, session_timeout_ms=SESSION_MS, fetches=False)
+        return GuardedMember(member, open_log(there, committed=True), SystemClock(), limit_bytes=BATCH_LIMIT_BYTES)
+
     parts = ClientParts(
         store=open_control(settings(given["profile"])),
         open_cluster=lambda name: open_stream_cluster(settings(name)),
         open_member=open_member,
-        open_guarded=open_member,
+        open_guarded=open_guarded,
         open_log=lambda name: open_log(settings(name)),
         clock=clock,
         random_bytes=os.urandom,
@@ -153,7 +160,9 @@ class Handlers:
     def batch_handler(self, records: Sequence[StreamRecord]) -> dict[int, Exception]:
         errors, stopped, mode = dict[int, Exception](), set[object](), self._given["mode"]
         for at, record in enumerate(records):
-            key = object() if mode == "unordered" else record.key if mode == "key" else None
+            # A record without a key waits for no other one.
+            is_alone = mode == "unordered" or (mode == "key" and record.key is None)
+            key = object() if is_alone else record.key if mode == "key" else None
             try:
                 if key not in stopped:  # the client skips them, too
                     self.handler(record)

@@ -95,6 +95,8 @@ class World:
     partitions: int = 3
     configs: Mapping[str, str] = field(default_factory=dict)
     workers: list[Worker] = field(default_factory=list)
+    kept: dict[Spot, int] = field(default_factory=dict)
+    """What an operator put into files and had the group pass, by place."""
 
     def __post_init__(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -233,13 +235,18 @@ class World:
 
     def append(self, topic: str, record: Rec) -> None:
         """Write a batch of one record as it is, whatever its headers are."""
-        from kafka.protocol.producer.produce import ProduceRequest
         from kafka.record.util import calc_crc32c
 
         data = bytearray(batch(0, [record], base_ms=int(time.time() * 1000)))
         struct.pack_into(">I", data, 17, calc_crc32c(memoryview(data)[21:]))
+        self.append_batch(topic, 0, bytes(data))
+
+    def append_batch(self, topic: str, partition: int, data: bytes) -> int:
+        """Write a batch as it is; the offset of its first record."""
+        from kafka.protocol.producer.produce import ProduceRequest
+
         cluster, kind = self.clusters[self.topics[topic]], ProduceRequest.TopicProduceData
-        part = kind.PartitionProduceData(index=0, records=bytes(data))
+        part = kind.PartitionProduceData(index=partition, records=data)
         request = ProduceRequest(
             transactional_id=None, acks=-1, timeout_ms=60_000, topic_data=[kind(name=topic, partition_data=[part])],
             max_version=11,
@@ -249,6 +256,7 @@ class World:
         admin.close()
         (place,) = answers[cluster.broker_ids[0]].responses[0].partition_responses
         assert place.error_code == 0, place
+        return int(place.base_offset)
 
     def committed_chars(self) -> int:
         """The longest metadata of a commit so far."""
@@ -330,7 +338,7 @@ class World:
         """Count what was done so far."""
         return stream_checker.check(
             self.folder, self.servers, topics=self.topics, dlq=self.dlq(), group=self.group, is_rejected=is_rejected,
-            is_compacted="compact" in self.configs.get("cleanup.policy", ""),
+            is_compacted="compact" in self.configs.get("cleanup.policy", ""), kept=self.kept,
         )  # fmt: skip
 
     def printed(self) -> str:

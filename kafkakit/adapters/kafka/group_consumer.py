@@ -271,7 +271,7 @@ class KafkaGroupConsumer:
         for place in found:
             is_there = place.offset >= 0
             committed[TopicPartition(place.topic, place.partition)] = (
-                CommittedOffset(offset=place.offset, metadata=place.metadata or "") if is_there else None
+                CommittedOffset(offset=place.offset, metadata=metadata_of(place)) if is_there else None
             )
             place.offset = place.offset if is_there else OFFSET_BEGINNING
         client.incremental_assign(found if self._fetches else [])
@@ -393,6 +393,15 @@ def _places(partitions: Collection[TopicPartition]) -> list[Any]:
     from confluent_kafka import TopicPartition as Place
 
     return [Place(*partition) for partition in sorted(partitions)]
+
+
+def metadata_of(place: Any) -> str:
+    """What is committed beside the offset. confluent-kafka reads on behind a text that was stored without a NUL at its
+    end, as other clients do; where that is not Unicode, nothing of it is known, and offsets are handled again."""
+    try:
+        return str(place.metadata or "")
+    except UnicodeDecodeError:
+        return ""
 
 
 def _keys(places: list[Any]) -> tuple[TopicPartition, ...]:
@@ -653,7 +662,7 @@ class KafkaAssignedConsumer(KafkaGroupConsumer):
         for place in places:
             if place.error is not None:
                 raise TryLaterError(f"cannot read what the group committed for {place.topic}: {place.error.str()}")
-            commit = CommittedOffset(offset=place.offset, metadata=place.metadata or "") if place.offset >= 0 else None
+            commit = CommittedOffset(offset=place.offset, metadata=metadata_of(place)) if place.offset >= 0 else None
             found[TopicPartition(place.topic, place.partition)] = commit
         return found
 

@@ -6,7 +6,8 @@ compression (librdkafka's CONFIGURATION.md); so no batch is larger than the larg
 
 import json
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import Future, wait
 from functools import partial
 from types import MethodType
 from typing import Any
@@ -47,16 +48,29 @@ class KafkaStreamCluster:
         self._explain: Explain = partial(explain, bootstrap_servers, security)
 
     def identify(self, topic: str, timeout_s: float) -> TopicIdentity:
-        """Two requests at once, with a client of their own; a topic that is not there is not created by them."""
+        """See `identify_all`."""
+        return self.identify_all([topic], timeout_s)[topic]
+
+    def identify_all(self, topics: Collection[str], timeout_s: float) -> Mapping[str, TopicIdentity]:
+        """Two requests at once, with a client of their own; topics that are not there are not created by them."""
         from confluent_kafka import KafkaException, TopicCollection
         from confluent_kafka.admin import AdminClient
 
         admin = made(AdminClient, self._settings)
         try:
             cluster = admin.describe_cluster(request_timeout=timeout_s)
-            topics = admin.describe_topics(TopicCollection([topic]), request_timeout=timeout_s)
-            cluster_id = str(cluster.result(timeout_s).cluster_id)
-            found = topics[topic].result(timeout_s)
+            asked = admin.describe_topics(TopicCollection(sorted(topics)), request_timeout=timeout_s)
+            _await_all(admin, [cluster, *asked.values()], timeout_s)
+            cluster_id = str(cluster.result(0).cluster_id)
+        except (KafkaException, TimeoutError) as error:
+            raise unanswered("cannot reach the cluster", error, self._explain) from None
+        return {topic: self._identity(topic, cluster_id, asked[topic]) for topic in asked}
+
+    def _identity(self, topic: str, cluster_id: str, asked: "Future[Any]") -> TopicIdentity:
+        from confluent_kafka import KafkaException
+
+        try:
+            found = asked.result(0)
         except (KafkaException, TimeoutError) as error:
             code = code_of(error)
             if code in _UNKNOWN_TOPIC:
@@ -69,6 +83,20 @@ class KafkaStreamCluster:
     def producer(self, topic: str, limits: BatchLimits, client_id: str) -> "KafkaStreamProducer":
         """One client, with a thread for each broker that it speaks to."""
         return KafkaStreamProducer({**self._settings, "client.id": client_id}, topic, limits)
+
+
+_GRACE_S = 5.0
+_unanswered: list[Any] = []
+
+
+def _await_all(admin: Any, asked: Collection["Future[Any]"], timeout_s: float) -> None:
+    """Wait for all answers, also where one of them has failed.
+
+    librdkafka (2.16) ends the process with an assertion (`rd_kafka_admin_response_parse`) if metadata come while their
+    client is let go of. Requests end by themselves after `timeout_s`; a client whose do not is kept for good.
+    """
+    if wait(asked, timeout_s + _GRACE_S).not_done:
+        _unanswered.append(admin)
 
 
 def producer_settings(limits: BatchLimits) -> dict[str, Any]:

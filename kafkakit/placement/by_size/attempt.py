@@ -299,12 +299,11 @@ def _takers(state: SearchState) -> Callable[[int], Bools]:
     """Who may take a slot by the rules, whatever loads and counts are."""
     import numpy as np
 
-    pool = state.table.pool
-    in_rack = [state.table.receiver & (pool == rack) for rack in range(int(pool.max(initial=-1)) + 1)]
+    pool, receiver = state.table.pool, state.table.receiver
 
     def of(slot: int) -> Bools:
         shut, racks = state.legal(slot)
-        able: Bools = np.logical_or.reduce([in_rack[rack] for rack in racks])
+        able = np.isin(pool, racks) & receiver
         able[list(shut)] = False
         return able
 

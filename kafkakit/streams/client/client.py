@@ -2,7 +2,7 @@
 
 import threading
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -46,6 +46,7 @@ from kafkakit.streams.client.decide.outgoing import (
     ProducerLimits,
     RecordRefusedError,
     check_place,
+    check_topic,
     check_unmoved,
     transform_place,
 )
@@ -304,6 +305,7 @@ class StreamClient:
             share=share,
             route_problem=lambda: follower.condition().problem,
             open_log=lambda cluster_id: self._parts.open_log(follower.current().clusters[cluster_id]),
+            check_topics=lambda cluster_id, topics: self._check_topics(follower, cluster_id, topics),
             outbox=None if transaction is None else transaction.outbox,
         )
         self._consumers.append(found)
@@ -458,6 +460,17 @@ class StreamClient:
         if missing and not found:  # else the other topics can be read
             raise missing[0]
         return open_member(profile, group)
+
+    def _check_topics(self, follower: RouteFollower, cluster_id: str, topics: Collection[str]) -> None:
+        """`RefusedError` where one of these topics is not the one of the route now."""
+        route = follower.current()
+        segments = [each for each in route.segments() if each[1].cluster_id == cluster_id and each[1].topic in topics]
+        if not segments:
+            return
+        found = self._cluster(route.clusters[cluster_id]).identify_all(topics, IDENTIFY_S)
+        for lane, segment in segments:
+            if found[segment.topic].cluster_id == cluster_id:
+                check_topic(route.stream, lane.name, segment, found[segment.topic])
 
     def _log(self, follower: RouteFollower, cluster_id: str) -> LogReader:
         with self._lock:

@@ -4,6 +4,7 @@ import threading
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack, closing
 from datetime import datetime
+from functools import partial
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -26,6 +27,7 @@ from kafkakit.streams.client.decide.reading import (
     ReadingPlan,
     ReplayRange,
     reading_plan,
+    replaced_topics,
     replay_ranges,
     replay_times,
     replay_window,
@@ -52,6 +54,8 @@ from kafkakit.streams.model.route import Route
 _FOLLOW_S = 0.1
 _HEALTH_S = 1.0
 _TIMES_S = 10.0
+_TOPICS_S, _TOPICS_AGAIN_S = 60.0, 5.0
+"""Topics are looked at each minute, and once more before a finding counts: a broker may not know the newest one yet."""
 T = TypeVar("T")
 OpenMember = Callable[[str, str], GroupConsumer]
 """Makes a member of a group: the profile of a cluster, and the group."""
@@ -64,8 +68,9 @@ class StreamConsumer:
     the caller (`run_async`). A handler that returns has done its record; `RejectError`, `RetryLaterError`,
     `DependencyDownError` and every other error say what becomes of it. `route` gives the newest route that is known.
     With a `share` the Assigner says which partitions are read. `route_problem` is why no newer route would be seen now.
-    `open_log` makes a reader of the logs of a cluster by its id, for `replay_from`. With an `outbox`, of which
-    `handler` is, commits are made in transactions.
+    `open_log` makes a reader of the logs of a cluster by its id, for `replay_from`. `check_topics` gets the id of a
+    cluster and topics that are read there, and raises `RefusedError` for one that was created again. With an
+    `outbox`, of which `handler` is, commits are made in transactions.
 
     It is running, stopped or failed. It fails by `SystemExit` or `KeyboardInterrupt` of a handler or hook, by a handler
     that returns what means nothing, by rights that are missing or a commit of a newer version, and by whatever else
@@ -87,6 +92,7 @@ class StreamConsumer:
         share: GroupShare | None = None,
         route_problem: Callable[[], str] = lambda: "",
         open_log: Callable[[str], LogReader] | None = None,
+        check_topics: Callable[[str, Collection[str]], object] | None = None,
         outbox: Outbox | None = None,
     ) -> None:
         if sum(kind is not None for kind in (handler, batch_handler, async_handler)) != 1:
@@ -96,7 +102,7 @@ class StreamConsumer:
         options, hooks = options or ConsumerOptions(), hooks or ConsumerHooks()
         self._group, self._route, self._open_member, self._clock = group, route, open_member, clock
         self._options, self._hooks, self._share, self._route_problem = options, hooks, share, route_problem
-        self._open_log, self._outbox = open_log, outbox
+        self._open_log, self._check_topics, self._outbox = open_log, check_topics, outbox
         if outbox is not None:
             outbox.is_over = lambda: self._is_over and not any(reader.is_alive for reader in self._readers.values())
         self._stream = route().stream
@@ -339,6 +345,8 @@ class StreamConsumer:
             self._follower.start()
             if (is_healthy := self._hooks.is_healthy) is not None:
                 self._life.thread("kafkakit-health", lambda: self._ask_health(is_healthy)).start()
+            if (check := self._check_topics) is not None:
+                self._life.thread("kafkakit-topics", lambda: self._look_at_topics(check)).start()
             if workers is not None:
                 workers.start()
         except BaseException as error:
@@ -392,13 +400,28 @@ class StreamConsumer:
                     self._answers.answered()
                     self._shared.announce()
 
+    def _look_at_topics(self, check: Callable[[str, Collection[str]], object]) -> None:
+        """Fail for a topic that was created again: reading notices only that a log is shorter than what was read."""
+        found: RefusedError | None = None
+        while not self._life.stopping.wait(_TOPICS_AGAIN_S if found else _TOPICS_S):
+            before, found = found, None
+            for cluster_id, sources in sorted(self._plan.sources.items()):
+                try:
+                    check(cluster_id, tuple(sources))
+                except RefusedError as error:
+                    found = found or error
+                except Exception:  # the cluster does not answer, or not this user; reading tells of that
+                    continue
+            if found is not None and str(found) == str(before):
+                self._life.fail(found)
+
     def _lanes_of(self, route: Route) -> Collection[str] | None:
         """The lanes that are read and still there."""
         wanted = self._options.lanes
         return None if wanted is None else [name for name in wanted if route.lane(name) is not None]
 
     def _take_up(self, plan: ReadingPlan) -> None:
-        self._plan = plan
+        before, self._plan = self._plan, plan
         self._shared.update_lanes(plan.weights)
         for cluster_id, sources in plan.sources.items():
             reader = self._readers.get(cluster_id)
@@ -407,6 +430,8 @@ class StreamConsumer:
                 reader.follow(plan.epoch, sources)
                 reader.start()
             reader.follow(plan.epoch, sources)
+            if replaced := replaced_topics(before.sources.get(cluster_id, {}), sources):
+                reader.request(partial(_begin_anew, replaced))
         for cluster_id in [known for known in self._readers if known not in plan.sources]:
             leaving = self._readers.pop(cluster_id)
             leaving.stop()
@@ -486,6 +511,12 @@ class StreamConsumer:
             went_back = owned.work is not None and owned.work.open_again(window)
         if went_back and owned.work is not None and not owned.is_gone:
             client.seek(owned.partition, owned.work.position)
+
+
+def _begin_anew(replaced: Collection[str], client: GroupConsumer) -> None:
+    """For the thread of a reader: without a commit it goes on as another member, which reads the new topics."""
+    del client
+    raise TryLaterError(f"{', '.join(sorted(replaced))}: the route has another topic of this name now")
 
 
 class DeserializedRead:

@@ -175,6 +175,11 @@ def _low(line: ViewLine) -> float | None:
     return _fresh(line.backlog, line.backlog.low_ms if line.stale else line.max_low_ms)
 
 
+def _oldest_ms(line: ViewLine) -> int | None:
+    """The moment of the oldest lag or time lag; a commit that is newer than the end makes only the latter newer."""
+    return min((ms for ms in (line.lag_as_of_ms, line.oldest_as_of_ms) if ms >= 0), default=None)
+
+
 _GAUGES: tuple[tuple[str, str, LineFigure], ...] = (
     ("records", "Offsets from the committed ones to the ends.", lambda n: _where_known(n, n.lag)),
     (
@@ -225,8 +230,8 @@ _GAUGES: tuple[tuple[str, str, LineFigure], ...] = (
     ("live_high_seconds", "Proven upper bound of that age.", lambda n: _fresh(n.live, n.live.high_ms)),
     (
         "as_of_timestamp_seconds",
-        "Time of the oldest figure.",
-        lambda n: _seconds_if_known(n.oldest_as_of_ms) if n.oldest_as_of_ms >= 0 else None,
+        "Time of the oldest figure: a lag counts from the newest commit to the end as it was then.",
+        lambda n: _seconds_if_known(_oldest_ms(n)),
     ),
     (
         "status",

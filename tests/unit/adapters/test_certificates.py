@@ -9,11 +9,15 @@ import struct
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 from unittest import mock
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
 from kafkakit.adapters.kafka.admin import KafkaAdmin
 from kafkakit.adapters.kafka.data import KafkaData
@@ -211,3 +215,34 @@ def test_a_program_that_is_not_kafka_is_not_a_refusal() -> None:
         with closing(admin), pytest.raises(TryLaterError) as caught:
             admin.cluster()
     assert not isinstance(caught.value, ConnectRefusedError)
+
+
+class _Admin:
+    """Its first request fails at once, and the answer to the second one comes later."""
+
+    def __init__(self, settings: object) -> None:
+        del settings
+        self.cluster, self.topic = Future[Any](), Future[Any]()
+        self.cluster.set_exception(KafkaException(KafkaError(KafkaError._PARTIAL)))
+        threading.Timer(0.2, self.topic.set_result, [SimpleNamespace(topic_id="x", partitions=[0])]).start()
+
+    def describe_cluster(self, **more: object) -> Future[Any]:
+        return self.cluster
+
+    def describe_topics(self, topics: object, **more: object) -> dict[str, Future[Any]]:
+        return {"t": self.topic}
+
+
+def test_no_client_is_let_go_of_while_it_waits_for_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """librdkafka ends the process if metadata come while their client is destroyed, as after a pause of a broker."""
+    made = list[_Admin]()
+
+    def admin(settings: object) -> _Admin:
+        made.append(_Admin(settings))
+        return made[-1]
+
+    monkeypatch.setattr("confluent_kafka.admin.AdminClient", admin)
+    cluster = KafkaStreamCluster("127.0.0.1:1", Security(protocol=Protocol.PLAINTEXT))
+    with pytest.raises(TryLaterError):
+        cluster.identify("t", 30)
+    assert made[0].topic.done()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Message
 
-from kafkakit.adapters.kafka.group_consumer import read_batches
+from kafkakit.adapters.kafka.group_consumer import metadata_of, read_batches
 from kafkakit.adapters.kafka.groups_read import (
     assignment_of,
     commits_of,
@@ -144,3 +144,16 @@ def test_a_poll_is_split_by_topic_and_partition_in_the_order_of_the_log() -> Non
     (one,) = read_batches(messages[:2], [])
     assert (one.offsets, one.records) == ([5, 6], messages[:2])
     assert read_batches([], []) == []
+
+
+def test_metadata_that_are_not_unicode_in_confluent_kafka_are_none() -> None:
+    """It reads on behind a text that was stored without a NUL at its end, and raises where memory is not UTF-8."""
+
+    class Place:
+        @property
+        def metadata(self) -> str:
+            return b"~bE\x91".decode()
+
+    assert metadata_of(Place()) == ""
+    assert metadata_of(SimpleNamespace(metadata=None)) == ""
+    assert metadata_of(SimpleNamespace(metadata="~bE")) == "~bE"

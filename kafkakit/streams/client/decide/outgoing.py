@@ -277,6 +277,11 @@ def check_place(stream: str, lane: str, segment: Segment, found: TopicIdentity) 
         )
     if not found.partitions:
         raise MissingTopicError(f"cluster {found.cluster_id} has no topic {segment.topic}")
+    check_topic(stream, lane, segment, found)
+
+
+def check_topic(stream: str, lane: str, segment: Segment, found: TopicIdentity) -> None:
+    """`RefusedError` if the topic that a lane's segment has on its cluster is another one of the same name."""
     if is_other_topic(segment.topic_id, found.topic_id):
         link = shell_command("streams link", stream, topic=segment.topic, lane=lane, cluster=segment.cluster)
         raise RefusedError(

@@ -19,6 +19,7 @@ from kafkakit.streams.client.decide.failures import HeldRecord, Walk
 from kafkakit.streams.client.decide.work_rules import Failure, Mode
 from kafkakit.streams.model.commit import (
     MAX_OFFSET,
+    NO_TOPIC_ID,
     CommitIdentity,
     CommitState,
     Mark,
@@ -94,6 +95,13 @@ def reading_plan(route: Route, lanes: Collection[str] | None) -> ReadingPlan:
         profiles={cluster_id: route.clusters[cluster_id] for cluster_id in sources},
         weights={lane.name: lane.weight for lane in wanted},
     )
+
+
+def replaced_topics(before: Mapping[str, Source], now: Mapping[str, Source]) -> tuple[str, ...]:
+    """Topics whose name stands for another topic now: what was read and committed of the old ones means nothing."""
+    both = sorted(before.keys() & now.keys())
+    ids = {name: (before[name].topic_id, now[name].topic_id) for name in both}
+    return tuple(name for name, (old, new) in ids.items() if old != new and NO_TOPIC_ID not in (old, new))
 
 
 def marks_within(marks: Iterable[Mark], offsets: OffsetRanges) -> Iterator[Mark]:

@@ -34,12 +34,14 @@ from kafkakit.streams.lag.decide.measure.ends import EndSamples
 from kafkakit.streams.lag.decide.measure.owned import CommittedKeys, GroupKey, OwnedPartitions, with_owned
 from kafkakit.streams.lag.decide.measure.table import LagTable, MeasureRules, keep_bounded, measure, places_of
 from kafkakit.streams.lag.decide.monitors import (
+    BUSY_SHARE,
     ENDS_LIMIT_MS,
     MAX_LISTED,
     MonitorCondition,
     MonitorPhase,
     blind_spots,
     blindness,
+    busy_round_s,
     held_back,
 )
 from kafkakit.streams.lag.decide.saved_state import (
@@ -62,10 +64,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from kafkakit.streams.model.offsets_log.commits import CommitColumns
-
-
-BUSY_SHARE = 4
-"""After a round that took long, the next one waits so many times as long: a quarter of the time at most."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,7 +125,7 @@ class ClusterMonitor:
         self._records = RecordReader(reader, self.book, self._now_ms, self._guard, ttl_ms=self._rules.record_ttl_ms)
         self._phase, self._reason, self._since_ms = MonitorPhase.CONNECTING, "", self._now_ms()
         self._schedule = Schedule(clock)
-        self._round_began_s = 0.0
+        self._round_began_s = self._last_round_s = 0.0
         self._ends_every_s = self._pace.ends_s
         self._wall_clock = WallClockSteps(clock)
         self._warm_since_ms = -1
@@ -303,8 +301,10 @@ class ClusterMonitor:
                     set_past_lags(self.book, self._now_ms())
             if self._sampler.is_idle:
                 took_s = self._clock.monotonic() - self._round_began_s
-                self._ends_every_s = max(self._pace.ends_s, BUSY_SHARE * took_s)
-                self._schedule.set_due("ends", self._ends_every_s - took_s)
+                busy_s = busy_round_s(took_s, self._last_round_s, self._sampler.chunks)
+                self._last_round_s = took_s
+                self._ends_every_s = max(self._pace.ends_s, BUSY_SHARE * busy_s)
+                self._schedule.set_due("ends", max(ERROR_S, self._ends_every_s - took_s))
         if self._sampler.rounds and self._schedule.is_due("records", self._pace.records_s):
             self._reads_idle = self._records.step() == 0
         if self._records.noted:  # what is read proves something once the commits of that moment are known, too

@@ -364,6 +364,11 @@ class EndSampler:
         """True between two rounds."""
         return not self._todo
 
+    @property
+    def chunks(self) -> int:
+        """How many requests the latest round was."""
+        return -(-len(self._slots) // CHUNK)
+
     def begin(self) -> None:
         """Begin a round: see which topics there are, and drop the samples of those recreated or gone."""
         import numpy as np

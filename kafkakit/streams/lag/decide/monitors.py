@@ -48,6 +48,20 @@ ENDS_LIMIT_MS = 15_000
 """So old may the end of a partition be; longer where a round over all of them takes longer."""
 
 
+BUSY_SHARE = 4
+"""After a round over all ends that took long, the next one waits so many times as long: a quarter of the time."""
+_CHUNK_S = 1.0
+
+
+def busy_round_s(took_s: float, before_s: float, chunks: int) -> float:
+    """How long rounds take because there is much to ask for; `chunks` is how many requests that is.
+
+    One that waited for a broker which hung was not busy: two in a row must be slow, and each request counts for a
+    second at most. Else the ends would be asked for minutes later, and all the while be called as new as may be.
+    """
+    return min(took_s, before_s, chunks * _CHUNK_S)
+
+
 class MonitorPhase(StrEnum):
     """What the monitor is at.
 

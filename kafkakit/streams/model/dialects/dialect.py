@@ -273,6 +273,9 @@ class Dialect:
     about_forms: str = ""
     client_limit_chars: int | None = None
     spare_chars: int = 0
+    ends_with_nul: bool = False
+    """True where its client reads with librdkafka's Python binding, which goes on behind a text that has no NUL at its
+    end: what lies there in memory is taken for a part of it, or is not Unicode and raises."""
     when_too_large: str = ""
     reader: str
     noun: str
@@ -294,6 +297,10 @@ class Dialect:
     effect_of_size: Callable[[CommitFacts], str] = no_effect
     effect_of_nul: Callable[[CommitFacts], str] = no_effect
     hazards: Callable[[CommitFacts], Iterable[Hazard]] = no_hazards
+
+    def stored(self, text: str) -> str:
+        """A text as it is committed."""
+        return text + NUL if text and self.ends_with_nul else text
 
     @property
     def is_bound(self) -> bool:

@@ -5,13 +5,13 @@ import gc
 import re
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from typing import Any
 
 import pytest
 
-from kafkakit.core.errors import OperationFailedError, TryLaterError, UsageError
+from kafkakit.core.errors import OperationFailedError, RefusedError, TryLaterError, UsageError
 from kafkakit.core.model import TopicPartition
 from kafkakit.streams.client import cluster_reader, workers
 from kafkakit.streams.client.client import StreamClient
@@ -655,6 +655,62 @@ def test_a_route_that_cannot_be_renewed_is_a_problem(monkeypatch: pytest.MonkeyP
         assert made.figures().problems == ()
         monkeypatch.setattr(fakes.store, "await_change", raising(OSError("gone")))
         until(lambda: made.figures().problems == ("epoch 1 of the route stays in use: OSError: gone",))
+
+
+def test_a_topic_that_was_created_again_between_two_looks_ends_its_consumer(
+    cluster: FakeGroups, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is not shorter than what was read of the old one; reading alone would go on where that ended."""
+    for name in ("_TOPICS_S", "_TOPICS_AGAIN_S"):
+        monkeypatch.setattr(f"kafkakit.streams.client.consumer.{name}", 0.02)
+    fakes = FakeClusters()
+    fakes.routes.create(fakes.segment("a", partitions=1))
+    assert fakes.routes.read().lanes[0].segments[0].topic == PLACE.topic
+    with fakes.client() as client:
+        object.__setattr__(client._parts, "open_member", lambda profile, group, rule: cluster.open(group))
+        made = client.consumer("orders", "billing", handler=print)
+        made.start()
+        until(lambda: made.figures().total("handled") == 20)
+        assert made.state is ConsumerState.RUNNING
+        fakes.clusters["a"].topics[PLACE.topic].topic_id = "f" * 32
+        until(lambda: made.state is ConsumerState.FAILED)
+        with pytest.raises(RefusedError, match="it was deleted and created again") as raised:
+            made.close()
+    assert "streams link orders" in str(raised.value.hint)
+
+
+def test_a_look_at_topics_counts_when_the_next_one_finds_the_same(
+    cluster: FakeGroups, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker may tell of an older topic for a moment, and one that does not answer tells nothing."""
+    for name in ("_TOPICS_S", "_TOPICS_AGAIN_S"):
+        monkeypatch.setattr(f"kafkakit.streams.client.consumer.{name}", 0.002)
+    answers: list[Exception | None] = [
+        RefusedError("old"),
+        None,
+        RefusedError("old"),
+        TryLaterError("away"),
+        RefusedError("old"),
+    ]
+    answers += [RefusedError("new"), ValueError("a defect"), None]
+    asked = list[object]()
+
+    def check(cluster_id: str, topics: Collection[str]) -> None:
+        asked.append((cluster_id, tuple(topics)))
+        answer = answers[len(asked) - 1] if len(asked) <= len(answers) else is_replaced
+        if isinstance(answer, Exception):
+            raise answer
+
+    is_replaced: Exception | None = None
+    made = consumer(cluster, handler=print, check_topics=check)
+    made.start()
+    until(lambda: is_longer(asked, len(answers) + 3))
+    assert made.state is ConsumerState.RUNNING
+    assert set(asked) == {("c1", (PLACE.topic,))}
+    is_replaced = RefusedError("replaced")
+    until(lambda: made.state is ConsumerState.FAILED)
+    with pytest.raises(RefusedError, match="replaced"):
+        made.close()
 
 
 def is_longer(asked: list[object], count: int) -> bool:

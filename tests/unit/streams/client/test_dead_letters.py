@@ -48,6 +48,7 @@ from kafkakit.streams.client.decide.work_rules import (
 from kafkakit.streams.client.workers import RecordOrigin, StreamRecord
 from kafkakit.streams.lanes.api_act import RejectLedger
 from kafkakit.streams.model.commit import CommitIdentity, CommitState, OffsetRanges
+from kafkakit.streams.model.dialects.registry import read_metadata
 from kafkakit.streams.model.guarded_reads import BatchVerdict
 from kafkakit.streams.model.kkm1.encode import encode_commit
 from kafkakit.streams.model.provenance import RetryStep, read_provenance, read_retry_step
@@ -92,14 +93,17 @@ class Seen:
 def consumer(
     cluster: FakeGroups, *, hooks: ConsumerHooks | None = None, the_route: Route | None = None, **given: Any
 ) -> StreamConsumer:
+    """`given` are handlers and options, `routes`, of which the last one counts, and `check_topics`."""
     handlers = {name: given.pop(name) for name in list(given) if name.endswith("handler")}
+    routes: Sequence[Route] = given.pop("routes", [the_route or route()])
+    check_topics = given.pop("check_topics", None)
     options = {"work": WorkRules(retry=FAST), "commit_every_s": 0.02, "concurrency": 4, **given}
-    found = the_route or route()
     return StreamConsumer(
         group="billing",
-        route=lambda: found,
+        route=lambda: routes[-1],
         open_member=lambda profile, group: cluster.open(group),
         clock=SystemClock(),
+        check_topics=check_topics,
         options=ConsumerOptions(**options),
         hooks=hooks,
         **handlers,
@@ -246,6 +250,27 @@ def test_a_log_that_was_cut_is_read_again(cluster: FakeGroups) -> None:
         until(lambda: committed(cluster).offset == 60)
         assert "the log was cut" in running.figures().problems[0]
     assert seen.values == Counter(values(0, 60))
+
+
+def test_a_topic_that_the_route_has_anew_is_read_from_its_start(cluster: FakeGroups) -> None:
+    """It is as long as the old one was, and was read to its end, so that reading shows no difference."""
+    cluster.write(PLACE, values(0, 20))
+    seen, routes = Seen(), [route()]
+    with consumer(cluster, handler=seen, routes=routes) as running:
+        until(lambda: ("billing", PLACE) in cluster.commits and committed(cluster).offset == 20)
+        with cluster.lock:
+            cluster.make_topic(PLACE.topic, 1)
+            cluster.write(PLACE, values(100, 120))
+        (lane,) = routes[0].lanes
+        (old,) = lane.segments
+        new = replace(old, id=2, topic_id="f" * 32)
+        routes.append(replace(routes[0], epoch=2, lanes=(replace(lane, segments=(new,), left=(old,)),)))
+        until(lambda: seen.values.keys() >= set(values(100, 120)))
+        until(lambda: running.figures().reconnects == 1)
+    assert seen.values == Counter([*values(0, 20), *values(100, 120)])
+    identity = replace(IDENTITY, topic_id=b"\xff" * 16)
+    assert restore_commit(committed(cluster), identity).state.base == 20
+    assert read_metadata(committed(cluster).metadata, 20, identity).is_proven
 
 
 def test_reading_that_stands_still_is_told(cluster: FakeGroups, monkeypatch: pytest.MonkeyPatch) -> None:

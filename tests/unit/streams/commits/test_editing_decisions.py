@@ -1,5 +1,6 @@
 """What each verb makes of a commit, decided on clusters in memory."""
 
+import re
 from pathlib import Path
 from random import Random
 
@@ -105,6 +106,17 @@ def test_unack_above_and_below_base(rig: Rig) -> None:
     assert one(plan).passed == OffsetRanges()
     assert below.watermark is not None
     assert below.watermark.oldest_ms == START_MS + 90_000
+
+
+def test_what_kafkakits_client_reads_is_stored_with_a_nul_at_its_end(rig: Rig) -> None:
+    """confluent-kafka reads on behind a text without one, so that acknowledgements are lost, or a consumer fails."""
+    poison(rig)
+    written = one(rig.plan(Skip(offsets=only(103)), 0)).after
+    assert written is not None
+    assert re.fullmatch(r"~b[\w-]+\0", written.metadata)
+    rig.do(Skip(offsets=only(103)), 0)
+    same = one(rig.plan(Translate(to="kkm1"), 0))
+    assert same.after == same.before, "one that has it stays as it is"
 
 
 def test_unack_of_a_plain_commit_is_a_rewind_or_nothing(rig: Rig) -> None:

@@ -3,8 +3,9 @@
 from kafkakit.streams.lag.decide.measure.ends import TopicFacts
 from kafkakit.streams.lag.decide.measure.table import LagStatus
 from kafkakit.streams.lag.decide.measure.time_lag import EstimateSource, FigureFlag
+from kafkakit.streams.lag.decide.views import ViewLevel, view
 from kafkakit.streams.lag.service_report import exposition, families
-from tests.clusters.lag_rows import Bench
+from tests.clusters.lag_rows import T0, Bench
 from tests.invariants.exposition import parse
 from tests.unit.streams.lag.test_book import ID1, ID2, kkm1
 
@@ -29,6 +30,21 @@ def test_no_sum_of_a_stale_partition_is_published() -> None:
         "as_of_timestamp_seconds", "partitions", "stale_partitions", "status", "unknown_partitions",
     ]  # fmt: skip
     assert old["kafkakit_lag_status"] == float(LagStatus.UNKNOWN)
+
+
+def test_a_lag_to_an_old_end_is_not_called_as_new_as_its_commit() -> None:
+    """The newest commit is subtracted from an end that was read 8 s before it."""
+    bench = Bench()
+    bench.commit("g", 5, 1_000)
+    bench.end(100, 2_000)
+    bench.facts(TopicFacts(is_dense=True, is_log_append=True))
+    bench.commit("g", 93, 10_000)
+    (line,) = view([bench.table(11_000)], ViewLevel.GROUP_TOPIC).lines
+    assert (line.lag, line.lag_as_of_ms) == (7, T0 + 2_000)
+    assert line.oldest_as_of_ms > line.lag_as_of_ms
+    found = gauges(bench, 11_000)
+    assert found["kafkakit_lag_records"] == 7
+    assert found["kafkakit_lag_as_of_timestamp_seconds"] == (T0 + 2_000) / 1000
 
 
 def test_a_low_bound_of_a_stale_partition_is_not_lent_to_a_fresh_one() -> None:

@@ -10,12 +10,12 @@ import pytest
 
 from kafkakit.core.errors import TryLaterError
 from kafkakit.core.model import TopicPartition
-from kafkakit.streams.lag.act.monitor import ClusterMonitor
+from kafkakit.streams.lag.act.monitor import ClusterMonitor, MonitorPace
 from kafkakit.streams.lag.act.reading import OFFSETS_TOPIC
 from kafkakit.streams.lag.decide.measure.book import BookLimits, CommitMetadata
 from kafkakit.streams.lag.decide.measure.table import LagStatus
 from kafkakit.streams.lag.decide.measure.time_lag import EstimateSource, FigureFlag
-from kafkakit.streams.lag.decide.monitors import MonitorPhase, Published
+from kafkakit.streams.lag.decide.monitors import BUSY_SHARE, MonitorPhase, Published, busy_round_s
 from kafkakit.streams.lag.decide.saved_state import check_state, decode_state, encode_state
 from kafkakit.streams.lag.report import condition_data
 from kafkakit.streams.lag.service_report import all_families, exposition
@@ -187,6 +187,38 @@ def test_ends_that_cannot_be_read_make_a_monitor_blind_within_15_s_and_what_was_
     assert re.fullmatch(r"ends of logs since \d\d:\d\d:\d\dZ are not known \(.+ 1\)", condition.reason)
     rig.run(60)
     assert rig.row("g").status is LagStatus.UNKNOWN
+
+
+@pytest.mark.parametrize("waits_s", [(30.0,), (38.0, 12.0), (10.0, 10.0, 10.0)])
+def test_rounds_that_waited_for_a_broker_do_not_put_off_the_next_ones(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, waits_s: tuple[float, ...]
+) -> None:
+    rig.produce(100)
+    rig.commit("g", 10)
+    rig.run(5)
+    asked, waits = rig.reader.spans, list(waits_s)
+
+    def spans(keys: Any) -> Any:
+        if waits:
+            rig.clock.advance(waits.pop(0))
+        return asked(keys)
+
+    monkeypatch.setattr(rig.reader, "spans", spans)
+    while waits:
+        rig.run(0.1)
+    rig.run(5)
+    rig.produce(7)
+    rig.run(6)
+    assert rig.row("g").lag == 97
+    rig.reader.log(TopicPartition("orders", 0)).leader = None
+    rig.run(17)
+    assert rig.monitor.condition().phase is MonitorPhase.BLIND, "ends may be no older than before"
+
+
+def test_rounds_over_very_many_partitions_take_a_quarter_of_the_time() -> None:
+    assert busy_round_s(20.0, 18.0, 50) == 18.0
+    assert busy_round_s(20.0, 0.2, 50) == 0.2
+    assert busy_round_s(20.0, 18.0, 1) * BUSY_SHARE < MonitorPace().ends_s
 
 
 def test_a_leader_that_moves_costs_nothing(rig: Rig) -> None:

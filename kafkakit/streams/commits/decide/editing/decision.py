@@ -119,7 +119,7 @@ def _edit(seen: SeenPartition, observed: Observed, request: EditRequest) -> Part
     verb = request.verb
     name = verb.to if isinstance(verb, Translate) else dialect_for(seen, observed, request.dialect)
     dialect = dialect_named(name)
-    is_broken = seen.reading is not None and (seen.reading.problem is not None or seen.has_nul)
+    is_broken = seen.reading is not None and (seen.reading.problem is not None or seen.has_nul != dialect.ends_with_nul)
     stays = aim.state == seen.state and name == seen.dialect
     if stays and not isinstance(verb, Reset) and not (is_broken and isinstance(verb, Translate)):
         return _unchanged(seen, aim)
@@ -140,7 +140,9 @@ def _edit(seen: SeenPartition, observed: Observed, request: EditRequest) -> Part
     forgotten += written.forgotten
     if written.forgotten or written.left_out:
         notes.append(_coarsened(seen, observed, written, request))
-    after = CommittedOffset(offset=state.base, metadata=written.text, leader_epoch=_epoch(seen, state.base))
+    after = CommittedOffset(
+        offset=state.base, metadata=dialect.stored(written.text), leader_epoch=_epoch(seen, state.base)
+    )
     found = read_metadata(after.metadata, after.offset, seen.identity)
     edit = PartitionEdit(
         partition=seen.partition,
