@@ -259,7 +259,7 @@ def test_a_topic_that_is_made_anew_and_is_as_long_as_before_is_noticed(
     with closing(cluster.open_admin()) as admin:
         assert admin.delete_topic(place.topic) is None
         until(lambda: admin.create_topic(place.topic, {0: cluster.broker_ids[:1]}, {}) is None)
-    produce(cluster, place.topic, [b"new %d" % n for n in range(6)])
+    produce(cluster, place, [b"new %d" % n for n in range(6)])
     until(lambda: consumer.state is ConsumerState.FAILED)
     with pytest.raises(RefusedError, match="it was deleted and created again"):
         consumer.close()

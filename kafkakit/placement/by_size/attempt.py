@@ -299,11 +299,13 @@ def _takers(state: SearchState) -> Callable[[int], Bools]:
     """Who may take a slot by the rules, whatever loads and counts are."""
     import numpy as np
 
-    pool, receiver = state.table.pool, state.table.receiver
+    pool = state.table.pool
+    in_rack = [state.table.receiver & (pool == rack) for rack in range(int(pool.max(initial=-1)) + 1)]
+    none = np.zeros_like(state.table.receiver)
 
     def of(slot: int) -> Bools:
         shut, racks = state.legal(slot)
-        able = np.isin(pool, racks) & receiver
+        able: Bools = np.logical_or.reduce([none, *(in_rack[rack] for rack in racks)])
         able[list(shut)] = False
         return able
 
