@@ -3,7 +3,7 @@
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from typing import Any
 
 from kafkakit.config.security import to_confluent, to_kafka_python
@@ -190,24 +190,6 @@ class OffsetsTransaction:
         """Abort what a test that failed left open: it would hold up the readers of a shared cluster."""
         if self._is_open:
             self.abort()
-
-
-def append_batch(cluster: SandboxCluster, partition: TopicPartition, batch: bytes) -> int:
-    """Send a batch as it is, which no client takes apart, to the partition's leader; the offset it got."""
-    from kafka.protocol.producer.produce import ProduceRequest
-
-    topic = ProduceRequest.TopicProduceData
-    data = topic.PartitionProduceData(index=partition.partition, records=batch)
-    request = ProduceRequest(
-        transactional_id=None, acks=-1, timeout_ms=60_000, max_version=11,
-        topic_data=[topic(name=partition.topic, partition_data=[data])],
-    )  # fmt: skip
-    with closing(cluster.open_admin()) as admin:
-        leader = admin.partition_states([partition.topic])[partition].leader
-        answer: Any = admin._session.request_brokers({leader: request})[leader]  # type: ignore[attr-defined]
-    (place,) = answer.responses[0].partition_responses
-    assert place.error_code == 0, place
-    return int(place.base_offset)
 
 
 def produce(

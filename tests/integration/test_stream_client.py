@@ -34,9 +34,9 @@ from kafkakit.streams.model.route import LIVE, LaneRule
 from kafkakit.streams.routes.api_act import RouteStore
 from kafkakit.wiring import open_control, system_clock
 from tests.integration.conftest import LeaseClusters, SandboxCluster
-from tests.integration.stream_clients import append_batch, produce
+from tests.integration.stream_clients import produce
 from tests.integration.stream_rig import forget_members
-from tests.rigs.bombs import MIB, zeros_batch
+from tests.rigs.bombs import MIB, append_batch, zeros_batch
 from tests.rigs.cluster_pool import SINGLE
 
 pytestmark = pytest.mark.kafka

@@ -26,11 +26,11 @@ from kafkakit.streams.model.log_batches import Codec
 from tests.clusters.streams_batches import Rec, batch
 from tests.contracts.group_consumer import Member
 from tests.integration.conftest import SandboxCluster
-from tests.integration.stream_clients import OffsetsTransaction, append_batch, loner
+from tests.integration.stream_clients import OffsetsTransaction, loner
 from tests.integration.stream_rig import StreamRig, guarded_member
 from tests.property.test_lanes_and_batches import RECORDS, recompressed
 from tests.rigs.bombs import CODECS as BOMB_CODECS
-from tests.rigs.bombs import MIB, checked, zeros_batch
+from tests.rigs.bombs import MIB, append_batch, checked, zeros_batch
 from tests.rigs.waiting import WAIT_S, becomes
 
 pytestmark = pytest.mark.kafka

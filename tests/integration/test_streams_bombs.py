@@ -25,9 +25,9 @@ from kafkakit.streams.records.act import BombScanner
 from kafkakit.streams.records.decide import BombScan, ScanStart
 from kafkakit.wiring import system_clock
 from tests.integration.conftest import SandboxCluster, SilentReporter
-from tests.integration.stream_clients import append_batch, loner, member, produce, until_left
+from tests.integration.stream_clients import loner, member, produce, until_left
 from tests.integration.test_streams_contract import open_groups
-from tests.rigs.bombs import CODECS, MIB, only_batch, zeros_batch
+from tests.rigs.bombs import CODECS, MIB, append_batch, only_batch, zeros_batch
 from tests.rigs.command_line import Home, Ran
 
 pytestmark = [pytest.mark.kafka, pytest.mark.usefixtures("slow_brokers_answer")]

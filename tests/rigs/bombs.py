@@ -2,19 +2,26 @@
 
 import gzip
 import struct
+import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from functools import partial
+from typing import Any
 
 import cramjam
 import pyarrow as pa
 import zstandard
 
+from kafkakit.core.model import TopicPartition
 from kafkakit.streams.model.compressed_sizes import MAX_BLOCK
 from kafkakit.streams.model.log_batches import HEADER, HEADER_BYTES, Batch, Codec, batches_of
 from tests.clusters.streams_batches import varint
+from tests.rigs.sandbox_cluster import SandboxCluster
 
 MIB = 1 << 20
+_LEADER_S = 60.0
+_NO_LEADER = frozenset({3, 5, 6})  # UNKNOWN_TOPIC_OR_PARTITION, LEADER_NOT_AVAILABLE, NOT_LEADER_OR_FOLLOWER
 CODECS = (Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD)
 
 
@@ -136,3 +143,32 @@ def checked(batch: bytes) -> bytes:
     struct.pack_into(">qhi", made, 43, -1, -1, -1)
     struct.pack_into(">I", made, 17, calc_crc32c(memoryview(made)[21:]))
     return bytes(made)
+
+
+def append_batch(cluster: SandboxCluster, partition: TopicPartition, batch: bytes) -> int:
+    """Send a batch as it is, which no client takes apart, to the partition's leader; the offset it got.
+
+    Waits for a partition that has no leader yet, or another one by now; such a batch was not appended.
+    """
+    from kafka.protocol.producer.produce import ProduceRequest
+
+    topic = ProduceRequest.TopicProduceData
+    data = topic.PartitionProduceData(index=partition.partition, records=batch)
+    request = ProduceRequest(
+        transactional_id=None, acks=-1, timeout_ms=60_000, max_version=11,
+        topic_data=[topic(name=partition.topic, partition_data=[data])],
+    )  # fmt: skip
+    with closing(cluster.open_admin()) as admin:
+        deadline = time.monotonic() + _LEADER_S
+        while True:
+            leader = admin.partition_states([partition.topic])[partition].leader
+            code = 6 if leader is None else -1
+            if leader is not None:
+                answer: Any = admin._session.request_brokers({leader: request})[leader]  # type: ignore[attr-defined]
+                (place,) = answer.responses[0].partition_responses
+                code = place.error_code
+            if code == 0:
+                return int(place.base_offset)
+            assert code in _NO_LEADER, code
+            assert time.monotonic() < deadline, f"{partition} has no leader"
+            time.sleep(0.1)

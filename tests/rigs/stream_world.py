@@ -13,7 +13,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from kafkakit.adapters.control_file import FileControl
 from kafkakit.core.model import TopicPartition
@@ -24,6 +23,7 @@ from tests.clusters.streams_batches import Rec, batch
 from tests.integration.conftest import SandboxCluster
 from tests.places import ROOT
 from tests.rigs import stream_checker
+from tests.rigs.bombs import append_batch
 from tests.rigs.stream_checker import Spot, Verdict
 from tests.rigs.stream_process import is_rejected
 from tests.rigs.stream_routes import Routes
@@ -243,20 +243,7 @@ class World:
 
     def append_batch(self, topic: str, partition: int, data: bytes) -> int:
         """Write a batch as it is; the offset of its first record."""
-        from kafka.protocol.producer.produce import ProduceRequest
-
-        cluster, kind = self.clusters[self.topics[topic]], ProduceRequest.TopicProduceData
-        part = kind.PartitionProduceData(index=partition, records=data)
-        request = ProduceRequest(
-            transactional_id=None, acks=-1, timeout_ms=60_000, topic_data=[kind(name=topic, partition_data=[part])],
-            max_version=11,
-        )  # fmt: skip
-        admin = cluster.open_admin()
-        answers: Any = admin._session.request_brokers({cluster.broker_ids[0]: request})  # type: ignore[attr-defined]
-        admin.close()
-        (place,) = answers[cluster.broker_ids[0]].responses[0].partition_responses
-        assert place.error_code == 0, place
-        return int(place.base_offset)
+        return append_batch(self.clusters[self.topics[topic]], TopicPartition(topic, partition), data)
 
     def committed_chars(self) -> int:
         """The longest metadata of a commit so far."""
