@@ -19,7 +19,6 @@ import os
 import random
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections import Counter
@@ -28,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from machine import shape
+from sandboxes import one_broker
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
@@ -149,24 +149,6 @@ def played(servers: str, way: str, named: bool, rounds: int, seed: int, pause_s:
     return found
 
 
-def sandbox(stack: ExitStack) -> str:
-    """The address of one broker, up until the stack is left."""
-    from kafkakit.sandbox import lifecycle
-    from kafkakit.sandbox.decide.spec import Mode, Secure, build_spec
-    from kafkakit.wiring import this_machine
-    from tests.rigs.sandbox_cluster import Home, SilentReporter
-
-    folder = Path(tempfile.mkdtemp(prefix="kafkakit-bench-"))
-    home = Home(folder=folder, cache=Path.home() / ".cache" / "kafkakit")
-    machine, store = this_machine(home.cache), home.store("closing")
-    spec = build_spec(
-        name="closing", brokers=1, racks=1, log_dirs=(1,), kafka=None, mode=Mode.KRAFT, secure=Secure.NONE
-    )
-    state, _ = lifecycle.up(machine, store, spec, SilentReporter())
-    stack.callback(lifecycle.down, machine, store)
-    return str(state.layout.bootstrap_servers)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=500, help="of each of the four ways")
@@ -183,7 +165,7 @@ def main() -> None:
         work(given.servers, given.work, given.named, given.rounds, given.seed, given.pause)
     results: dict[str, Counter[str]] = {}
     with ExitStack() as stack:
-        servers = given.servers or sandbox(stack)
+        servers = stack.enter_context(one_broker(given.servers or ""))
         from confluent_kafka.admin import AdminClient, NewTopic
 
         admin = AdminClient({"bootstrap.servers": servers})

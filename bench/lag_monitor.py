@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from machine import shape
+from machine import resident_mib, shape
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
@@ -122,7 +122,7 @@ def hold(servers: str) -> dict[str, object]:
     return {
         "group_partitions": len(table),
         "table_seconds": round(took, 3),
-        "rss_mib": rss_mib(),
+        "rss_mib": resident_mib(os.getpid()),
         "peak_rss_mib": peak_mib(),
     }
 
@@ -168,11 +168,6 @@ def latency(servers: str, seconds: float) -> dict[str, object]:
 
 def peak_mib() -> float:
     return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1)
-
-
-def rss_mib() -> float:
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return round(pages * os.sysconf("SC_PAGE_SIZE") / (1 << 20), 1)
 
 
 def apart(*words: str) -> subprocess.Popen[str]:

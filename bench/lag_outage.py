@@ -21,7 +21,6 @@ import os
 import random
 import re
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -36,7 +35,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from machine import shape
+from machine import resident_mib, shape
+from sandboxes import new_home, start_cluster
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
@@ -507,17 +507,6 @@ class Campaign:
             time.sleep(faults.chosen.uniform(0, 15))
 
 
-def resident_mib(pid: int) -> float:
-    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-    return round(pages * os.sysconf("SC_PAGE_SIZE") / (1 << 20), 1)
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
-
-
 def truths_read(servers: str, ledger: Ledger) -> list[str]:
     """Where ends and commits that are read from the brokers differ from the ledger at the end."""
     from confluent_kafka import Consumer, TopicPartition
@@ -552,22 +541,16 @@ def judged(minutes: float, seed: int) -> int:
     """Random faults for so long; 1 with problems."""
     from confluent_kafka.admin import AdminClient, NewTopic
 
-    from kafkakit.sandbox import lifecycle
-    from kafkakit.sandbox.decide.spec import Mode, Secure, build_spec
-    from kafkakit.wiring import this_machine
-    from tests.rigs.sandbox_cluster import Home, SandboxCluster, SilentReporter
+    from kafkakit.adapters.processes import LocalProcesses
 
-    home = Home(folder=Path(tempfile.mkdtemp(prefix="kafkakit-bench-")), cache=Path.home() / ".cache" / "kafkakit")
-    machine, store = this_machine(home.cache), home.store("outage")
-    spec = build_spec(name="outage", brokers=3, racks=3, log_dirs=(1,), kafka=None, mode=Mode.KRAFT, secure=Secure.NONE)
+    home = new_home("kafkakit-bench-")
     with ExitStack() as stack:
-        state, _ = lifecycle.up(machine, store, spec, SilentReporter())
-        cluster = SandboxCluster(machine=machine, store=store, home=home, state=state)
+        cluster = start_cluster(home, "outage", brokers=3, racks=3)
         stack.callback(cluster.down)
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
         for made in admin.create_topics([NewTopic(name, PARTITIONS, 3) for name in ("orders", "idle")]).values():
             made.result()
-        ledger, port = Ledger(), free_port()
+        ledger, (port,) = Ledger(), LocalProcesses().free_ports(1)
         clients, judge = Clients(cluster.bootstrap_servers, ledger), Judge(ledger)
         clients.begin()
         words = ["streams", "lag", "serve", "--listen", f"127.0.0.1:{port}", "--partition-series", "*"]

@@ -1,4 +1,4 @@
-"""The machine's shape, printed beside every figure."""
+"""The machine's shape, printed beside every figure, and the memory of a process."""
 
 import os
 import platform
@@ -20,3 +20,9 @@ def shape() -> dict[str, object]:
         "system": platform.system(),
         "date": datetime.now(UTC).date().isoformat(),
     }
+
+
+def resident_mib(pid: int) -> float:
+    """The memory of a process that is in use now."""
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return round(pages * os.sysconf("SC_PAGE_SIZE") / (1 << 20), 1)

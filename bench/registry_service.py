@@ -19,7 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from machine import shape
+from machine import resident_mib, shape
 
 from kafkakit.adapters.control_file import FileControl
 from kafkakit.adapters.host import SystemClock
@@ -126,11 +126,6 @@ class RecordedSession:
 
 def batches(names: list[str], size: int) -> list[list[str]]:
     return [names[at : at + size] for at in range(0, len(names), size)]
-
-
-def resident_mib(pid: int) -> float:
-    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-    return round(pages * os.sysconf("SC_PAGE_SIZE") / (1 << 20), 1)
 
 
 def peak_mib(pid: int) -> float:

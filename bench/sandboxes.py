@@ -1,4 +1,6 @@
-"""A sandbox of one broker for the figures of clients."""
+"""Sandboxes for figures: one broker whose address is enough, or a cluster in this process."""
+
+from __future__ import annotations
 
 import json
 import os
@@ -8,6 +10,11 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kafkakit.sandbox.decide.spec import Secure
+    from tests.rigs.sandbox_cluster import Home, SandboxCluster
 
 
 @contextmanager
@@ -27,3 +34,28 @@ def one_broker(servers: str) -> Iterator[str]:
             yield json.loads(up.stdout)["bootstrap_servers"]
         finally:
             subprocess.run([*kit, "down"], env=env, check=True, capture_output=True)
+
+
+def new_home(prefix: str) -> Home:
+    """Folders of a bench's own, which stay; jars are shared with the machine."""
+    from tests.rigs.sandbox_cluster import Home
+
+    return Home(folder=Path(tempfile.mkdtemp(prefix=prefix)), cache=Path.home() / ".cache" / "kafkakit")
+
+
+def start_cluster(
+    home: Home, name: str, *, brokers: int = 1, racks: int = 1, secure: Secure | None = None
+) -> SandboxCluster:
+    """A cluster of KRaft with one log dir a broker, which the caller takes down; without logins if not said."""
+    from kafkakit.sandbox import lifecycle
+    from kafkakit.sandbox.decide import spec
+    from kafkakit.wiring import this_machine
+    from tests.rigs.sandbox_cluster import SandboxCluster, SilentReporter
+
+    machine, store = this_machine(home.cache), home.store(name)
+    asked = spec.build_spec(
+        name=name, brokers=brokers, racks=racks, log_dirs=(1,), kafka=None, mode=spec.Mode.KRAFT,
+        secure=secure or spec.Secure.NONE,
+    )  # fmt: skip
+    state, _ = lifecycle.up(machine, store, asked, SilentReporter())
+    return SandboxCluster(machine=machine, store=store, home=home, state=state)

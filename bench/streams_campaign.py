@@ -31,15 +31,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from machine import shape
+from sandboxes import start_cluster
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from kafkakit.sandbox import lifecycle
-from kafkakit.sandbox.decide.spec import Mode, Secure, build_spec
 from kafkakit.streams.model.log_batches import Codec
 from kafkakit.streams.model.route import LIVE, SegmentState
-from kafkakit.wiring import this_machine
-from tests.integration.conftest import Home, SandboxCluster, SilentReporter
+from tests.integration.conftest import Home, SandboxCluster
 from tests.rigs.bombs import CODECS as BOMB_CODECS
 from tests.rigs.bombs import numbered_batch
 from tests.rigs.stream_checker import Spot
@@ -59,14 +57,6 @@ COMPACTED = {
     "cleanup.policy": "compact", "segment.ms": "1000", "min.cleanable.dirty.ratio": "0", "delete.retention.ms": "0",
     "max.compaction.lag.ms": "1000",
 }  # fmt: skip
-
-
-def cluster(home: Home, name: str) -> SandboxCluster:
-    """One broker."""
-    machine, store = this_machine(home.cache), home.store(name)
-    spec = build_spec(name=name, brokers=1, racks=1, log_dirs=(1,), kafka=None, mode=Mode.KRAFT, secure=Secure.NONE)
-    state, _ = lifecycle.up(machine, store, spec, SilentReporter())
-    return SandboxCluster(machine=machine, store=store, home=home, state=state)
 
 
 class Bomb(NamedTuple):
@@ -260,7 +250,7 @@ def main() -> None:
     with ExitStack() as stack:
         clusters = {}
         for name in "ab":
-            clusters[name] = cluster(home, name)
+            clusters[name] = start_cluster(home, name)
             stack.callback(clusters[name].down)
         while time.monotonic() < until_s:
             counts["episodes"] += 1

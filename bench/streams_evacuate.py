@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from machine import shape
+from sandboxes import start_cluster
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
@@ -31,8 +32,6 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from kafkakit.adapters.control_file import FileControl
 from kafkakit.adapters.files import write_file
 from kafkakit.adapters.host import SystemClock
-from kafkakit.sandbox import lifecycle
-from kafkakit.sandbox.decide.spec import Mode, Secure, build_spec
 from kafkakit.streams.client.connect import connect
 from kafkakit.streams.client.dead_letters import ConsumerOptions
 from kafkakit.streams.client.workers import StreamRecord
@@ -40,21 +39,12 @@ from kafkakit.streams.failover.act.run import OperationJournals
 from kafkakit.streams.failover.decide.operation import Step
 from kafkakit.streams.model.route import Lane, Route, Segment, SegmentState
 from kafkakit.streams.routes.api_act import RouteStore, find_topics
-from kafkakit.wiring import this_machine
-from tests.integration.conftest import Home, SandboxCluster, SilentReporter
+from tests.integration.conftest import Home, SandboxCluster
 
 PARTITIONS, RECORDS = 2, 20
 IDLE_GROUP, LIVE_GROUP = "reports", "billing"
 LIMIT_S = 3600
 HOUR_MS = 3_600_000
-
-
-def cluster(home: Home, name: str) -> SandboxCluster:
-    """One broker."""
-    machine, store = this_machine(home.cache), home.store(name)
-    spec = build_spec(name=name, brokers=1, racks=1, log_dirs=(1,), kafka=None, mode=Mode.KRAFT, secure=Secure.NONE)
-    state, _ = lifecycle.up(machine, store, spec, SilentReporter())
-    return SandboxCluster(machine=machine, store=store, home=home, state=state)
 
 
 def make_streams(old: SandboxCluster, routes: RouteStore, names: list[str], live: list[str]) -> None:
@@ -197,7 +187,7 @@ def main() -> None:
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="streams-evacuate-") as folder, ExitStack() as stack:
         home = Home(folder=Path(folder), cache=Path.home() / ".cache" / "kafkakit")
-        old, new = cluster(home, "old"), cluster(home, "new")
+        old, new = start_cluster(home, "old"), start_cluster(home, "new")
         stack.callback(old.down)
         stack.callback(new.down)
         store = FileControl(home.state_dir / "control", write_file)

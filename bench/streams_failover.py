@@ -43,6 +43,7 @@ from pathlib import Path
 from typing import Any
 
 from machine import shape
+from sandboxes import start_cluster
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
@@ -50,10 +51,9 @@ from kafkakit.config.security import Security, to_confluent
 from kafkakit.core.cluster_facts import AclBinding, AclOperation, AclPermission, AclResourceKind
 from kafkakit.sandbox import lifecycle
 from kafkakit.sandbox.decide.processes import GUEST
-from kafkakit.sandbox.decide.spec import Mode, Secure, build_spec
+from kafkakit.sandbox.decide.spec import Secure
 from kafkakit.streams.client.connect import ConsumerOptions, ProducerLimits, RejectError, connect
-from kafkakit.wiring import this_machine
-from tests.integration.conftest import Home, SandboxCluster, SilentReporter
+from tests.integration.conftest import Home, SandboxCluster
 
 CASES = ("acknowledged", "left", "copied", "fence", "killed", "hung")
 LETTERS = {"left": "leave", "copied": "copy"}
@@ -134,14 +134,6 @@ def role(given: dict[str, Any]) -> None:
 
 
 # -- the clusters -----------------------------------------------------------------------------------
-
-
-def cluster(home: Home, name: str, secure: Secure = Secure.NONE) -> SandboxCluster:
-    """One broker."""
-    machine, store = this_machine(home.cache), home.store(name)
-    spec = build_spec(name=name, brokers=1, racks=1, log_dirs=(1,), kafka=None, mode=Mode.KRAFT, secure=secure)
-    state, _ = lifecycle.up(machine, store, spec, SilentReporter())
-    return SandboxCluster(machine=machine, store=store, home=home, state=state)
 
 
 def answers(address: str) -> bool:
@@ -501,7 +493,7 @@ def main() -> None:
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
         clusters = {}
         for name, secure in (("a", Secure.NONE), ("b", Secure.NONE), ("s", Secure.SCRAM)):
-            clusters[name] = cluster(home, name, secure)
+            clusters[name] = start_cluster(home, name, secure=secure)
             stack.callback(clusters[name].down)
         bench = Bench(clusters=clusters, folder=folder / "traces", per_s=asked.per_s)
         cases = asked.cases.split(",")

@@ -11,7 +11,6 @@ import argparse
 import json
 import random
 import sys
-import tempfile
 import threading
 import time
 from collections import Counter
@@ -21,17 +20,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from machine import shape
+from sandboxes import new_home, start_cluster
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from kafkakit.sandbox import lifecycle
-from kafkakit.sandbox.decide.spec import Mode as ClusterMode
-from kafkakit.sandbox.decide.spec import Secure, build_spec
 from kafkakit.streams.client.dead_letters import ConsumerHooks, RejectedRecord
 from kafkakit.streams.client.decide.work_rules import Mode, RetryRule, WorkRules
 from kafkakit.streams.client.workers import StreamRecord
-from kafkakit.wiring import this_machine
-from tests.integration.conftest import Home, SandboxCluster, SilentReporter
+from tests.integration.conftest import SandboxCluster
 from tests.integration.stream_rig import StreamRig
 
 GOAL = {"problems": 0, "longest_of_bound": 1.0}
@@ -139,16 +135,10 @@ def main() -> None:
     parser.add_argument("--beside", type=int, default=8)
     asked = parser.parse_args()
     chosen = random.Random(asked.seed)
-    home = Home(folder=Path(tempfile.mkdtemp(prefix="streams-liveness-")), cache=Path.home() / ".cache" / "kafkakit")
-    machine, store = this_machine(home.cache), home.store("lives")
-    spec = build_spec(
-        name="lives", brokers=1, racks=1, log_dirs=(1,), kafka=None, mode=ClusterMode.KRAFT, secure=Secure.NONE
-    )
     histories = [random_history(number, chosen) for number in range(asked.histories)]
     counts, problems, shares, times = Counter[str](), list[str](), list[float](), list[float]()
     with ExitStack() as stack:
-        state, _ = lifecycle.up(machine, store, spec, SilentReporter())
-        cluster = SandboxCluster(machine=machine, store=store, home=home, state=state)
+        cluster = start_cluster(new_home("streams-liveness-"), "lives")
         stack.callback(cluster.down)
         pool = stack.enter_context(ThreadPoolExecutor(asked.beside))
         for history, (took_s, bound_s, wrong) in zip(

@@ -13,7 +13,6 @@ import argparse
 import json
 import resource
 import sys
-import tempfile
 import threading
 import time
 from collections import Counter
@@ -21,15 +20,13 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from machine import shape
+from sandboxes import new_home, start_cluster
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from kafkakit.sandbox import lifecycle
-from kafkakit.sandbox.decide.spec import Mode, Secure, build_spec
 from kafkakit.streams.client.consumer import StreamConsumer
 from kafkakit.streams.client.workers import StreamRecord
-from kafkakit.wiring import this_machine
-from tests.integration.conftest import Home, SandboxCluster, SilentReporter
+from tests.integration.conftest import SandboxCluster
 from tests.integration.stream_rig import StreamRig
 
 EACH = 2
@@ -118,12 +115,8 @@ def main() -> None:
     parser.add_argument("--partitions", type=int, default=9_990)
     parser.add_argument("--limit-s", type=float, default=900)
     asked = parser.parse_args()
-    home = Home(folder=Path(tempfile.mkdtemp(prefix="streams-wide-")), cache=Path.home() / ".cache" / "kafkakit")
-    machine, store = this_machine(home.cache), home.store("wide")
-    spec = build_spec(name="wide", brokers=1, racks=1, log_dirs=(1,), kafka=None, mode=Mode.KRAFT, secure=Secure.NONE)
     with ExitStack() as stack:
-        state, _ = lifecycle.up(machine, store, spec, SilentReporter())
-        cluster = SandboxCluster(machine=machine, store=store, home=home, state=state)
+        cluster = start_cluster(new_home("streams-wide-"), "wide")
         stack.callback(cluster.down)
         cpu_s = time.process_time()
         result = run(cluster, asked.partitions, asked.limit_s)

@@ -7,6 +7,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from functools import partial
+from itertools import repeat
 from typing import Any
 
 import cramjam
@@ -77,31 +78,26 @@ def zeros_batch(records: int, value_bytes: int, *, keyed: bool = False, codec: C
     Memory: one record and what comes out, whatever the batch holds.
     """
 
-    def body() -> Iterator[bytes]:
-        zeros = bytes(value_bytes)
-        for number in range(records):
-            fields = b"\0\0" + varint(number) + (varint(1) + b"k" if keyed else varint(-1)) + varint(value_bytes)
-            yield varint(len(fields) + value_bytes + 1) + fields
-            yield zeros
-            yield b"\0"
-
-    return checked(batch_of(b"".join(_streamed(body(), codec)), codec, count=records))
+    body = _records(repeat(bytes(value_bytes), records), key=b"k" if keyed else None)
+    return checked(batch_of(b"".join(_streamed(body, codec)), codec, count=records))
 
 
 def numbered_batch(numbers: Iterable[int], value_bytes: int, codec: Codec, *, at_ms: int) -> bytes:
     """A whole batch of records of this time whose values are numbers, filled up with blanks; their keys are None."""
-    values = [b"%d" % number for number in numbers]
-
-    def body() -> Iterator[bytes]:
-        for number, value in enumerate(values):
-            fields = b"\0\0" + varint(number) + varint(-1) + varint(value_bytes)
-            yield varint(len(fields) + value_bytes + 1) + fields
-            yield value.ljust(value_bytes)
-            yield b"\0"
-
-    made = bytearray(batch_of(b"".join(_streamed(body(), codec)), codec, count=len(values)))
+    values = [(b"%d" % number).ljust(value_bytes) for number in numbers]
+    made = bytearray(batch_of(b"".join(_streamed(_records(values), codec)), codec, count=len(values)))
     struct.pack_into(">qq", made, 27, at_ms, at_ms)
     return checked(bytes(made))
+
+
+def _records(values: Iterable[bytes], key: bytes | None = None) -> Iterator[bytes]:
+    """The records of a batch in pieces, so that a value is held once."""
+    framed_key = varint(-1) if key is None else varint(len(key)) + key
+    for number, value in enumerate(values):
+        fields = b"\0\0" + varint(number) + framed_key + varint(len(value))
+        yield varint(len(fields) + len(value) + 1) + fields
+        yield value
+        yield b"\0"
 
 
 def _streamed(pieces: Iterable[bytes], codec: Codec) -> Iterator[bytes]:
@@ -162,13 +158,11 @@ def append_batch(cluster: SandboxCluster, partition: TopicPartition, batch: byte
         deadline = time.monotonic() + _LEADER_S
         while True:
             leader = admin.partition_states([partition.topic])[partition].leader
-            code = 6 if leader is None else -1
             if leader is not None:
                 answer: Any = admin._session.request_brokers({leader: request})[leader]  # type: ignore[attr-defined]
                 (place,) = answer.responses[0].partition_responses
-                code = place.error_code
-            if code == 0:
-                return int(place.base_offset)
-            assert code in _NO_LEADER, code
+                if place.error_code == 0:
+                    return int(place.base_offset)
+                assert place.error_code in _NO_LEADER, place
             assert time.monotonic() < deadline, f"{partition} has no leader"
             time.sleep(0.1)

@@ -1,6 +1,7 @@
 """Running sandboxes as tests use them: their home, an admin client whose changes have settled, kills and revivals."""
 
 import os
+import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -28,7 +29,7 @@ class SilentReporter:
     """Shows no progress; pytest keeps what is said, the end of a dead broker's log too, for a test that fails."""
 
     def say(self, line: str) -> None:
-        print(line)
+        print(line, file=sys.stderr)
 
     def warn(self, line: str) -> None:
         del line

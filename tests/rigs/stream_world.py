@@ -23,7 +23,7 @@ from tests.clusters.streams_batches import Rec, batch
 from tests.integration.conftest import SandboxCluster
 from tests.places import ROOT
 from tests.rigs import stream_checker
-from tests.rigs.bombs import append_batch
+from tests.rigs.bombs import append_batch, checked
 from tests.rigs.stream_checker import Spot, Verdict
 from tests.rigs.stream_process import is_rejected
 from tests.rigs.stream_routes import Routes
@@ -235,11 +235,7 @@ class World:
 
     def append(self, topic: str, record: Rec) -> None:
         """Write a batch of one record as it is, whatever its headers are."""
-        from kafka.record.util import calc_crc32c
-
-        data = bytearray(batch(0, [record], base_ms=int(time.time() * 1000)))
-        struct.pack_into(">I", data, 17, calc_crc32c(memoryview(data)[21:]))
-        self.append_batch(topic, 0, bytes(data))
+        self.append_batch(topic, 0, checked(batch(0, [record], base_ms=int(time.time() * 1000))))
 
     def append_batch(self, topic: str, partition: int, data: bytes) -> int:
         """Write a batch as it is; the offset of its first record."""

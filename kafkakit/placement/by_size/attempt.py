@@ -273,10 +273,8 @@ def construct_counted(
     """
     import numpy as np
 
-    state, sizes = (
-        SearchState(table, window.floor.tolist(), window.ceiling.tolist(), most_tests=most_tests),
-        table.slot_size,
-    )
+    state = SearchState(table, window.floor.tolist(), window.ceiling.tolist(), most_tests=most_tests)
+    sizes = table.slot_size
     number, load = np.array(counts_of(table, table.home)), np.array(state.load, dtype=np.float64)
     np.subtract.at(number, table.home[leaving], 1)
     np.subtract.at(load, table.home[leaving], sizes[leaving])
@@ -592,15 +590,11 @@ def _take_load(pools: Pools, limits: CountLimits, counts: list[int], receivers: 
     wanted, least = sum(size for size, _ in small), sum(size for size, _ in small[:_SOME])
     others = sorted(range(len(counts)), key=lambda b: (state.floor[b] - state.load[b], b))
     for other in others[: NEAR * 2]:
+        if other == broker or counts[other] <= limits.floor[other]:
+            continue
         for size, slot in around(pools.unmoved_slots(other), wanted, _OFFERS):
-            spares = counts[other] > limits.floor[other] and state.can_give(other, size)
-            if (
-                other != broker
-                and size >= least
-                and spares
-                and state.can_take(broker, size)
-                and state.fits(slot, broker)
-            ):
+            is_worth_it = size >= least and state.can_give(other, size) and state.can_take(broker, size)
+            if is_worth_it and state.fits(slot, broker):
                 _take(pools, counts, slot, other, broker)
                 _spread(pools, limits, counts, receivers, broker, small)
                 return True
