@@ -12,14 +12,11 @@ def main() -> int:
     parser.add_argument("--result", required=True, help="Where to write what the tasks printed.")
     arguments = parser.parse_args()
 
-    from kafkakit_spark.runner import collect_clusters, open_session
+    from kafkakit_spark.runner import collect_clusters, spark_session
 
     request = json.loads(Path(arguments.request).read_text(encoding="utf-8"))
-    spark = open_session("kafkakit-collect")
-    try:
+    with spark_session("kafkakit-collect") as spark:
         rows = collect_clusters(spark, request["clusters"], request["words"])
-    finally:
-        spark.stop()
     Path(arguments.result).write_text(json.dumps(rows), encoding="utf-8")
     return 0
 

@@ -12,26 +12,26 @@ def main() -> int:
     """Read the spec, run its jobs."""
     parser = argparse.ArgumentParser(description="Run the audits of a job spec.")
     parser.add_argument("--spec", required=True, help="The job spec, a file of this host.")
+    parser.add_argument("--sail", action="store_true", help="Run in Sail, in this process, without a JVM.")
     parser.add_argument("--master", help="Spark's master, if spark-submit does not set it.")
     parser.add_argument("--remote", help="A Spark Connect server, such as sc://127.0.0.1:15002.")
     parser.add_argument("--code", help="The zip of the code, to be sent to a Connect server.")
     parser.add_argument("--conf", action="append", default=[], help="A setting of Spark, KEY=VALUE; repeatable.")
     arguments = parser.parse_args()
 
-    from kafkakit_spark.runner import open_session, run_spec
+    from kafkakit_spark.runner import run_spec, sail_session, spark_session
 
     from kafkakit.core.fleet_tables import spec_of
 
     spec = spec_of(json.loads(Path(arguments.spec).read_text(encoding="utf-8")))
     settings = dict(text.split("=", 1) for text in arguments.conf)
-    name = f"kafkakit-{spec.run_id}"
-    spark = open_session(name, master=arguments.master, remote=arguments.remote, settings=settings)
-    try:
+    name, master, remote = f"kafkakit-{spec.run_id}", arguments.master, arguments.remote
+    is_here = arguments.sail or (master or "").startswith("local")
+    opened = sail_session(name) if arguments.sail else spark_session(name, master=master, remote=remote, conf=settings)
+    with opened as spark:
         if arguments.code:
             spark.addArtifacts(arguments.code, pyfile=True)
-        return 1 if any(result.error for result in run_spec(spark, spec)) else 0
-    finally:
-        spark.stop()
+        return 1 if any(result.error for result in run_spec(spark, spec, is_here=is_here)) else 0
 
 
 if __name__ == "__main__":

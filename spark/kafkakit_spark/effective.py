@@ -139,9 +139,7 @@ def _inherited(inputs: JobInput) -> DataFrame:
     forms = sorted({form for key in (*_BROKER_KEYS.values(), CHECK_KEY) for form, _ in _forms(key)})
     rank = reduce(lambda seen, s: seen.when(F.col("source") == s, _LAYERS[s][0]), _LAYERS, F.when(F.lit(False), 0))
     strongest = [
-        F.min_by(F.struct(F.col("value").alias("text"), "source"), F.when(F.col("key") == form, F.col("rank"))).alias(
-            form
-        )
+        F.min_by(_setting(F.col("value"), F.col("source")), F.when(F.col("key") == form, F.col("rank"))).alias(form)
         for form in forms
     ]
     values = (
@@ -173,9 +171,13 @@ def _broker_value(key: str) -> Column:
     for form, factor in _forms(key):
         value = F.col(f"`{form}`")
         text = value["text"] if factor == 1 else _times(value["text"], factor)
-        setting = F.struct(text.alias("text"), sources[value["source"]].alias("source"))
-        found.append(F.when(value["text"] != "", setting))
+        found.append(F.when(value["text"] != "", _setting(text, sources[value["source"]])))
     return F.coalesce(*found)
+
+
+def _setting(text: Column, source: Column) -> Column:
+    # Named by literals and with fields that may be null: all settings are of one type, to the last of its marks.
+    return F.named_struct(F.lit("text"), text, F.lit("source"), source)
 
 
 def _times(text: Column, factor: int) -> Column:
@@ -185,7 +187,7 @@ def _times(text: Column, factor: int) -> Column:
 
 def _chosen(name: str) -> Column:
     own = F.col(f"own_{name}")
-    chosen = F.when(own.isNotNull(), F.struct(own.alias("text"), F.lit("topic").alias("source")))
+    chosen = F.when(own.isNotNull(), _setting(own, F.when(own.isNotNull(), F.lit("topic"))))
     if name not in _BROKER_KEYS:
         return chosen
     having = [minor for minor in MINORS if KEYS[name] in config_table(minor).topic]

@@ -5,12 +5,18 @@ audit holds something against become sentences of the rules. Columns that code o
 """
 
 import json
+import shutil
+import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import reduce
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import quote, unquote, urlsplit
 
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -30,23 +36,193 @@ STEPS = "steps"
 """The folder of a job's results that holds the frames of `JobInput.step` while it runs."""
 
 
+Pair = tuple[str, str]
+"""A date and a cluster."""
+
+
+class StoreFiles(Protocol):
+    """How the files of a store are reached."""
+
+    def manifests(self) -> Iterable[tuple[str, str]]:
+        """Name and text of each manifest."""
+        ...
+
+    def counts(self, kind: str, pairs: Collection[Pair]) -> Mapping[Pair, tuple[int, int]]:
+        """How many rows of a kind can be read, and how many of them a newer version wrote; nothing where none can."""
+        ...
+
+    def frame(self, kind: str, pairs: Collection[Pair]) -> DataFrame:
+        """The rows of a kind, with date and cluster; `pairs` have some."""
+        ...
+
+    def close(self) -> None:
+        """Remove what was made for reading."""
+        ...
+
+
+class DistantFiles:
+    """Implements `StoreFiles` through Spark, wherever its tasks read."""
+
+    def __init__(self, spark: SparkSession, base: str) -> None:
+        self._spark, self._base = spark, base
+        self._raw: dict[str, DataFrame | None] = {}
+
+    def manifests(self) -> Iterable[tuple[str, str]]:
+        """See the port."""
+        try:
+            lines = (
+                self._spark.read.text(f"{self._base}/{MANIFESTS}", wholetext=True, recursiveFileLookup=True)
+                .select("value", F.input_file_name().alias("file"))
+                .collect()
+            )
+        except AnalysisException as error:
+            if "PATH_NOT_FOUND" not in str(error):
+                raise
+            return []
+        return [(row["file"].rsplit("/", 1)[-1], row["value"]) for row in lines]
+
+    def counts(self, kind: str, pairs: Collection[Pair]) -> Mapping[Pair, tuple[int, int]]:
+        """See the port. Costs one count of the files' footers."""
+        raw = self._table(kind)
+        if raw is None:
+            return {}
+        newer = F.coalesce(F.col(VERSION_COLUMN), F.lit(1)) > TABLES[kind].version
+        counted = (
+            raw.where(_among(pairs))
+            .groupBy("snapshot_date", "cluster")
+            .agg(F.count("*").alias("n"), F.sum(newer.cast("int")).alias("newer"))
+        )
+        return {(r["snapshot_date"], r["cluster"]): (int(r["n"]), int(r["newer"])) for r in counted.collect()}
+
+    def frame(self, kind: str, pairs: Collection[Pair]) -> DataFrame:
+        """See the port."""
+        raw = self._table(kind)
+        assert raw is not None, "counts found rows"
+        return raw.where(_among(pairs)).where(F.coalesce(F.col(VERSION_COLUMN), F.lit(1)) <= TABLES[kind].version)
+
+    def close(self) -> None:
+        """See the port."""
+
+    def _table(self, kind: str) -> DataFrame | None:
+        # Spark lists the folders of all dates and clusters when a frame is made, so one serves all reads.
+        if kind not in self._raw:
+            try:
+                self._raw[kind] = self._spark.read.schema(TABLES[kind].ddl).parquet(f"{self._base}/{kind}")
+            except AnalysisException as error:
+                if "PATH_NOT_FOUND" not in str(error):
+                    raise
+                self._raw[kind] = None
+        return self._raw[kind]
+
+
+class FilesHere:
+    """Implements `StoreFiles` where the engine runs on this host: the driver reads manifests and footers itself.
+
+    The engine reads a folder of links to those files alone that are asked for and whole, so that it lists no others
+    and meets no damaged footer.
+    """
+
+    def __init__(self, spark: SparkSession, base: str) -> None:
+        self._spark, self._base = spark, _local(base)
+        self._links = Path(tempfile.mkdtemp(prefix="kafkakit-store-"))
+        self._whole: dict[tuple[str, Pair], tuple[list[Path], int]] = {}
+        self._frames: dict[tuple[str, frozenset[Pair]], DataFrame] = {}
+
+    def manifests(self) -> Iterable[tuple[str, str]]:
+        """See the port."""
+        found = sorted((self._base / MANIFESTS).rglob("*.json"))
+        return [(path.name, path.read_text("utf-8", "replace")) for path in found if not path.name.startswith(".")]
+
+    def counts(self, kind: str, pairs: Collection[Pair]) -> Mapping[Pair, tuple[int, int]]:
+        """See the port. Opens each file's footer."""
+        found = {}
+        for pair in sorted(pairs):
+            rows = newer = 0
+            whole = []
+            for path in sorted(self._folder(self._base, kind, pair).glob("*.parquet")):
+                try:
+                    with pq.ParquetFile(path) as file:
+                        rows += file.metadata.num_rows
+                        newer += _newer_rows(file, TABLES[kind].version)
+                    whole.append(path)
+                except (OSError, pa.ArrowException):
+                    continue
+            if rows:
+                found[pair] = (rows, newer)
+                self._whole[kind, pair] = (whole, newer)
+        return found
+
+    def frame(self, kind: str, pairs: Collection[Pair]) -> DataFrame:
+        """See the port."""
+        wanted = frozenset(pairs)
+        if (kind, wanted) not in self._frames:
+            root = self._links / str(len(self._frames))
+            for pair in sorted(wanted):
+                folder = self._folder(root, kind, pair)
+                folder.mkdir(parents=True)
+                for path in self._whole[kind, pair][0]:
+                    (folder / path.name).symlink_to(path)
+            frame = self._spark.read.schema(TABLES[kind].ddl).parquet(str(root / kind))
+            if any(self._whole[kind, pair][1] for pair in wanted):
+                frame = frame.where(F.coalesce(F.col(VERSION_COLUMN), F.lit(1)) <= TABLES[kind].version)
+            self._frames[kind, wanted] = frame
+        return self._frames[kind, wanted]
+
+    def close(self) -> None:
+        """See the port."""
+        shutil.rmtree(self._links, ignore_errors=True)
+
+    def _folder(self, root: Path, kind: str, pair: Pair) -> Path:
+        return root / kind / f"snapshot_date={pair[0]}" / f"cluster={quote(pair[1], safe='')}"
+
+
+def _local(uri: str) -> Path:
+    parts = urlsplit(uri)
+    return Path(unquote(parts.path) if parts.scheme == "file" else uri).absolute()
+
+
+def _newer_rows(file: pq.ParquetFile, version: int) -> int:
+    """The rows that a newer version wrote: none by the footer's statistics, or counted."""
+    column = file.schema_arrow.get_field_index(VERSION_COLUMN)
+    if column < 0:
+        return 0
+    largest = [file.metadata.row_group(n).column(column).statistics for n in range(file.metadata.num_row_groups)]
+    if all(one is not None and one.has_min_max and one.max <= version for one in largest):
+        return 0
+    values = file.read([VERSION_COLUMN]).column(0)
+    return int(pc.sum(pc.greater(values, version)).as_py() or 0)
+
+
 class SnapshotStore:
     """The snapshots below a URI, limited to some dates, and to some clusters where they are named.
 
     `left_out` collects in sentences what was not read: clusters that were not collected whole, files that are damaged
-    or gone, rows that a newer version wrote. `kinds_read` collects what was read, until its owner clears it.
+    or gone, rows that a newer version wrote. `kinds_read` collects what was read, until its owner clears it. `is_here`
+    says that the engine and its tasks run on this host.
     """
 
     def __init__(
-        self, spark: SparkSession, base: str, dates: Collection[str], clusters: Collection[str] | None = None
+        self,
+        spark: SparkSession,
+        base: str,
+        dates: Collection[str],
+        clusters: Collection[str] | None = None,
+        *,
+        is_here: bool = True,
     ) -> None:
-        self._spark, self._base, self._only = spark, base.rstrip("/"), clusters
+        base = base.rstrip("/")
+        self._spark, self._only = spark, clusters
+        is_here = is_here and ("://" not in base or base.startswith("file://"))
+        self._files: StoreFiles = FilesHere(spark, base) if is_here else DistantFiles(spark, base)
         self.left_out: list[str] = []
         self.kinds_read: set[str] = set()
         self.manifests = self._read_manifests(frozenset(dates))
-        self._frames: dict[str, DataFrame | None] = {}
         self._bad: set[tuple[str, str, str]] = set()
         self._counted: set[tuple[str, str, str]] = set()
+
+    def close(self) -> None:
+        """Remove what was made for reading."""
+        self._files.close()
 
     def dates(self) -> tuple[str, ...]:
         """The dates of which a cluster was collected whole, oldest first."""
@@ -81,35 +257,12 @@ class SnapshotStore:
         return found
 
     def read(self, kind: str, dates: Collection[str]) -> DataFrame:
-        """The rows of a kind on some dates; empty, with the same columns, where there are none.
-
-        Costs one count of the files' footers for each kind when it is first read.
-        """
+        """The rows of a kind on some dates; empty, with the same columns, where there are none."""
         self.kinds_read.add(kind)
         whole = self._whole(kind, sorted(set(dates)))
-        frame = self._frame(kind, whole)
-        return frame if frame is not None else self._spark.createDataFrame([], TABLES[kind].ddl)
+        return self._files.frame(kind, whole) if whole else self._spark.createDataFrame([], TABLES[kind].ddl)
 
-    def _frame(self, kind: str, pairs: Collection[tuple[str, str]]) -> DataFrame | None:
-        if not pairs:
-            return None
-        frame = self._raw(kind)
-        if frame is None:
-            return None
-        return frame.where(_among(pairs)).where(F.coalesce(F.col(VERSION_COLUMN), F.lit(1)) <= TABLES[kind].version)
-
-    def _raw(self, kind: str) -> DataFrame | None:
-        # Spark lists the folders of all dates and clusters when a frame is made, so one serves all reads.
-        if kind not in self._frames:
-            try:
-                self._frames[kind] = self._spark.read.schema(TABLES[kind].ddl).parquet(f"{self._base}/{kind}")
-            except AnalysisException as error:
-                if "PATH_NOT_FOUND" not in str(error):
-                    raise
-                self._frames[kind] = None
-        return self._frames[kind]
-
-    def _whole(self, kind: str, dates: list[str]) -> set[tuple[str, str]]:
+    def _whole(self, kind: str, dates: list[str]) -> set[Pair]:
         """The (date, cluster) pairs whose files hold as many rows as their manifests say."""
         wanted = {
             (m.snapshot_date, m.cluster): m.rows[kind]
@@ -117,16 +270,7 @@ class SnapshotStore:
             if m.is_complete and m.snapshot_date in dates and m.rows.get(kind)
         }
         unseen = {pair for pair in wanted if (kind, *pair) not in self._counted}
-        raw = self._raw(kind) if unseen else None
-        found: Mapping[tuple[str, str], tuple[int, int]] = {}
-        if raw is not None:
-            version = F.coalesce(F.col(VERSION_COLUMN), F.lit(1))
-            counted = (
-                raw.where(_among(unseen))
-                .groupBy("snapshot_date", "cluster")
-                .agg(F.count("*").alias("n"), F.sum((version > TABLES[kind].version).cast("int")).alias("newer"))
-            )
-            found = {(r["snapshot_date"], r["cluster"]): (int(r["n"]), int(r["newer"])) for r in counted.collect()}
+        found = self._files.counts(kind, unseen) if unseen else {}
         for pair in sorted(unseen):
             self._counted.add((kind, *pair))
             rows, newer = found.get(pair, (0, 0))
@@ -139,23 +283,13 @@ class SnapshotStore:
                 )
         return {pair for pair in wanted if (kind, *pair) not in self._bad}
 
-    def _read_manifests(self, dates: frozenset[str]) -> dict[tuple[str, str], Manifest]:
-        try:
-            lines = (
-                self._spark.read.text(f"{self._base}/{MANIFESTS}", wholetext=True, recursiveFileLookup=True)
-                .select("value", F.input_file_name().alias("file"))
-                .collect()
-            )
-        except AnalysisException as error:
-            if "PATH_NOT_FOUND" not in str(error):
-                raise
-            lines = []
-        sources: dict[tuple[str, str], list[Manifest]] = {}
-        for row in lines:
+    def _read_manifests(self, dates: frozenset[str]) -> dict[Pair, Manifest]:
+        sources: dict[Pair, list[Manifest]] = {}
+        for name, text in self._files.manifests():
             try:
-                manifest = manifest_of(json.loads(row["value"]))
+                manifest = manifest_of(json.loads(text))
             except (ValueError, TypeError) as error:
-                self.left_out.append(f"{row['file'].rsplit('/', 1)[-1]}: damaged manifest ({error}); left out")
+                self.left_out.append(f"{name}: damaged manifest ({error}); left out")
                 continue
             if manifest.snapshot_date in dates and (self._only is None or manifest.cluster in self._only):
                 sources.setdefault((manifest.snapshot_date, manifest.cluster), []).append(manifest)

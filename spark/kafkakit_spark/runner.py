@@ -10,15 +10,20 @@ import shutil
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
+from typing import Any, Protocol
 from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from kafkakit.core.fleet_tables import JobResult, JobSpec, summary_data
 from kafkakit_spark.job import STEPS, Job, JobInput, JobOutput, SnapshotStore, arrow_schema, in_scope
@@ -43,14 +48,29 @@ def say_line(fields: dict[str, object]) -> None:
     sys.stderr.flush()
 
 
-def run_spec(spark: SparkSession, spec: JobSpec, say: Say = say_line) -> tuple[JobResult, ...]:
+def run_spec(
+    spark: SparkSession, spec: JobSpec, say: Say = say_line, *, is_here: bool = False
+) -> tuple[JobResult, ...]:
     """Run the jobs one after another; one that fails is reported in its result and does not keep the others.
+
+    `is_here` says that the engine runs on this host with all its tasks.
 
     Results lie in `OUTPUT/RUN/JOB/{findings.parquet, TABLE.parquet}`, then `OUTPUT/RUN/summary.json`, which exists
     only for a run that came to its end.
     """
     base = f"{spec.output.rstrip('/')}/{spec.run_id}"
-    store = SnapshotStore(spark, spec.input, spec.dates, spec.clusters)
+    store = SnapshotStore(spark, spec.input, spec.dates, spec.clusters, is_here=is_here)
+    try:
+        results = _run_jobs(spark, spec, store, base, say)
+    finally:
+        store.close()
+    write_text(spark, base, "summary.json", json.dumps(summary_data(spec, results), indent=1) + "\n")
+    return results
+
+
+def _run_jobs(
+    spark: SparkSession, spec: JobSpec, store: SnapshotStore, base: str, say: Say
+) -> tuple[JobResult, ...]:
     results = []
     for number, name in enumerate(spec.jobs):
         say({"job": name, "phase": "start", "number": number + 1, "of": len(spec.jobs)})
@@ -65,29 +85,25 @@ def run_spec(spark: SparkSession, spec: JobSpec, say: Say = say_line) -> tuple[J
         results.append(result)
         phase = "failed" if result.error else "end"
         say({"job": name, "phase": phase, "seconds": result.seconds, "error": result.error[:300]})
-    write_text(spark, base, "summary.json", json.dumps(summary_data(spec, tuple(results)), indent=1) + "\n")
     return tuple(results)
 
 
 def _run_job(spark: SparkSession, spec: JobSpec, name: str, store: SnapshotStore, folder: str) -> JobResult:
     store.kinds_read.clear()
     output: JobOutput = job_named(name)(JobInput(spark=spark, store=store, spec=spec, job=name))
-    for table, frame in output.tables.items():
-        frame.write.mode("overwrite").parquet(f"{folder}/{table}.parquet")
+    tables = {table: _write(spark, frame, f"{folder}/{table}.parquet") for table, frame in output.tables.items()}
     # Not orderBy, which runs all of it once more to find the ranges.
     ordered = (
         in_scope(spark, output.findings, spec)
         .repartition(1)
         .sortWithinPartitions(F.desc("score"), "rule", "cluster", "where", "fingerprint")
     )
-    ordered.write.mode("overwrite").parquet(f"{folder}/findings.parquet")
-    written = spark.read.parquet(f"{folder}/findings.parquet")
-    counts = written.groupBy("severity", "rule").agg(F.count("*").alias("n")).collect()
+    written = _write(spark, ordered, f"{folder}/findings.parquet")
     severities: dict[str, int] = {}
     rules: dict[str, int] = {}
-    for row in counts:
-        severities[row["severity"]] = severities.get(row["severity"], 0) + int(row["n"])
-        rules[row["rule"]] = rules.get(row["rule"], 0) + int(row["n"])
+    for severity, rule, number in written.numbers("severity", "rule"):
+        severities[severity] = severities.get(severity, 0) + number
+        rules[rule] = rules.get(rule, 0) + number
     facts: dict[str, int | float | str] = {}
     for frame in output.facts:
         facts.update({k: v for row in frame.collect() for k, v in row.asDict().items() if v is not None})
@@ -96,10 +112,73 @@ def _run_job(spark: SparkSession, spec: JobSpec, name: str, store: SnapshotStore
         findings=dict(sorted(severities.items())),
         rules=dict(sorted(rules.items())),
         facts=facts,
-        tables={t: spark.read.parquet(f"{folder}/{t}.parquet").count() for t in output.tables},
+        tables={table: written.rows() for table, written in tables.items()},
         skipped=(*output.skipped, *store.left_out),
         clusters=store.looked_at(spec.snapshot_date),
     )
+
+
+class Written(Protocol):
+    """A frame that was written."""
+
+    def rows(self) -> int:
+        """How many rows it has."""
+        ...
+
+    def numbers(self, *columns: str) -> Iterable[tuple[Any, ...]]:
+        """Each value of these columns, and at the end how many rows have it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenHere:
+    """Implements `Written` by the files of a folder of this host."""
+
+    folder: Path
+
+    def rows(self) -> int:
+        """By the footers."""
+        return sum(pq.read_metadata(path).num_rows for path in self.files())
+
+    def numbers(self, *columns: str) -> Iterable[tuple[Any, ...]]:
+        """See the port."""
+        found: Counter[tuple[Any, ...]] = Counter()
+        for path in self.files():
+            table = pq.ParquetFile(path).read(list(columns))
+            found.update(zip(*(column.to_pylist() for column in table.columns), strict=True))
+        return [(*values, number) for values, number in sorted(found.items())]
+
+    def files(self) -> list[Path]:
+        """Those with rows, and at least one."""
+        return sorted(path for path in self.folder.glob("*.parquet") if not path.name.startswith(("_", ".")))
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenThere:
+    """Implements `Written` through Spark."""
+
+    frame: DataFrame
+
+    def rows(self) -> int:
+        """By a count."""
+        return int(self.frame.count())
+
+    def numbers(self, *columns: str) -> Iterable[tuple[Any, ...]]:
+        """See the port."""
+        counted = self.frame.groupBy(*columns).agg(F.count("*").alias("n")).collect()
+        return sorted((*(row[name] for name in columns), int(row["n"])) for row in counted)
+
+
+def _write(spark: SparkSession, frame: DataFrame, uri: str) -> Written:
+    """Write a frame as a folder of Parquet files, with one file at least, so that readers learn the columns."""
+    frame.write.mode("overwrite").parquet(uri)
+    parts = urlsplit(uri)
+    written = WrittenHere(Path(unquote(parts.path)))
+    if parts.scheme not in ("", "file") or not written.folder.is_dir():
+        return WrittenThere(spark.read.schema(frame.schema).parquet(uri))
+    if not written.files():  # some engines write none where there are no rows
+        pq.write_table(to_arrow_schema(frame.schema).empty_table(), written.folder / "part-00000.parquet")
+    return written
 
 
 def _remove(spark: SparkSession, uri: str) -> None:
@@ -174,6 +253,36 @@ def open_session(
     for key, value in FIXED.items():
         session.conf.set(key, value)
     return session
+
+
+@contextmanager
+def spark_session(
+    name: str, *, master: str | None = None, remote: str | None = None, conf: Mapping[str, str] | None = None
+) -> Iterator[SparkSession]:
+    """A session of Spark, as `open_session`, that ends with the block."""
+    session = open_session(name, master=master, remote=remote, settings=conf)
+    try:
+        yield session
+    finally:
+        session.stop()
+
+
+@contextmanager
+def sail_session(name: str) -> Iterator[SparkSession]:
+    """A session of Sail, an engine without a JVM whose server runs in this process; needs `kafkakit[audit]`.
+
+    Listens on a port of the loopback device, for as long as the session lasts.
+    """
+    from pysail.spark import SparkConnectServer
+
+    server = SparkConnectServer("127.0.0.1", 0)
+    server.start(background=True)
+    try:
+        host, port = server.listening_address
+        with spark_session(name, remote=f"sc://{host}:{port}") as session:
+            yield session
+    finally:
+        server.stop()
 
 
 SCHEMA = "cluster string, code int, output string, errors string"

@@ -43,7 +43,12 @@ def spark() -> Iterator[Any]:
         import pyspark  # noqa: F401
     except ImportError:
         missing("spark", "no pyspark; try: pip install 'kafkakit[spark]'")
-    from kafkakit_spark.runner import open_session
+    from kafkakit_spark.runner import open_session, sail_session
+
+    if os.environ.get("ENGINE") == "sail":
+        with sail_session("tests") as session:
+            yield session
+        return
 
     # Workers of Python import the code from here.
     os.environ["PYTHONPATH"] = os.pathsep.join([str(SPARK_CODE), str(ROOT), os.environ.get("PYTHONPATH", "")])

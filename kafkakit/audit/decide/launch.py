@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -33,8 +33,10 @@ _IN_FILE = "name it in a file with mode 0600 and pass --properties-file, or leav
 
 
 class Backend(StrEnum):
-    """What runs the driver."""
+    """What runs the jobs: `auto` becomes `sail` or `local` (`settled`)."""
 
+    AUTO = "auto"
+    SAIL = "sail"
     LOCAL = "local"
     SPARK_SUBMIT = "spark-submit"
     CONNECT = "connect"
@@ -45,13 +47,19 @@ class Backend(StrEnum):
 class SparkChoice:
     """Where a job runs: `conf` are `KEY=VALUE` settings of Spark, `image` and `namespace` are for Kubernetes."""
 
-    backend: Backend = Backend.LOCAL
+    backend: Backend = Backend.AUTO
     master: str | None = None
     remote: str | None = None
     conf: tuple[str, ...] = ()
     properties_file: str | None = None
     image: str | None = None
     namespace: str = "default"
+
+    @property
+    def sparks_own(self) -> tuple[str, ...]:
+        """The options that are given and mean something to Spark alone."""
+        given = {"--master": self.master, "--conf": self.conf, "--properties-file": self.properties_file}
+        return tuple(name for name, value in given.items() if value)
 
     def settings(self) -> dict[str, str]:
         """The settings by key. Raises `UsageError` for what is none and `RefusedError` for what looks like a secret."""
@@ -70,9 +78,14 @@ class SparkChoice:
     def check(self) -> None:
         """Raise `UsageError` or `RefusedError` for choices that contradict each other or would show a secret."""
         settings = self.settings()
-        if self.master is not None and self.backend not in (Backend.LOCAL, Backend.SPARK_SUBMIT):
+        if self.backend is Backend.SAIL and self.sparks_own:
+            raise UsageError(
+                f"{', '.join(self.sparks_own)}: settings of Spark, which --backend sail does not run",
+                hint="leave them out, or choose --backend local",
+            )
+        if self.master is not None and self.backend not in (Backend.AUTO, Backend.LOCAL, Backend.SPARK_SUBMIT):
             raise UsageError(f"--master is not for --backend {self.backend}")
-        if self.backend is Backend.LOCAL and not (self.master or "local").startswith("local"):
+        if self.backend in (Backend.AUTO, Backend.LOCAL) and not (self.master or "local").startswith("local"):
             raise UsageError(f"--master {self.master} needs --backend spark-submit")
         if (self.remote is not None) != (self.backend is Backend.CONNECT):
             raise UsageError("--remote and --backend connect belong together", hint="--remote sc://HOST:15002")
@@ -92,6 +105,56 @@ class SparkChoice:
             raise UsageError(
                 "--image and --backend k8s belong together", hint="an image with Spark and kafkakit[spark] in it"
             )
+
+
+SAIL_ROWS = 20_000_000
+"""The rows up to which Sail was measured to be faster than Spark on one host: docs/figures.md."""
+SAIL_BYTES_OF_ROW = 400
+"""The memory that a row of the store takes at most in Sail, measured."""
+ONLY_SPARK: Mapping[str, str] = {"lag.kafka": "reads Kafka with Spark's own source"}
+"""The parameters with which a job does what Sail cannot, with why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineFacts:
+    """What the choice of an engine follows from; `rows` are those of the run's dates by the manifests.
+
+    `is_here` says that store and results are folders of this host, `free_bytes` is the memory that is available.
+    """
+
+    rows: int
+    is_here: bool
+    has_sail: bool
+    free_bytes: int | None
+    parameters: tuple[str, ...] = ()
+
+
+def settled(choice: SparkChoice, facts: EngineFacts) -> tuple[SparkChoice, str]:
+    """The choice with `auto` made one of `sail` and `local`, and why; what was chosen by the user stays."""
+    if choice.backend is not Backend.AUTO:
+        return choice, "chosen with --backend"
+    reason = _why_spark(choice, facts)
+    if reason:
+        return replace(choice, backend=Backend.LOCAL), reason
+    return replace(choice, backend=Backend.SAIL), f"{facts.rows:,} rows fit this host; --backend local runs Spark"
+
+
+def _why_spark(choice: SparkChoice, facts: EngineFacts) -> str:
+    """Why Sail cannot or should not run it; empty where it can."""
+    if choice.sparks_own:
+        return f"{' and '.join(choice.sparks_own)} given"
+    if not facts.is_here:
+        return "store or results are not folders of this host"
+    for name in facts.parameters:
+        if name in ONLY_SPARK:
+            return f"{name} {ONLY_SPARK[name]}"
+    if not facts.has_sail:
+        return "pysail is not installed; pip install 'kafkakit[audit]' gives small stores an engine without Java"
+    if facts.rows > SAIL_ROWS:
+        return f"{facts.rows:,} rows are more than the {SAIL_ROWS:,} up to which Sail is faster"
+    if facts.free_bytes is not None and facts.rows * SAIL_BYTES_OF_ROW > facts.free_bytes:
+        return f"{facts.rows:,} rows may need more memory than is free; Spark writes to disk what does not fit"
+    return ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,6 +180,9 @@ def launch_of(choice: SparkChoice, tools: SparkTools, files: DriverFiles) -> Lau
         "PYTHONPATH": files.code,
     }
     program = (files.main, *files.arguments)
+    if choice.backend is Backend.SAIL:
+        own = {"PYTHONPATH": files.code, "RUST_LOG": "error"}
+        return Launch(command=(tools.python, *program, "--sail"), environment=own)
     if choice.backend is Backend.CONNECT:
         options = ("--remote", str(choice.remote), "--code", files.code, *_conf_words(choice.settings()))
         return Launch(command=(tools.python, *program, *options), environment=environment)

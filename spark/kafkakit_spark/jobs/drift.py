@@ -63,7 +63,8 @@ def run(job: JobInput) -> JobOutput:
         "cluster string, key string",
     )
     rates = job.today("partitions").groupBy("cluster", "topic").agg((F.sum("bytes_in_s") / 1e6).alias("mb_s"))
-    all_topics = job.today("topics").join(rates, TOPIC, "left")
+    owned_by = F.get(F.filter("labels", lambda label: label.startswith(OWNED_BY)), 0)
+    all_topics = job.today("topics").withColumn("owned_by", owned_by).join(rates, TOPIC, "left")
     all_topics = all_topics.withColumn("blast", F.greatest(F.col("partitions").cast("double"), "mb_s", F.lit(1.0)))
     all_topics = job.step("topics", all_topics)
     overrides = job.step("overrides", settings(of_topics, keys))
@@ -114,7 +115,7 @@ def _history(
     of_topics, of_brokers = (days_frame(job.spark, store.days(kind)) for kind in ("topic_configs", "broker_configs"))
     seen_topics = seen_values(job.history("topic_configs"), keys, of_topics)
     seen_brokers = seen_values(job.history("broker_configs"), keys, of_brokers)
-    owners = all_topics.select(*TOPIC, "labels", F.col("owner"), F.col("blast").alias("of_topic"))
+    owners = all_topics.select(*TOPIC, "owned_by", F.col("owner"), F.col("blast").alias("of_topic"))
     cluster_blast = infos.select("cluster", F.col("blast").alias("of_cluster"), F.size("ids").alias("ids"))
     topics_there = present_days(job.history("topics"), of_topics, "topic")
     brokers_there = present_days(job.history("broker_configs"), of_brokers, "broker")
@@ -126,9 +127,8 @@ def _history(
         .agg(F.min("broker").alias("broker"), F.count("*").alias("places"))
         .join(F.broadcast(cluster_blast), "cluster", "left")
         .join(owners, TOPIC, "left")
-        .withColumn("owned_by", F.get(F.filter("labels", lambda x: x.startswith(OWNED_BY)), 0))
         .withColumn("blast", F.coalesce("of_topic", F.col("of_cluster") * F.col("places") / F.col("ids")))
-        .drop("of_topic", "of_cluster", "ids", "labels")
+        .drop("of_topic", "of_cluster", "ids")
     )
     # Where no file declares topics, every setting of one would be stale.
     own = declared.select("cluster", "topic", "key").distinct()
@@ -422,8 +422,8 @@ SHAPE = ("partitions", "replication")
 
 
 def is_owned() -> Column:
-    """True for a topic whose settings another program writes, by its `labels`."""
-    return F.exists(F.coalesce("labels", F.array()), lambda label: label.startswith(OWNED_BY))
+    """True for a topic whose settings another program writes, by its `owned_by`."""
+    return F.col("owned_by").isNotNull()
 
 
 def _may_differ() -> Column:

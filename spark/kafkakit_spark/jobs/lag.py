@@ -245,7 +245,9 @@ def timed(commits: DataFrame, samples: DataFrame) -> DataFrame:
     `is_bound` is True where the samples begin after the committed offset: the lag is at least that. Lags are null where
     no sample is as old as the commit. One shuffle of commits and samples, and two sorts.
     """
-    both = samples.select(*LOG, F.lit(0).alias("kind"), "at_ms", "offset", "life", "by_offset", "by_time").unionByName(
+    none = F.lit(None).cast("string").alias("group")
+    own = (F.lit(0).alias("kind"), "at_ms", "offset", "life", "by_offset", "by_time")
+    both = samples.select(*LOG, none, *own).unionByName(
         commits.select(*LOG, "group", F.lit(1).alias("kind"), "at_ms", F.col("committed").alias("offset")),
         allowMissingColumns=True,
     )
@@ -270,14 +272,15 @@ def timed(commits: DataFrame, samples: DataFrame) -> DataFrame:
     reached = _between(
         F.col("offset"), *(F.col(f"around.{n}") for n in ("offset", "next_offset", "reached_ms", "next_reached_ms"))
     )
-    lag = F.greatest(F.col("end_offset") - F.col("offset"), F.lit(0))
-    behind = F.greatest(F.col("at_ms") - F.col("produced_ms"), F.lit(0))
+    zero = F.lit(0).cast("bigint")
+    lag = F.greatest(F.col("end_offset") - F.col("offset"), zero)
+    behind = F.greatest(F.col("at_ms") - F.col("produced_ms"), zero)
     return (
         both.where(F.col("kind") == 1)
         .withColumn("end_offset", end)
         .withColumn("produced_ms", F.coalesce(reached, "oldest_ms"))
         .withColumn("offset_lag", F.when(F.col("end_offset").isNotNull(), lag))
-        .withColumn("time_lag_ms", F.when(F.col("offset_lag") == 0, F.lit(0)).when(F.col("offset_lag") > 0, behind))
+        .withColumn("time_lag_ms", F.when(F.col("offset_lag") == 0, zero).when(F.col("offset_lag") > 0, behind))
         .withColumn("is_bound", F.col("around").isNull() & (F.col("offset_lag") > 0))
         .select(
             *LOG, "group", F.col("offset").alias("committed"), "at_ms", "end_offset", "produced_ms", "offset_lag",
