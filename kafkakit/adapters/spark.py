@@ -19,7 +19,7 @@ from pathlib import Path
 import kafkakit
 from kafkakit.core.errors import MissingExtraError, OperationFailedError, UsageError
 from kafkakit.core.lease import Holder, Life
-from kafkakit.core.programs import Launch, SparkTools
+from kafkakit.core.programs import EngineHost, Launch, SparkTools
 from kafkakit.ports.machine import Java
 from kafkakit.ports.services import RunLock
 
@@ -53,17 +53,24 @@ class LocalDrivers:
         self._holder_of, self._life_of, self._open_lock = holder_of, life_of, open_lock
         self._children: dict[int, subprocess.Popen[bytes]] = {}
 
-    def tools(self) -> SparkTools:
+    def tools(self, *, needs_java: bool = True) -> SparkTools:
         """Two starts of Java, 0.2 s."""
         found = importlib.util.find_spec("pyspark")
+        if not needs_java and importlib.util.find_spec("pysail") is None:
+            raise MissingExtraError("fleet audits without Java", "audit", "pysail")
         if found is None or not found.origin:
             raise MissingExtraError("submitting fleet audits", "spark", "pyspark")
         return SparkTools(
             spark_home=os.environ.get("SPARK_HOME") or str(Path(found.origin).parent),
             python=sys.executable,
-            java_home=self._java_home(self._find_java()),
+            java_home=self._java_home(self._find_java()) if needs_java else "",
             code_folder=self.code_folder(),
         )
+
+    def engine_host(self) -> EngineHost:
+        """Reads /proc/meminfo; a limit of a control group is not looked at."""
+        has_sail = all(importlib.util.find_spec(name) is not None for name in ("pysail", "pyspark"))
+        return EngineHost(has_sail=has_sail, free_bytes=_available_bytes())
 
     def code_folder(self) -> str:
         """In a checkout beside the package, in an installation inside."""
@@ -136,6 +143,15 @@ class LocalDrivers:
         text = _WRAPPER.format(module=VECTOR_MODULE, java=str(path).replace("'", "'\\''"))
         self._write_file(home / "bin" / "java", text.encode(), 0o755)
         return str(home)
+
+
+def _available_bytes() -> int | None:
+    """The memory that Linux would give without swapping; None where it does not say."""
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
+    except (OSError, StopIteration, ValueError, IndexError):
+        return None
 
 
 def _group_of(stat: Path) -> int | None:

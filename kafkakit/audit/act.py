@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from kafkakit.audit.decide.launch import Backend, DriverFiles, SparkChoice, launch_of
+from kafkakit.audit.decide.launch import Backend, DriverFiles, EngineFacts, SparkChoice, launch_of, settled
 from kafkakit.audit.decide.request import (
     AuditRequest,
     AuditScope,
@@ -86,10 +86,14 @@ class DriverJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubmitTask:
-    """A run to submit: `location` is its folder, `folder` where its state and log lie on this host."""
+    """A run to submit: `location` is its folder, `folder` where its state and log lie on this host.
+
+    `why` says why the backend of `choice` runs it.
+    """
 
     spec: JobSpec
     choice: SparkChoice
+    why: str = ""
     location: str
     folder: str
     again: bool = False
@@ -189,6 +193,11 @@ def launch_for(job: DriverJob, choice: SparkChoice, tools: SparkTools) -> Launch
     return launch_of(choice, tools, files)
 
 
+def tools_for(choice: SparkChoice, drivers: SparkDrivers) -> SparkTools:
+    """What the chosen backend needs of this host."""
+    return drivers.tools(needs_java=choice.backend is not Backend.SAIL)
+
+
 def run_driver(
     job: DriverJob,
     choice: SparkChoice,
@@ -204,7 +213,7 @@ def run_driver(
     `TryLaterError` while another process runs it. Ctrl-C stops the driver with all its processes and raises
     `InterruptedRunError`.
     """
-    tools, folder = ports.drivers.tools(), Path(job.folder)
+    tools, folder = tools_for(choice, ports.drivers), Path(job.folder)
     folder.mkdir(parents=True, exist_ok=True)
     with ports.drivers.lock(job.folder, f"run {job.run}") as lock:
         (folder / STATE).unlink(missing_ok=True)
@@ -326,7 +335,16 @@ def task_for(
         scope=read_scope(request.scope, store, wanted, names),
     )
     place = place_of(f"{request.output.rstrip('/')}/{spec.run_id}", state_dir)
-    return SubmitTask(spec=spec, choice=choice, location=place.location, folder=place.folder)
+    host = ports.drivers.engine_host()
+    facts = EngineFacts(
+        rows=sum(sum(manifest.rows.values()) for manifest in manifests) * len(spec.dates),
+        is_here="://" not in request.input and "://" not in request.output,
+        has_sail=host.has_sail,
+        free_bytes=host.free_bytes,
+        parameters=tuple(spec.parameters),
+    )
+    choice, why = settled(choice, facts)
+    return SubmitTask(spec=spec, choice=choice, why=why, location=place.location, folder=place.folder)
 
 
 def look(place: RunPlace, store: RunStore, ports: DriverPorts) -> RunState:

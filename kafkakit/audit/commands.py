@@ -430,6 +430,7 @@ def submitted_report(ctx: typer.Context, name: str, inputs: AuditInputs, spark: 
     earlier = earlier_state(task, store)
     if earlier is not None:
         return run_state_report(f"audit {name}", earlier, mode.fail_on, is_earlier=True)
+    cli.output.say(f"runs on {task.choice.backend}: {task.why}")
     with cli.output.screen() as screen:
         state = submit(task, store, ports, lambda progress: screen.show(str(progress), str(progress)))
     if mode.detach:
@@ -439,13 +440,13 @@ def submitted_report(ctx: typer.Context, name: str, inputs: AuditInputs, spark: 
 
 def manifest_or_line(ctx: typer.Context, name: str, task: SubmitTask, ports: DriverPorts, mode: RunMode) -> Report:
     """The command line of the driver, or the manifest for Kubernetes, whose files are uploaded unless in a dry run."""
-    from kafkakit.audit.act import CODE, launch_for, upload
+    from kafkakit.audit.act import CODE, launch_for, tools_for, upload
     from kafkakit.audit.decide.launch import Backend
     from kafkakit.audit.report.exports import spark_application
     from kafkakit.audit.report.results import dry_run_report, text_report
 
     if task.choice.backend is not Backend.K8S:
-        launch = launch_for(task.job, task.choice, ports.drivers.tools())
+        launch = launch_for(task.job, task.choice, tools_for(task.choice, ports.drivers))
         return dry_run_report(f"audit {name}", task.spec, launch)
     if not mode.dry_run:
         upload(task, open_run_store(task.location), ports)

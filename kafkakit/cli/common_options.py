@@ -100,7 +100,9 @@ class MetricsAccess:
 class SparkOptions:
     """Where the job runs."""
 
-    backend: Backend = option(Backend.LOCAL, "--backend", help="What runs the driver of Spark.")
+    backend: Backend = option(
+        Backend.AUTO, "--backend", help="What runs the audits; auto: sail (no Java) for what fits this host, or local Spark."
+    )
     master: str | None = option(
         None, "--master", metavar="URL", help="Spark's master: local[N], spark://HOST:7077, yarn."
     )

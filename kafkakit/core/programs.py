@@ -76,12 +76,23 @@ class Versions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkTools:
-    """What runs a driver here: Spark's folder, a Python with pyspark, a Java, and the folder of kafkakit's job code."""
+    """What runs a driver here: Spark's folder, a Python with pyspark, a Java, and the folder of kafkakit's job code.
+
+    `java_home` is empty where none is needed.
+    """
 
     spark_home: str
     python: str
     java_home: str
     code_folder: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineHost:
+    """What this host has for an engine without a JVM: whether Sail is installed, and its memory that is available."""
+
+    has_sail: bool
+    free_bytes: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

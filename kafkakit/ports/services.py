@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 
 from kafkakit.core.cluster_facts import Sample, StorageReading
 from kafkakit.core.lease import Holder, Life
-from kafkakit.core.programs import Launch, SparkTools
+from kafkakit.core.programs import EngineHost, Launch, SparkTools
 from kafkakit.core.rpc import RpcAnswer, RpcCall, RpcStream
 
 
@@ -142,8 +142,12 @@ class RunLock(Protocol):
 class SparkDrivers(Protocol):
     """Starts, recognises and stops drivers of Spark on this host."""
 
-    def tools(self) -> SparkTools:
-        """Find Spark and Java; `MissingExtraError` or `UsageError` says what to install."""
+    def tools(self, *, needs_java: bool = True) -> SparkTools:
+        """Find pyspark and Java; `MissingExtraError` or `UsageError` says what to install."""
+        ...
+
+    def engine_host(self) -> EngineHost:
+        """What there is for an engine without a JVM."""
         ...
 
     def code_folder(self) -> str:

@@ -362,6 +362,18 @@ def _among(pairs: Collection[tuple[str, str]]) -> Column:
     return reduce(lambda a, b: a | b, each) if each else F.lit(False)
 
 
+_PARTS = float(1 << 20)
+
+
+def total(doubles: Column | str) -> Column:
+    """The sum of doubles, the same in any order and engine; null where all are null or not finite.
+
+    Each is taken to a millionth (2**-20), and added up as a whole number of those.
+    """
+    column = F.col(doubles) if isinstance(doubles, str) else doubles
+    return F.sum(F.round(column * _PARTS).try_cast("decimal(38,0)")).cast("double") / _PARTS
+
+
 Job = Callable[[JobInput], JobOutput]
 
 

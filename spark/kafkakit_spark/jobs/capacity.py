@@ -19,7 +19,7 @@ from kafkakit.rules.cluster_facts import LEAST_DAYS, TWO_WEEKS, WEEK
 from kafkakit.rules.families.drift import FULL, WARN_DAYS
 from kafkakit.rules.families.retention import FULL_WARNING
 from kafkakit_spark.effective import effective_topics, with_bounds
-from kafkakit_spark.job import JobInput, JobOutput, findings_of
+from kafkakit_spark.job import JobInput, JobOutput, findings_of, total
 
 PARTITION, BROKER, DIR = ["cluster", "topic", "partition"], ["cluster", "broker"], ["cluster", "broker", "path"]
 TREND_COLUMNS = (
@@ -115,7 +115,7 @@ def _dirs(inputs: JobInput, replicas: DataFrame) -> DataFrame:
     )
     series = series.where((F.get(F.col("days"), F.size("days") - 1)["day"] > -STALE_DAYS) & (F.col("total_bytes") > 0))
     held = replicas.where(F.col("path").isNotNull()).groupBy(*DIR).agg(
-        F.count("*").alias("replicas"), F.sum("ceiling_bytes").alias("ceiling_bytes")
+        F.count("*").alias("replicas"), total("ceiling_bytes").alias("ceiling_bytes")
     )  # fmt: skip
     columns = "cluster string, broker int, path string, days array<struct<day:int,used:bigint>>, total_bytes bigint"
     found = series.mapInArrow(_with_trends, ", ".join([columns, *(f"{name} double" for name in TREND_COLUMNS)]))
@@ -165,7 +165,7 @@ def _ceilings(inputs: JobInput, replicas: DataFrame) -> DataFrame:
     held = replicas.groupBy(*BROKER).agg(
         F.count("*").alias("replicas"),
         F.sum("bytes").alias("held_bytes"),
-        F.sum("ceiling_bytes").alias("ceiling_bytes"),
+        total("ceiling_bytes").alias("ceiling_bytes"),
         F.sum(F.col("disk_limit_bytes").isNull().cast("int")).alias("replicas_without_limit"),
     )
     return held.join(_sizes(inputs), BROKER, "left")
@@ -189,7 +189,7 @@ def _losses(inputs: JobInput, replicas: DataFrame) -> DataFrame:
         F.sum("replicas").alias("replicas"),
         F.sum("is_leader").alias("leaders"),
         F.sum("bytes").alias("bytes"),
-        F.sum(F.when(F.col("is_leader") > 0, F.col("rate")).otherwise(0.0)).alias("leader_bytes_in_s"),
+        total(F.when(F.col("is_leader") > 0, F.col("rate")).otherwise(0.0)).alias("leader_bytes_in_s"),
         F.sum(F.coalesce(below, F.lit(False)).cast("int")).alias("below_min_isr"),
         F.sum(F.coalesce((left == 0) & (F.col("is_in_sync") > 0), F.lit(False)).cast("int")).alias("offline"),
     )

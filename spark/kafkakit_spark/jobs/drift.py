@@ -24,7 +24,7 @@ from kafkakit.rules.config_defs import NEWEST, minor_key, minor_or_none
 from kafkakit.rules.effective import TIME_FORMS
 from kafkakit.rules.families.drift import LEAST_PEERS, MAY_DIFFER, MIRROR_OF, SHARE_OF_PEERS, UNIFORM
 from kafkakit.rules.rule import Limits
-from kafkakit_spark.job import JobInput, JobOutput, findings_frame, findings_of
+from kafkakit_spark.job import JobInput, JobOutput, findings_frame, findings_of, total
 
 NO_GROUPS = (MIRROR_OF, MAY_DIFFER, OWNED_BY)
 
@@ -62,7 +62,7 @@ def run(job: JobInput) -> JobOutput:
         [(c.name, x.removeprefix(MAY_DIFFER)) for c in clusters for x in sorted(c.labels) if x.startswith(MAY_DIFFER)],
         "cluster string, key string",
     )
-    rates = job.today("partitions").groupBy("cluster", "topic").agg((F.sum("bytes_in_s") / 1e6).alias("mb_s"))
+    rates = job.today("partitions").groupBy("cluster", "topic").agg((total("bytes_in_s") / 1e6).alias("mb_s"))
     owned_by = F.get(F.filter("labels", lambda label: label.startswith(OWNED_BY)), 0)
     all_topics = job.today("topics").withColumn("owned_by", owned_by).join(rates, TOPIC, "left")
     all_topics = all_topics.withColumn("blast", F.greatest(F.col("partitions").cast("double"), "mb_s", F.lit(1.0)))

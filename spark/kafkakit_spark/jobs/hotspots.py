@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from kafkakit.core.findings import AuditFinding
 from kafkakit.rules.audits import capacity
-from kafkakit_spark.job import JobInput, JobOutput, findings_of
+from kafkakit_spark.job import JobInput, JobOutput, findings_of, total
 
 Numbers = NDArray[np.float64]
 Ids = NDArray[np.int64]
@@ -75,7 +75,7 @@ def run(inputs: JobInput) -> JobOutput:
         "by_broker",
         traffic.where(F.col("broker") >= 0)
         .groupBy("cluster", "hour", F.col("broker").alias("id"))
-        .agg(F.sum("bytes_in_s").alias("first"), F.sum("bytes_out_s").alias("second"))
+        .agg(total("bytes_in_s").alias("first"), total("bytes_out_s").alias("second"))
         .withColumn("topic", F.lit("")),
     )
     by_partition = traffic.select(
@@ -90,8 +90,10 @@ def run(inputs: JobInput) -> JobOutput:
     ]
     one, other = (findings_of(frame, function) for frame, function in sentences)
     led = by_broker.groupBy("cluster", F.col("id").alias("broker")).agg(
-        F.count("*").alias("hours"), F.avg("first").alias("bytes_in_s"), F.avg("second").alias("bytes_out_s")
-    )  # fmt: skip
+        F.count("*").alias("hours"),
+        (total("first") / F.count("first")).alias("bytes_in_s"),
+        (total("second") / F.count("second")).alias("bytes_out_s"),
+    )
     facts = partitions.agg(F.count("*").alias("hot_partitions")), brokers.agg(F.count("*").alias("hot_brokers"))
     return JobOutput(
         findings=one.unionByName(other),

@@ -43,7 +43,7 @@ from kafkakit.streams.model.log_dirs import (
 )
 from kafkakit.streams.model.segment_rows import Row, ScanOptions, read_partition
 from kafkakit_spark.effective import effective_topics
-from kafkakit_spark.job import ARROW_TYPES, JobInput, JobOutput, findings_of
+from kafkakit_spark.job import ARROW_TYPES, JobInput, JobOutput, findings_of, total
 
 PARTITION = ("cluster", "topic", "partition")
 REPLICA = (*PARTITION, "broker", "log_dir")
@@ -190,7 +190,7 @@ def _partitions(logs: DataFrame) -> DataFrame:
         *(F.sum(f"n_{name}").alias(name) for name in segments.PARTITION_RULES),
         F.min(F.when(held, F.col("path"))).alias("path"),
         *(F.sum(_flag(F.col("cause") == c)).alias(f"rolled_by_{c}") for c in ("size", "time", "index", "else")),
-        F.sum(full).alias("full"),
+        total(full).alias("full"),
         F.sum("empty").alias("empty_segments"),
         F.sum(_flag(F.col("ahead_ms") > segments.FUTURE_MS)).alias("future_segments"),
         *(F.max(name).alias(name) for name in ("open_ms", "ahead_ms", "skew", "age_ms", "smallest_ratio_bound")),

@@ -38,7 +38,7 @@ def test_local_runs_the_program_itself() -> None:
         "/py /code/main.py --spec /run/spec.json --master local[2]"
         " --conf spark.driver.memory=1g --conf spark.sql.shuffle.partitions=8 --conf spark.a=b=c"
     )
-    launch = launch_of(SparkChoice(properties_file="/a b/f"), TOOLS, FILES)
+    launch = launch_of(SparkChoice(backend=Backend.LOCAL, properties_file="/a b/f"), TOOLS, FILES)
     assert launch.environment["PYSPARK_SUBMIT_ARGS"] == "--properties-file '/a b/f' pyspark-shell"
     assert "memory" not in str(launch.command)  # the file may say it
     assert launch_line(launch).startswith("SPARK_HOME=/spark JAVA_HOME=/java PYSPARK_PYTHON=/py ")
