@@ -3,9 +3,36 @@
 Exits 0 when all jobs came to their end, whatever they found, and 1 when one failed.
 """
 
+from __future__ import annotations
+
 import argparse
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@contextmanager
+def sail_session(name: str) -> Iterator[SparkSession]:
+    """A session of Sail, an engine without a JVM whose server runs in this process; needs `kafkakit[audit]`.
+
+    Listens on a port of the loopback device, for as long as the session lasts.
+    """
+    from kafkakit_spark.runner import spark_session
+    from pysail.spark import SparkConnectServer
+
+    server = SparkConnectServer("127.0.0.1", 0)
+    server.start(background=True)
+    try:
+        host, port = server.listening_address
+        with spark_session(name, remote=f"sc://{host}:{port}") as session:
+            yield session
+    finally:
+        server.stop()
 
 
 def main() -> int:
@@ -19,7 +46,7 @@ def main() -> int:
     parser.add_argument("--conf", action="append", default=[], help="A setting of Spark, KEY=VALUE; repeatable.")
     arguments = parser.parse_args()
 
-    from kafkakit_spark.runner import run_spec, sail_session, spark_session
+    from kafkakit_spark.runner import run_spec, spark_session
 
     from kafkakit.core.fleet_tables import spec_of
 

@@ -101,7 +101,9 @@ class SparkOptions:
     """Where the job runs."""
 
     backend: Backend = option(
-        Backend.AUTO, "--backend", help="What runs the audits; auto: sail (no Java) for what fits this host, or local Spark."
+        Backend.AUTO,
+        "--backend",
+        help="What runs the audits; auto: sail (no Java) for what fits this host, or local Spark.",
     )
     master: str | None = option(
         None, "--master", metavar="URL", help="Spark's master: local[N], spark://HOST:7077, yarn."

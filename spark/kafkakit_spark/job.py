@@ -97,7 +97,8 @@ class DistantFiles:
     def frame(self, kind: str, pairs: Collection[Pair]) -> DataFrame:
         """See the port."""
         raw = self._table(kind)
-        assert raw is not None, "counts found rows"
+        if raw is None:
+            raise ValueError(f"{self._base} has no {kind}")
         return raw.where(_among(pairs)).where(F.coalesce(F.col(VERSION_COLUMN), F.lit(1)) <= TABLES[kind].version)
 
     def close(self) -> None:

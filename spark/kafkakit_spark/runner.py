@@ -68,9 +68,7 @@ def run_spec(
     return results
 
 
-def _run_jobs(
-    spark: SparkSession, spec: JobSpec, store: SnapshotStore, base: str, say: Say
-) -> tuple[JobResult, ...]:
+def _run_jobs(spark: SparkSession, spec: JobSpec, store: SnapshotStore, base: str, say: Say) -> tuple[JobResult, ...]:
     results = []
     for number, name in enumerate(spec.jobs):
         say({"job": name, "phase": "start", "number": number + 1, "of": len(spec.jobs)})
@@ -265,24 +263,6 @@ def spark_session(
         yield session
     finally:
         session.stop()
-
-
-@contextmanager
-def sail_session(name: str) -> Iterator[SparkSession]:
-    """A session of Sail, an engine without a JVM whose server runs in this process; needs `kafkakit[audit]`.
-
-    Listens on a port of the loopback device, for as long as the session lasts.
-    """
-    from pysail.spark import SparkConnectServer
-
-    server = SparkConnectServer("127.0.0.1", 0)
-    server.start(background=True)
-    try:
-        host, port = server.listening_address
-        with spark_session(name, remote=f"sc://{host}:{port}") as session:
-            yield session
-    finally:
-        server.stop()
 
 
 SCHEMA = "cluster string, code int, output string, errors string"

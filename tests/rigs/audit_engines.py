@@ -86,7 +86,8 @@ def rows_of(folder: Path) -> list[str]:
 
 
 def _session(engine: str) -> AbstractContextManager[Any]:
-    from kafkakit_spark.runner import sail_session, spark_session
+    from kafkakit_spark.runner import spark_session
+    from main import sail_session
 
     if engine == "sail":
         return sail_session("engines")

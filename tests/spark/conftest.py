@@ -1,5 +1,10 @@
-"""One Spark session for all tests of this folder, and stores to read."""
+"""A session for the tests of a process, and stores to read.
 
+What a job finds is tried in Sail, without a JVM. What is Spark's own has the mark `spark` (`OF_SPARK`): drivers and
+backends, reading through Spark, and that both engines give the same results.
+"""
+
+import importlib.util
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,9 +26,13 @@ SPARK_CODE = ROOT / "spark"
 sys.path.insert(0, str(SPARK_CODE))
 
 
+OF_SPARK = frozenset({"test_collect.py", "test_engines.py", "test_lag_kafka.py", "test_submit.py"})
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if Path(item.fspath).is_relative_to(Path(__file__).parent):
+        path = Path(item.fspath)
+        if path.is_relative_to(Path(__file__).parent) and path.name in OF_SPARK:
             item.add_marker(pytest.mark.spark)
             if item.get_closest_marker("timeout") is None:
                 item.add_marker(pytest.mark.timeout(900))  # Spark on slow machines
@@ -39,31 +48,35 @@ def _quick_drivers() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
-    try:
-        import pyspark  # noqa: F401
-    except ImportError:
-        missing("spark", "no pyspark; try: pip install 'kafkakit[spark]'")
-    from kafkakit_spark.runner import open_session, sail_session
+    """A session of Sail. A process that has one can have none of Spark's own."""
+    for name in ("pyspark", "pysail"):
+        if importlib.util.find_spec(name) is None:
+            missing("sail", f"no {name}; try: pip install 'kafkakit[audit]'")
+    from main import sail_session
 
-    if os.environ.get("ENGINE") == "sail":
-        with sail_session("tests") as session:
-            yield session
-        return
+    with sail_session("tests") as session:
+        yield session
+
+
+@pytest.fixture(scope="session")
+def jvm() -> Iterator[Any]:
+    """A session of Spark in a JVM."""
+    if importlib.util.find_spec("pyspark") is None:
+        missing("spark", "no pyspark; try: pip install 'kafkakit[spark]'")
+    from kafkakit_spark.runner import spark_session
 
     # Workers of Python import the code from here.
     os.environ["PYTHONPATH"] = os.pathsep.join([str(SPARK_CODE), str(ROOT), os.environ.get("PYTHONPATH", "")])
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     # Frames of tests are small: what costs is compiling, in the JVM and of each stage's code. Results are the same.
     options = f"{QUICK_JAVA} -XX:ReservedCodeCacheSize=256m"
-    # With 1 GB, Spark's default, the plans of all tests fill the heap, and most of the time goes into collecting.
-    os.environ.setdefault("PYSPARK_SUBMIT_ARGS", f"--driver-memory 3g --driver-java-options '{options}' pyspark-shell")
+    os.environ.setdefault("PYSPARK_SUBMIT_ARGS", f"--driver-memory 2g --driver-java-options '{options}' pyspark-shell")
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kafkakit" / "jars"
     jars = ",".join(kafka_source_jars(cache))
     settings = {"spark.jars": jars, "spark.sql.shuffle.partitions": "2", "spark.sql.codegen.wholeStage": "false"}
-    session = open_session("tests", master="local[2]", settings=settings)
-    session.sparkContext.setLogLevel("ERROR")
-    yield session
-    session.stop()
+    with spark_session("tests", master="local[2]", conf=settings) as session:
+        session.sparkContext.setLogLevel("ERROR")
+        yield session
 
 
 class StoreBuilder:

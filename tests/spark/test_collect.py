@@ -9,7 +9,7 @@ from kafkakit.fleet.report import OutcomeStatus, task_outcome
 from tests.rigs.command_line import Home
 
 
-def test_each_cluster_is_a_task_of_its_own(spark: Any, tmp_path: Path) -> None:
+def test_each_cluster_is_a_task_of_its_own(jvm: Any, tmp_path: Path) -> None:
     from kafkakit_spark.runner import collect_clusters
 
     home = Home(tmp_path)
@@ -19,7 +19,7 @@ def test_each_cluster_is_a_task_of_its_own(spark: Any, tmp_path: Path) -> None:
     )
     words = ["--to", str(tmp_path / "store"), "--date", "2026-11-20", "--config", str(config), "-o", "json"]
     with mock.patch.dict(os.environ, home.environment()):
-        rows = collect_clusters(spark, ["b", "typo", "a"], words)
+        rows = collect_clusters(jvm, ["b", "typo", "a"], words)
     outcomes = [task_outcome(row) for row in rows]
     assert [(o.cluster, o.status) for o in outcomes] == [(name, OutcomeStatus.FAILED) for name in ("b", "typo", "a")]
     assert "127.0.0.1:1" in outcomes[0].error

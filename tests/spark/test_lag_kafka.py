@@ -31,10 +31,10 @@ def one_cluster(store: StoreBuilder) -> str:
 
 
 @pytest.mark.kafka
-def test_each_commit_is_read_once(spark: Any, store: StoreBuilder, broker: SandboxCluster, tmp_path: Path) -> None:
+def test_each_commit_is_read_once(jvm: Any, store: StoreBuilder, broker: SandboxCluster, tmp_path: Path) -> None:
     from kafkakit_spark.jobs.lag import commits_from_kafka
 
-    if not spark.conf.get("spark.jars", ""):
+    if not jvm.conf.get("spark.jars", ""):
         pytest.skip("the jars of Spark's Kafka source cannot be had")
     first, second = TopicPartition("t", 0), TopicPartition("u", 1)
     with closing(broker.open_admin()) as admin:
@@ -45,7 +45,7 @@ def test_each_commit_is_read_once(spark: Any, store: StoreBuilder, broker: Sandb
         commit_with_kafka_python(broker, group, {first: (offset, ""), second: (offset * 10, "text")})
     properties = tmp_path / "client.properties"
     properties.write_text("# of a client\nsecurity.protocol = PLAINTEXT\n", encoding="ascii")
-    rows = commits_from_kafka(spark, broker.bootstrap_servers, PARTITIONS, str(properties)).collect()
+    rows = commits_from_kafka(jvm, broker.bootstrap_servers, PARTITIONS, str(properties)).collect()
     found = sorted((r["group"], r["topic"], r["partition"], r["committed"], r["metadata_bytes"]) for r in rows)
     pairs = [("one", 5), ("one", 9), ("three\n", 4), ("two", 3)]
     assert found == sorted(
@@ -53,26 +53,26 @@ def test_each_commit_is_read_once(spark: Any, store: StoreBuilder, broker: Sandb
     )
     assert all(began_ms - 5000 <= r["at_ms"] <= time.time() * 1000 + 5000 for r in rows)
     assert len({(r["log_partition"], r["log_offset"]) for r in rows}) == len(rows)
-    output = run_job(spark, spec_for(one_cluster(store), "lag", kafka=broker.bootstrap_servers))
+    output = run_job(jvm, spec_for(one_cluster(store), "lag", kafka=broker.bootstrap_servers))
     (facts,) = (frame.collect() for frame in output.facts)
     assert facts[0]["commits"] == len(rows)
 
 
-def test_two_clusters_are_refused(spark: Any, store: StoreBuilder) -> None:
+def test_two_clusters_are_refused(jvm: Any, store: StoreBuilder) -> None:
     store.add("topics", [{"topic": OFFSETS_TOPIC, "partitions": PARTITIONS}], cluster="c2")
     with pytest.raises(ValueError, match=f"lag.kafka reads one cluster, and the store has 2 on {TODAY}"):
-        run_job(spark, spec_for(one_cluster(store), "lag", kafka="localhost:1"))
+        run_job(jvm, spec_for(one_cluster(store), "lag", kafka="localhost:1"))
 
 
 @pytest.mark.kafka
 def test_reading_nothing_is_an_error(
-    spark: Any, store: StoreBuilder, broker: SandboxCluster, monkeypatch: pytest.MonkeyPatch
+    jvm: Any, store: StoreBuilder, broker: SandboxCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from kafkakit_spark.jobs import lag as commits
 
-    if not spark.conf.get("spark.jars", ""):
+    if not jvm.conf.get("spark.jars", ""):
         pytest.skip("the jars of Spark's Kafka source cannot be had")
-    spark.conf.set(commits.OLDER_LOOKUP, "false")
+    jvm.conf.set(commits.OLDER_LOOKUP, "false")
     monkeypatch.setattr(commits, "OLDER_LOOKUP", "spark.not.known")
     with pytest.raises(ValueError, match=r"Spark read no commit of __consumer_offsets from 127\.0\.0\.1"):
-        run_job(spark, spec_for(one_cluster(store), "lag", kafka=broker.bootstrap_servers))
+        run_job(jvm, spec_for(one_cluster(store), "lag", kafka=broker.bootstrap_servers))

@@ -80,7 +80,7 @@ def test_every_result_of_a_run_names_the_clusters_left_out(
     store.add("partitions", ROWS, cluster="broken")
     spec = replace(spec_for(store.finish({"broken": "timed out"}), "one"), jobs=("one", "two"))
     monkeypatch.setattr(runner, "job_named", lambda name: job)
-    results = runner.run_spec(spark, spec, lambda fields: None)
+    results = runner.run_spec(spark, spec, lambda fields: None, is_here=True)
     assert [r.error for r in results] == ["", ""]
     assert [r.skipped for r in results] == [(f"cluster broken on {TODAY}: not collected: timed out",)] * 2
     assert [r.clusters for r in results] == [{"a": ("partitions",)}] * 2
@@ -112,7 +112,7 @@ def test_a_run_keeps_to_its_scope(spark: Any, store: StoreBuilder, monkeypatch: 
         brokers={"a": ("2",)},
         scope={"topics": "x"},
     )
-    (result,) = runner.run_spec(spark, spec, lambda fields: None)
+    (result,) = runner.run_spec(spark, spec, lambda fields: None, is_here=True)
     assert result.error == ""
     assert result.clusters == {"a": ("partitions",)}
     rows = spark.read.parquet(f"{spec.output}/{spec.run_id}/one/findings.parquet").collect()
@@ -121,5 +121,5 @@ def test_a_run_keeps_to_its_scope(spark: Any, store: StoreBuilder, monkeypatch: 
         "topic orders of a",
     ]  # fmt: skip
     nothing = replace(spec, brokers={}, topics={})
-    (result,) = runner.run_spec(spark, nothing, lambda fields: None)
+    (result,) = runner.run_spec(spark, nothing, lambda fields: None, is_here=True)
     assert result.findings == {"warning": 2}, "what is about neither topics nor brokers stays"

@@ -7,7 +7,16 @@ import jsonschema
 import pytest
 import yaml
 
-from kafkakit.audit.decide.launch import Backend, DriverFiles, SparkChoice, launch_line, launch_of
+from kafkakit.audit.decide.launch import (
+    SAIL_ROWS,
+    Backend,
+    DriverFiles,
+    EngineFacts,
+    SparkChoice,
+    launch_line,
+    launch_of,
+    settled,
+)
 from kafkakit.audit.report.exports import spark_application
 from kafkakit.core.errors import KafkakitError, RefusedError, UsageError
 from kafkakit.core.fleet_tables import JobSpec
@@ -24,9 +33,42 @@ SPEC = JobSpec(
 
 
 def command(**given: object) -> str:
-    choice = SparkChoice(**given)  # type: ignore[arg-type]
+    choice = SparkChoice(**{"backend": Backend.LOCAL, **given})  # type: ignore[arg-type]
     choice.check()
     return " ".join(launch_of(choice, TOOLS, FILES).command)
+
+
+HERE = EngineFacts(rows=1_000_000, is_here=True, has_sail=True, free_bytes=8 << 30)
+
+
+@pytest.mark.parametrize(
+    ("choice", "facts", "backend", "why"),
+    [
+        (SparkChoice(), HERE, Backend.SAIL, "1,000,000 rows fit this host; --backend local runs Spark"),
+        (SparkChoice(), replace(HERE, has_sail=False), Backend.LOCAL, "pysail is not installed"),
+        (SparkChoice(), replace(HERE, is_here=False), Backend.LOCAL, "not folders of this host"),
+        (SparkChoice(), replace(HERE, rows=SAIL_ROWS + 1), Backend.LOCAL, "more than the"),
+        (SparkChoice(), replace(HERE, free_bytes=1 << 20), Backend.LOCAL, "more memory than is free"),
+        (SparkChoice(), replace(HERE, free_bytes=None), Backend.SAIL, "fit this host"),
+        (SparkChoice(), replace(HERE, parameters=("lag.kafka",)), Backend.LOCAL, "lag.kafka reads Kafka with Spark"),
+        (SparkChoice(master="local[1]"), HERE, Backend.LOCAL, "--master given"),
+        (SparkChoice(conf=("spark.a=b",)), HERE, Backend.LOCAL, "--conf given"),
+        (SparkChoice(backend=Backend.LOCAL), HERE, Backend.LOCAL, "chosen with --backend"),
+        (SparkChoice(backend=Backend.SAIL), replace(HERE, rows=10**12), Backend.SAIL, "chosen with --backend"),
+    ],
+)
+def test_what_fits_this_host_runs_without_java(
+    choice: SparkChoice, facts: EngineFacts, backend: Backend, why: str
+) -> None:
+    found, said = settled(choice, facts)
+    assert (found.backend, replace(found, backend=choice.backend)) == (backend, choice)
+    assert why in said
+
+
+def test_sail_runs_in_the_driver_s_own_process() -> None:
+    assert command(backend=Backend.SAIL) == "/py /code/main.py --spec /run/spec.json --sail"
+    with pytest.raises(UsageError, match="--conf: settings of Spark"):
+        command(backend=Backend.SAIL, conf=("spark.a=b",))
 
 
 def test_local_runs_the_program_itself() -> None:
