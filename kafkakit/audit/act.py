@@ -130,8 +130,17 @@ class DriverPorts:
     write_file: Callable[[Path, bytes], None]
 
 
-def submit(task: SubmitTask, store: RunStore, ports: DriverPorts, watch: Callable[[Progress], None]) -> RunState:
-    """Run the driver and read its result; the state of the run where it failed, or runs on with `detach`."""
+def submit(
+    task: SubmitTask,
+    store: RunStore,
+    ports: DriverPorts,
+    watch: Callable[[Progress], None],
+    say: Callable[[str], None],
+) -> RunState:
+    """Run the driver and read its result; the state of the run where it failed, or runs on with `detach`.
+
+    `say` hears what runs it and why, once nothing else does.
+    """
 
     def prepare() -> None:
         # First the summary, then what it was made of: what is there without a summary is not whole.
@@ -140,6 +149,7 @@ def submit(task: SubmitTask, store: RunStore, ports: DriverPorts, watch: Callabl
         store.write(SPEC, data)
         if task.folder != task.location:
             ports.write_file(Path(task.folder) / SPEC, data)
+        say(f"runs on {task.choice.backend}: {task.why}")
 
     code = run_driver(task.job, task.choice, ports, prepare=prepare, watch=watch, detach=task.detach)
     if code is None:

@@ -430,9 +430,8 @@ def submitted_report(ctx: typer.Context, name: str, inputs: AuditInputs, spark: 
     earlier = earlier_state(task, store)
     if earlier is not None:
         return run_state_report(f"audit {name}", earlier, mode.fail_on, is_earlier=True)
-    cli.output.say(f"runs on {task.choice.backend}: {task.why}")
     with cli.output.screen() as screen:
-        state = submit(task, store, ports, lambda progress: screen.show(str(progress), str(progress)))
+        state = submit(task, store, ports, lambda one: screen.show(str(one), str(one)), cli.output.say)
     if mode.detach:
         return detached_report(f"audit {name}", state)
     return run_state_report(f"audit {name}", state, mode.fail_on)

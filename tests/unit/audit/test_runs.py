@@ -4,6 +4,7 @@ Two runs compared. Repairs of findings as one change that lint reads.
 """
 
 import json
+import re
 import sys
 from dataclasses import replace
 
@@ -15,6 +16,8 @@ from hypothesis import strategies as st
 from kafkakit.audit.decide.launch import Backend
 from kafkakit.audit.decide.request import (
     JOBS,
+    NUMBERS,
+    TEXTS,
     AuditRequest,
     AuditScope,
     ScopeRequest,
@@ -98,19 +101,29 @@ def test_a_date_without_snapshots_is_refused(date: str | None, known: tuple[str,
 def test_a_run_is_named_by_all_but_its_time() -> None:
     assert spec(taken=7).run_id == spec(taken=8).run_id
     others = [
-        replace(REQUEST, input="/x"), replace(REQUEST, parameters=("drift.a=1",)), replace(REQUEST, days=1),
+        replace(REQUEST, input="/x"), replace(REQUEST, parameters=("drift.stale_days=1",)), replace(REQUEST, days=1),
         replace(REQUEST, segments=("/s",)), replace(REQUEST, jobs=("lag",)),
     ]  # fmt: skip
     assert len({spec(request).run_id for request in [REQUEST, *others]}) == 6
 
 
-def test_parameters_are_numbers_where_they_can_be() -> None:
-    assert parameters_of(("drift.a=1", "drift.b=0.5", "drift.c=x=y"), ("drift",)) == {
-        "drift.a": 1, "drift.b": 0.5, "drift.c": "x=y",
+def test_thresholds_are_numbers_and_names_texts() -> None:
+    assert parameters_of(("lag.z=1", "lag.slo_share=0.5", "lag.kafka=x=y"), ("lag",)) == {
+        "lag.z": 1, "lag.slo_share": 0.5, "lag.kafka": "x=y",
     }  # fmt: skip
-    for text in ("drift.a", "drift=1", "drift.=1", "lag.a=1", "drift.a="):
+    for text in ("lag.z", "lag=1", "lag.=1", "drift.stale_days=1", "lag.z=", "lag.a=1", "lag.z=x", "lag.z=inf"):
         with pytest.raises(UsageError):
-            parameters_of((text,), ("drift",))
+            parameters_of((text,), ("lag",))
+
+
+def test_the_thresholds_that_are_known_are_those_that_jobs_read() -> None:
+    read = re.compile(r'\.number\("(\w+)"|parameters\.get\(f?"(?:\w+|{inputs\.job})\.(\w+)"')
+    found = {}
+    for path in sorted((ROOT / "spark" / "kafkakit_spark" / "jobs").glob("*.py")):
+        names = {one or other for one, other in read.findall(path.read_text("utf-8"))}
+        if names:
+            found[path.stem] = names
+    assert found == {job: {*NUMBERS.get(job, ()), *TEXTS.get(job, ())} for job in {*NUMBERS, *TEXTS}}
 
 
 def test_progress_is_found_among_other_lines() -> None:
@@ -170,8 +183,8 @@ def test_a_record_is_read_back() -> None:
 
 
 def test_a_run_without_a_scope_is_named_as_before_there_were_scopes() -> None:
-    made = spec(replace(REQUEST, parameters=("drift.a=1",), segments=("/s",)))
-    assert made.run_id == "drift-2026-11-20-7c55a6fb"
+    made = spec(replace(REQUEST, parameters=("drift.stale_days=1",), segments=("/s",)))
+    assert made.run_id == "drift-2026-11-20-93df23c3"
     assert not {"scope", "clusters", "topics", "brokers"} & spec_data(made).keys()
 
 
