@@ -305,7 +305,8 @@ class JobResult:
     """What one job of a run found, in numbers; its findings and tables lie in files beside.
 
     `facts` are single numbers of the job (rows read, days until the first disk is full), `tables` the rows of each
-    table it wrote, `skipped` what was not looked at and why, in sentences. A job that failed has an `error`.
+    table it wrote. In sentences, `skipped` is what the job does not look at with what it was given, and `left_out` what
+    it should have looked at and could not: clusters not collected, damaged files. If it failed it has an `error`.
     """
 
     job: str
@@ -316,6 +317,7 @@ class JobResult:
     facts: Mapping[str, int | float | str] = field(default_factory=dict)
     tables: Mapping[str, int] = field(default_factory=dict)
     skipped: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
     seconds: float = 0.0
     error: str = ""
     clusters: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -343,6 +345,7 @@ def results_of(data: Mapping[str, object]) -> tuple[JobResult, ...]:
             **{
                 **job,
                 "skipped": tuple(job.get("skipped", ())),
+                "left_out": tuple(job.get("left_out", ())),
                 "clusters": {name: tuple(kinds) for name, kinds in job.get("clusters", {}).items()},
             }
         )

@@ -61,15 +61,23 @@ def test_a_run_ends_with_its_findings(audit: Audit, tmp_path: Path) -> None:
     assert ran.code == 1
     assert ran.stderr == f"{RUNS_ON}\njob 1 of 1: drift\n"
     assert ran.stdout.splitlines()[1].split() == ["drift", "done", "0", "2", "0", "0.0"]
-    assert ran.stdout.splitlines()[11:] == [
-        "drift: left out: cluster c10: not collected",
-        "drift: left out: 1 more, see -o json",
+    assert ran.stdout.splitlines()[2:] == [
         f"findings: kafkakit audit report {folder}",
         f"run {folder.name} is done; {folder}",
     ]
     assert audit("drift", "--fail-on", "error", fake="warn").code == 0
     assert audit("status", str(folder)).code == 0
     assert audit("status", str(folder), "--fail-on", "warning").code == 1
+
+
+def test_clusters_that_were_left_out_are_said_first_and_are_no_success(audit: Audit, tmp_path: Path) -> None:
+    ran = audit("drift", "--fail-on", "never", fake="away")
+    assert ran.code == 1
+    lines = ran.stdout.splitlines()
+    assert lines[0] == "drift: left out: cluster c1: not collected"
+    assert lines[9:11] == ["drift: left out: cluster c10: not collected", "drift: left out: 1 more, see -o json"]
+    assert lines[12].split() == ["drift", "done", "0", "0", "0", "0.0"]
+    assert audit("status", str(run_folder(tmp_path)), "--fail-on", "never").code == 1
 
 
 @pytest.mark.parametrize(

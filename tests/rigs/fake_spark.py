@@ -42,7 +42,7 @@ for number, job in enumerate(spec.jobs):
         except OSError as full:
             error = str(full)
     found = {} if error else {"warning": 2} if fake == "warn" else {}
-    results.append(JobResult(job=job, findings=found, error=error, skipped=left_out))
+    results.append(JobResult(job=job, findings=found, error=error, left_out=left_out if fake == "away" else ()))
 summary = spec_path.parent / "summary.json"
 part = summary.with_name(".summary.json.part")
 part.write_text(json.dumps(summary_data(spec, tuple(results))))

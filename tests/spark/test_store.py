@@ -82,7 +82,7 @@ def test_every_result_of_a_run_names_the_clusters_left_out(
     monkeypatch.setattr(runner, "job_named", lambda name: job)
     results = runner.run_spec(spark, spec, lambda fields: None, is_here=True)
     assert [r.error for r in results] == ["", ""]
-    assert [r.skipped for r in results] == [(f"cluster broken on {TODAY}: not collected: timed out",)] * 2
+    assert [r.left_out for r in results] == [(f"cluster broken on {TODAY}: not collected: timed out",)] * 2
     assert [r.clusters for r in results] == [{"a": ("partitions",)}] * 2
 
 

@@ -68,8 +68,8 @@ class RunState:
 
 
 def fails_on(results: Sequence[JobResult], fail_on: FailOn) -> bool:
-    """True when a job failed, or found something of that severity or worse."""
-    if any(result.error for result in results):
+    """True when a job failed, could not look at a part of its day, or found something of that severity or worse."""
+    if any(result.error or result.left_out for result in results):
         return True
     worst = _ORDER[: 0 if fail_on is FailOn.NEVER else _ORDER.index(Severity(fail_on.value)) + 1]
     return any(result.findings.get(severity.value) for result in results for severity in worst)

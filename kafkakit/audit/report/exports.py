@@ -57,7 +57,8 @@ HELP: Mapping[str, str] = {
     "gone_findings": "Findings of that run that are gone.",
     "fact": "Single numbers of a job, such as the rows that it read.",
     "clusters": "Clusters that a job looked at.",
-    "skipped": "What a job did not look at, in sentences of its result.",
+    "skipped": "What a job does not look at with what it was given, in sentences of its result.",
+    "left_out": "What a job should have looked at and could not, in sentences of its result.",
     "job_success": "1 for a job that finished, 0 for one that failed.",
     "job_seconds": "How long a job took.",
     "last_success_timestamp_seconds": "Time of the data of a job that came to its end.",
@@ -138,6 +139,7 @@ def _families(view: RunView) -> Iterator[MetricFamily]:
     )
     yield _gauge("clusters", (({"audit": r.job}, len(r.clusters)) for r in done))
     yield _gauge("skipped", (({"audit": r.job}, len(r.skipped)) for r in done))
+    yield _gauge("left_out", (({"audit": r.job}, len(r.left_out)) for r in done))
     yield _gauge("job_success", (({"audit": r.job}, not r.error) for r in run.results))
     yield _gauge("job_seconds", (({"audit": r.job}, r.seconds) for r in run.results))
     yield _gauge("last_success_timestamp_seconds", (({"audit": r.job}, now_s) for r in done))

@@ -37,6 +37,7 @@ def audit_page(view: RunView) -> bytes:
     parts = [
         *_head(view),
         _sentences("Failed jobs: what they would have found is missing here", view.failed),
+        _sentences("Left out, though it is part of that day", view.left_out),
         *_news(view),
         _owners(view),
         _fleet(view),
@@ -157,7 +158,7 @@ def _job(result: JobResult, findings: Sequence[AuditFinding]) -> Html:
         el("dl", *(part for name, value in facts for part in (el("dt", name), el("dd", value)))) if facts else None,
         table("findings by rule", (("rule", False), ("name", False), ("findings", True)), rules) if rules else None,
         _findings(findings, MOST_OF_A_JOB) if findings else None,
-        _sentences("", dict.fromkeys(result.skipped)),
+        _sentences("", dict.fromkeys((*result.left_out, *result.skipped))),
     )  # fmt: skip
 
 

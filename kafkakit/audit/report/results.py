@@ -5,7 +5,7 @@ reports say where runs are, and what a dry run would start.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
 
@@ -46,10 +46,18 @@ class RunView:
 
     @property
     def skipped(self) -> tuple[str, ...]:
-        """What was not looked at, each sentence once with the jobs it holds for."""
+        """What jobs do not look at with what they were given, each sentence once with the jobs it holds for."""
+        return self._once(lambda result: result.skipped)
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """What jobs should have looked at and could not, each sentence once with the jobs it holds for."""
+        return self._once(lambda result: result.left_out)
+
+    def _once(self, sentences: Callable[[JobResult], tuple[str, ...]]) -> tuple[str, ...]:
         jobs: dict[str, list[str]] = {}
         for result in self.run.results:
-            for sentence in dict.fromkeys(result.skipped):
+            for sentence in dict.fromkeys(sentences(result)):
                 jobs.setdefault(sentence, []).append(result.job)
         whole = [r.job for r in self.run.results if not r.error]
         return tuple(s if names == whole else f"{', '.join(names)}: {s}" for s, names in jobs.items())
@@ -63,7 +71,7 @@ class RunView:
 
 def run_report(view: RunView, fail_on: FailOn = FailOn.NEVER, command: str = "audit report") -> Report:
     """The findings of a run; exit code 1 where a job failed, or with findings of `fail_on` or worse."""
-    failed = bool(view.failed) or fails(view.run.findings, fail_on)
+    failed = bool(view.failed or view.left_out) or fails(view.run.findings, fail_on)
     groups = _groups(view)
     return Report(
         command=command,
@@ -146,6 +154,8 @@ def _lines(view: RunView, groups: list[tuple[str, tuple[AuditFinding, ...]]]) ->
     yield f"run {run.spec.run_id} of {run.spec.snapshot_date}: {jobs}, {clusters}, {took}"
     for failure in view.failed:
         yield f"FAILED: {printable(failure)}"
+    for sentence in view.left_out:
+        yield f"LEFT OUT: {printable(sentence)}"
     titles = {"new": _since(view), "still": "still there", "found": "findings, worst first"}
     titles["unseen-before"] = "new because the run before did not look there"
     for state, found in groups:
@@ -189,6 +199,7 @@ def _data(view: RunView, groups: list[tuple[str, tuple[AuditFinding, ...]]]) -> 
         "totals": severities(run.findings),
         "jobs": [asdict(result) for result in run.results],
         "skipped": list(view.skipped),
+        "left_out": list(view.left_out),
         "failed": list(view.failed),
     }
 
@@ -304,9 +315,9 @@ def _run_text(state: RunState, is_earlier: bool) -> str:
     if is_earlier:
         lines.append("this run was done before; --again runs it again")
     if state.results:
+        lines += [line for result in state.results for line in _left_out(result)]
         lines.append(text_table(JOB_COLUMNS, (_job_row(result) for result in state.results)))
         lines += [f"{result.job} failed: {result.error}" for result in state.results if result.error]
-        lines += [line for result in state.results for line in _left_out(result)]
     if any(not result.error for result in state.results):
         lines.append(f"findings: {shell_command('audit report', state.location)}")
     reason = f": {state.reason}" if state.reason and not state.results else ""
@@ -315,8 +326,8 @@ def _run_text(state: RunState, is_earlier: bool) -> str:
 
 
 def _left_out(result: JobResult) -> list[str]:
-    more = len(result.skipped) - SHOWN_LEFT_OUT
-    lines = [f"{result.job}: left out: {text}" for text in result.skipped[:SHOWN_LEFT_OUT]]
+    more = len(result.left_out) - SHOWN_LEFT_OUT
+    lines = [f"{result.job}: left out: {text}" for text in result.left_out[:SHOWN_LEFT_OUT]]
     return [*lines, f"{result.job}: left out: {more} more, see -o json"] if more > 0 else lines
 
 

@@ -29,6 +29,7 @@ def a_run(
     clusters: Mapping[str, tuple[str, ...]] | None = None,
     failed: Mapping[str, str] | None = None,
     skipped: tuple[str, ...] = (),
+    left_out: tuple[str, ...] = (),
     facts: Mapping[str, int | float | str] | None = None,
     **spec: Any,
 ) -> RunResults:
@@ -46,6 +47,7 @@ def a_run(
                 rules={r: sum(f.rule == r for f in own) for r in sorted({f.rule for f in own})},
                 clusters=looked,
                 skipped=skipped,
+                left_out=left_out,
                 seconds=2.0,
                 facts=facts or {},
             )

@@ -24,7 +24,7 @@ def a_view() -> RunView:
         jobs=("drift", "lag"),
         failed={"lag": "AnalysisException: no table"},
         clusters={"c1": KINDS},
-        skipped=("cluster c2 on 2026-11-20: not collected: timed out",),
+        left_out=("cluster c2 on 2026-11-20: not collected: timed out",),
     )
     return RunView(run=today, comparison=compare(before, today), history=(before,))
 
@@ -71,7 +71,7 @@ def test_rows_and_fields_have_every_finding_with_its_state() -> None:
     assert [f["where"] for f in data["gone"]] == ["topic fixed of c1"]
     assert data["totals"] == {"error": 1, "warning": 1, "note": 0}
     assert data["failed"] == ["lag: AnalysisException: no table"]
-    assert data["skipped"] == ["cluster c2 on 2026-11-20: not collected: timed out"]
+    assert data["left_out"] == ["cluster c2 on 2026-11-20: not collected: timed out"]
 
 
 @pytest.mark.parametrize(("fail_on", "code"), [(FailOn.NEVER, 0), (FailOn.ERROR, 0), (FailOn.WARNING, 1)])
