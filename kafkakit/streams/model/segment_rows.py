@@ -91,7 +91,7 @@ def read_partition(found: PartitionFiles, reader: FileReader, options: ScanOptio
             "mtime_ms": files["log"].mtime_ms,
             "is_active": base == bases[-1],
             "txn_entries": len(own),
-            "dead_bytes": sum(f.size_bytes for f in files.values()) if _is_dead(found.name.state) else 0,
+            "dead_bytes": sum(f.held_bytes for f in files.values()) if _is_dead(found.name.state) else 0,
         }
         if base == bases[-1]:
             row |= {"log_start": found.log_start, "recovery_point": found.recovery_point}
@@ -104,7 +104,7 @@ def read_partition(found: PartitionFiles, reader: FileReader, options: ScanOptio
             yield SegmentRows(
                 _row(found, file.name, role, options)
                 | {"base_offset": name.base_offset if name else None, "size_bytes": file.size_bytes}
-                | {"mtime_ms": since, "is_active": False, "dead_bytes": file.size_bytes}
+                | {"mtime_ms": since, "is_active": False, "dead_bytes": file.held_bytes}
             )
 
 

@@ -21,7 +21,8 @@ def a_view() -> RunView:
         jobs=("drift", "lag"),
         failed={"lag": "boom"},
         facts={"rows": 12, "days_to_full": 3.25, "words": "x", "none": float("inf")},
-        skipped=("one",), left_out=("a", "b"),
+        skipped=("one",),
+        left_out=("a", "b"),
         clusters={"c1": KINDS, "c2": KINDS, "clean": KINDS},
     )
     return RunView(run=run, comparison=compare(before, run), history=(before,))

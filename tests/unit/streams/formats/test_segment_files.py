@@ -209,6 +209,19 @@ def test_dead_weight(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+def test_holes_of_indexes_take_no_room(tmp_path: Path) -> None:
+    """A broker makes the indexes of an open segment 10 MiB long before it fills them."""
+    for folder in ("t-0", "t-1.8a1b2c3d4e5f60718293a4b5c6d7e8f9-delete"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / f"{0:020d}.log").write_bytes(bytes(100))
+        for kind in ("index", "timeindex"):
+            with (tmp_path / folder / f"{0:020d}.{kind}").open("wb") as stream:
+                stream.truncate(10 << 20)
+    found = partitions_below(str(tmp_path), local_files())
+    assert [one.log_bytes for one in found] == [100, 100]
+    assert sorted(r.segment["dead_bytes"] for r in read(tmp_path)) == [0, 100]
+
+
 def test_a_deleted_file_of_a_broker_is_as_old_as_its_renaming(tmp_path: Path) -> None:
     write_segment(tmp_path / "t-0", 50, [batch(50)])
     deleted = tmp_path / "t-0" / f"{0:020d}.log.deleted"
