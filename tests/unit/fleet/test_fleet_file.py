@@ -88,6 +88,11 @@ matching:
     assert (b.env, b.labels) == ("last", ("x", "y"))
 
 
+def test_a_file_without_a_cluster_is_refused() -> None:
+    with pytest.raises(InputError, match="names no cluster"):
+        read_fleet(b"kafkakit: fleet\nschema: 1\nclusters: []\n", "fleet.yaml")
+
+
 def test_profiles_choose_clusters_of_the_file() -> None:
     fleet = (FleetCluster(name="a", profile="x"), FleetCluster(name="b", profile="y"))
     assert chosen_clusters(None, fleet) == fleet
