@@ -223,18 +223,26 @@ _NOISE = re.compile(r" \((?:_ssl\.c:\d+|backoff [\d.]+ secs)\)")
 
 
 class _LastWords(logging.Handler):
-    """Takes kafka-python's log lines off the terminal and keeps the last reason of a failed connection."""
+    """Takes kafka-python's log lines off the terminal and keeps the last reason of a failed connection of each client.
+
+    Each client has a thread of its own that connects, by whose number reasons are kept: many connect side by side.
+    """
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
-        self.reason = ""
+        self._reasons: dict[int | None, str] = {}
+
+    def take(self, thread: int | None) -> str:
+        """The reason that the client with this thread gave last; empty where it gave none."""
+        return self._reasons.pop(thread, "")
 
     def emit(self, record: logging.LogRecord) -> None:
         if record.name.endswith("net.manager") and record.args and "failed" in record.msg:
             text = re.sub(r"\s+", " ", record.getMessage())
             if "Unable to bootstrap" in text:  # the sum of what went before, and says less
                 return
-            self.reason = re.sub(r"^.*?failed: (?:\[Error \d+\] )?", "", _NOISE.sub("", text))[:160]
+            reason = re.sub(r"^.*?failed: (?:\[Error \d+\] )?", "", _NOISE.sub("", text))
+            self._reasons[record.thread] = reason[:160]
 
 
 def connect(bootstrap_servers: str, security: Security, request_timeout_s: float, bootstrap_timeout_s: float) -> Any:
@@ -246,11 +254,10 @@ def connect(bootstrap_servers: str, security: Security, request_timeout_s: float
     """
     from kafka.errors import KafkaError
 
-    words = _listen()
+    _listen()
     start = time.monotonic()
     servers = [s.strip() for s in bootstrap_servers.split(",") if s.strip()]
     limit_s = min(bootstrap_timeout_s, REFUSED_LIMIT_S)
-    words.reason = ""
     reason = "no address given"
     while servers:
         failed: list[str] = []
@@ -270,7 +277,7 @@ def connect(bootstrap_servers: str, security: Security, request_timeout_s: float
                     left = min(left, max(2.0, bootstrap_timeout_s / 3))
                     return _new_client(server, security, request_timeout_s, left)
                 except (KafkaError, OSError, ValueError) as error:
-                    reason = f"{server}: {words.reason or described(error)}"
+                    reason = f"{server}: {getattr(error, '__notes__', [described(error)])[-1]}"
                     if not isinstance(error, KafkaError):
                         raise TryLaterError(f"cannot connect to {reason}", hint=CHECK_HINT) from None
                     limit_s = bootstrap_timeout_s
@@ -289,6 +296,7 @@ def connect(bootstrap_servers: str, security: Security, request_timeout_s: float
 
 
 def _new_client(server: str, security: Security, request_timeout_s: float, timeout_s: float) -> Any:
+    """A client; an error has as its note what the connection said, if it said anything."""
     from kafka.admin import KafkaAdminClient
 
     options: dict[str, Any] = to_kafka_python(security)
@@ -304,11 +312,14 @@ def _new_client(server: str, security: Security, request_timeout_s: float, timeo
             reconnect_backoff_max_ms=1000,
             **options,
         )
-    except BaseException:
+    except BaseException as error:
         # A client that could not connect leaves its thread running, and only this object can stop it.
         if hasattr(client, "_net"):
+            thread = client._net._io_thread
             client._client.close()
             client._net.stop()
+            if said := _listen().take(thread.ident if thread is not None else None):
+                error.add_note(said)
         raise
     return client
 

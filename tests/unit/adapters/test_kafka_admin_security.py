@@ -1,5 +1,7 @@
 """What brokers answer about ACLs, producers and transactions, as kafkakit's values: refusals, silence and gaps."""
 
+import logging
+import threading
 from types import SimpleNamespace as Answer
 from typing import Any
 
@@ -186,3 +188,21 @@ def test_settings_that_one_address_refuses_cost_a_client_once(
     else:
         assert session.connect(addresses, Security(), 1.0, 1.0) == takes_us
     assert made == tried
+
+
+def test_each_client_has_its_own_reason() -> None:
+    """Clients connect side by side; a reason is kept by the thread that connects."""
+    words, logger = session._listen(), logging.getLogger("kafka.net.manager")
+    started = threading.Barrier(2)
+
+    def fail(why: str) -> None:
+        started.wait()
+        logger.warning("Bootstrap connection to %s failed: %s (backoff %.2f secs)", "h:1", why, 0.1)
+
+    threads = [threading.Thread(target=fail, args=(why,)) for why in ("no login", "no TLS")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [words.take(thread.ident) for thread in threads] == ["no login", "no TLS"]
+    assert words.take(threads[0].ident) == ""
