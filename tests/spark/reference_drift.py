@@ -190,12 +190,15 @@ def mirrors(fleet: Fleet) -> Iterable[Found]:
                 if copy not in theirs or topic.startswith("__"):
                     continue
                 here, there = _own(fleet, source, topic), _own(fleet, mirror, copy)
+                files = {k: v for k, v in _of_files(fleet, source, topic).items() if here.get(k) != v}
+                here |= files
                 free = allowed | {x.removeprefix("may_differ:") for x in theirs[copy]["labels"] or ()}
                 for key in {*here, *there} - free:
                     a = here.get(key, _inherited(fleet, source, key)[0])
                     b = there.get(key, _inherited(fleet, mirror, key)[0])
                     if a != b:
-                        message = f"{key} is {b or 'not set'} on the mirror and {a or 'not set'} on {source}"
+                        where = f"in the files of {source}" if key in files else f"on {source}"
+                        message = f"{key} is {b or 'not set'} on the mirror and {a or 'not set'} {where}"
                         yield "KKX005", f"topic {copy} of {mirror}", message
             for key in fleet.table(source).topic.keys() & fleet.table(mirror).topic.keys() - allowed:
                 (a, a_default), (b, b_default) = _inherited(fleet, source, key), _inherited(fleet, mirror, key)
@@ -207,6 +210,17 @@ def mirrors(fleet: Fleet) -> Iterable[Found]:
 def _own(fleet: Fleet, cluster: str, topic: str) -> dict[str, str]:
     rows = (r for r in fleet.of("topic_configs", cluster) if r["topic"] == topic and not r["is_sensitive"])
     return {r["key"]: plain(r["key"], r["value"]) for r in rows if r["value"] is not None}
+
+
+def _of_files(fleet: Fleet, cluster: str, topic: str) -> dict[str, str]:
+    """What files say of a topic that they govern, without what may differ."""
+    (live,) = (t for t in fleet.of("topics", cluster) if t["topic"] == topic)
+    labels = {*fleet.labels(cluster), *(live["labels"] or ())}
+    if any(x.startswith("owned-by:") for x in labels):
+        return {}
+    free = NODES_OWN | {x.removeprefix("may_differ:") for x in labels} | {"", "partitions", "replication"}
+    rows = (r for r in fleet.of("declared", cluster) if r["topic"] == topic)
+    return {r["key"]: plain(r["key"], r["value"]) for r in rows if r["key"] not in free}
 
 
 def _inherited(fleet: Fleet, cluster: str, key: str) -> tuple[str, bool]:

@@ -5,6 +5,7 @@ value. Rows hold values in that form; each function of a rule gets one row and s
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import cache
@@ -167,7 +168,8 @@ def different_peers(row: Row) -> Iterator[AuditFinding]:
 
 def different_mirror(row: Row) -> Iterator[AuditFinding]:
     """KKX005 of one key, by source and mirror cluster, topic (its name on the mirror; null for what topics inherit),
-    key, ours, theirs, from_broker (the broker key that it is inherited from), owner and blast."""
+    key, ours, theirs, from_broker (the broker key that it is inherited from), owner and blast; `is_meant` where ours is
+    what a file says of the source, which runs with another value."""
     table = table_with(row["key"], NEWEST)
     sides = []
     for name, value, labels in (
@@ -185,7 +187,11 @@ def different_mirror(row: Row) -> Iterator[AuditFinding]:
         sides.append(LintCluster(name=name, table=table, labels=labels, topics=topics, brokers=(broker,)))
     estate = Estate(clusters=tuple(sides))
     for violation in mirror_pair_divergence.check(estate, LIMITS):
-        yield _said(mirror_pair_divergence, violation, estate, None, row)
+        found = _said(mirror_pair_divergence, violation, estate, None, row)
+        on = f" on {row['source']}"
+        if row.get("is_meant") and found.message.endswith(on):
+            found = replace(found, message=f"{found.message.removesuffix(on)} in the files of {row['source']}")
+        yield found
 
 
 def version_skews(clusters: Sequence[Row], now_ms: int) -> Iterator[AuditFinding]:

@@ -80,7 +80,8 @@ def run(job: JobInput) -> JobOutput:
     owned = {c.name for c in clusters if any(x.startswith(OWNED_BY) for x in c.labels)}
     with_files = {r["cluster"] for r in declared.select("cluster").distinct().collect()} & (whole - owned)
     declared = declared.where(F.col("cluster").isin(*with_files))
-    mirrored = mirror_drift(overrides, all_topics, pairs, inherited, may_differ)
+    meant = declared_values(declared, all_topics, keys, may_differ)
+    mirrored = mirror_drift(overrides, meant, all_topics, pairs, inherited, may_differ)
     found = [
         findings_of(declared_drift(declared, overrides, all_topics, keys, may_differ), drift.declared_drift),
         findings_of(unmanaged_or_missing(declared, all_topics, with_files), drift.managed),
@@ -430,13 +431,29 @@ def _may_differ() -> Column:
     return F.array_contains(F.coalesce("labels", F.array().cast("array<string>")), F.concat(F.lit(MAY_DIFFER), "key"))
 
 
+def declared_values(declared: DataFrame, topics: DataFrame, keys: DataFrame, may_differ: DataFrame) -> DataFrame:
+    """What files say of topics that are there (cluster, topic, key, meant), without what may differ from it."""
+    wanted = _wanted(declared, keys).select(*TOPIC, "key", F.col("wanted.value").alias("meant"))
+    return (
+        wanted.join(F.broadcast(may_differ), ["cluster", "key"], "left_anti")
+        .join(topics.where(~is_owned()).select(*TOPIC, "labels"), TOPIC)
+        .where(~_may_differ())
+        .drop("labels")
+    )
+
+
+def _wanted(declared: DataFrame, keys: DataFrame) -> DataFrame:
+    """The settings that files give topics (cluster, topic, key, wanted), of several the first by file and line."""
+    of_files = declared.where(~F.col("key").isin("", *SHAPE))
+    first = F.min(F.struct("file", "line", "value"))
+    return settings(of_files, keys).where(~F.col("is_per_node")).groupBy(*TOPIC, "key").agg(first.alias("wanted"))
+
+
 def declared_drift(
     declared: DataFrame, overrides: DataFrame, topics: DataFrame, keys: DataFrame, may_differ: DataFrame
 ) -> DataFrame:
     """Rows for `drift.declared_drift`; `overrides` is of `settings`, `topics` has blast too."""
-    of_files = declared.where(~F.col("key").isin("", *SHAPE))
-    first = F.min(F.struct("file", "line", "value"))
-    wanted = settings(of_files, keys).where(~F.col("is_per_node")).groupBy(*TOPIC, "key").agg(first.alias("wanted"))
+    wanted = _wanted(declared, keys)
     shape = declared_topics(declared)
     live = overrides.where(~F.col("is_per_node")).select(*TOPIC, "key", F.col("value").alias("live"))
     live = live.join(shape.select(*TOPIC), TOPIC, "left_semi")
@@ -491,9 +508,18 @@ def unmanaged_or_missing(declared: DataFrame, topics: DataFrame, clusters: Colle
 
 
 def mirror_drift(
-    overrides: DataFrame, topics: DataFrame, pairs: DataFrame, inherited: DataFrame, may_differ: DataFrame
+    overrides: DataFrame,
+    meant: DataFrame,
+    topics: DataFrame,
+    pairs: DataFrame,
+    inherited: DataFrame,
+    may_differ: DataFrame,
 ) -> DataFrame:
-    """Rows for `drift.different_mirror`; `pairs` has cluster (the mirror) and source, `may_differ` cluster and key."""
+    """Rows for `drift.different_mirror`; `pairs` has cluster (the mirror) and source, `may_differ` cluster and key.
+
+    Where a source differs from its file, its mirrors are compared with the file: else they would be told to follow a
+    value that its own finding takes away. `meant` is of `declared_values`.
+    """
     pair = ["source", "cluster"]
     ours = topics.where(~F.col("topic").startswith("__")).withColumnRenamed("cluster", "source")
     ours = ours.join(F.broadcast(pairs), "source").select(*pair, F.col("topic").alias("of_source"))
@@ -504,10 +530,15 @@ def mirror_drift(
     best = F.min_by(F.struct("topic", "labels", "owner", "blast"), "order")
     both = both.groupBy(*pair, "of_source").agg(best.alias("copy")).select(*pair, "of_source", "copy.*")
     kept = overrides.where(~F.col("is_per_node")).select("cluster", "topic", "key", "value")
-    of_source = kept.withColumnsRenamed({"cluster": "source", "topic": "of_source", "value": "ours"})
+    of_source = (
+        kept.join(meant, [*TOPIC, "key"], "full")
+        .withColumn("is_meant", F.col("meant").isNotNull() & ~F.col("meant").eqNullSafe(F.col("value")))
+        .withColumn("value", F.coalesce("meant", "value"))
+        .withColumnsRenamed({"cluster": "source", "topic": "of_source", "value": "ours"})
+    )
     of_mirror = kept.withColumnRenamed("value", "theirs")
     names = both.select(*pair, "of_source", "topic")
-    set_here = names.join(of_source, ["source", "of_source"]).select(*pair, "topic", "key", "ours")
+    set_here = names.join(of_source, ["source", "of_source"]).select(*pair, "topic", "key", "ours", "is_meant")
     set_there = names.join(of_mirror, TOPIC).select(*pair, "topic", "key", "theirs")
     at_source, at_mirror = _inherited_of_pairs(inherited)
     found = (
@@ -521,7 +552,10 @@ def mirror_drift(
         .where(~_may_differ())
         .join(F.broadcast(may_differ), ["cluster", "key"], "left_anti")
     )
-    return found.select(*pair, "topic", "key", "ours", "theirs", F.lit("").alias("from_broker"), "owner", "blast")
+    return found.select(
+        *pair, "topic", "key", "ours", "theirs", F.lit("").alias("from_broker"), "owner", "blast",
+        F.coalesce("is_meant", F.lit(False)).alias("is_meant"),
+    )  # fmt: skip
 
 
 def inherited_drift(pairs: DataFrame, inherited: DataFrame, clusters: DataFrame, may_differ: DataFrame) -> DataFrame:

@@ -122,6 +122,8 @@ def test_a_mirrored_topic_is_repaired_with_the_primary_s_value() -> None:
     row = {**BASE, "source": "c0", "topic": "c0.a", "key": "cleanup.policy", "ours": "compact", "theirs": "delete"}
     (found,) = drift.different_mirror({**row, "from_broker": ""})
     assert (found.rule, found.where, found.repair) == ("KKX005", "topic c0.a of c1", "cleanup.policy=compact")
+    (meant,) = drift.different_mirror({**row, "from_broker": "", "is_meant": True})
+    assert meant.message == "cleanup.policy is delete on the mirror and compact in the files of c0"
     inherited = {**row, "topic": None, "key": "retention.ms", "ours": "1000", "theirs": "2000"}
     assert said(drift.different_mirror({**inherited, "from_broker": "log.retention.ms"})) == [
         ("KKX005", "cluster c1", "topics inherit retention.ms 2000 on the mirror and 1000 on c0")
