@@ -269,8 +269,8 @@ JOB_COLUMNS = "job string, cluster string, rule string, name string, severity st
 seen on, as far as the store's earlier results tell; null where that is not looked up."""
 
 NAMED_IN_WHERE: Mapping[str, str] = {
-    "topics": r"^(?:topic (\S+)|partition (\S+)-[0-9]+) of ",
-    "brokers": r"^(?:(?:log dirs of )?(?:broker|controller) ([0-9]+)|log dir ([0-9]+):.*) of ",
+    "topics": r"^(?:topic (\S+)|partition (\S+)-[0-9]+(?: on broker [0-9]+)?) of ",
+    "brokers": r"^(?:(?:log dirs of |partition \S+ on )?(?:broker|controller) ([0-9]+)|log dir ([0-9]+):.*) of ",
 }
 """What a finding is about, by the beginning of its `where`: patterns whose first or second group is the name."""
 

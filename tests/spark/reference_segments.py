@@ -30,12 +30,16 @@ def segment_findings(
         elif row["role"] != "future":
             _add_dead(dirs, row, configs.get((row["cluster"], row["topic"])), now)
     partitions: dict[Any, list[dict[str, Any]]] = defaultdict(list)
+    of_copies: dict[Any, list[tuple[Any, dict[str, Any]]]] = defaultdict(list)
     for key, log in replicas.items():
-        partitions[key[:3]].append(_replica(sorted(log, key=lambda r: r["base_offset"]), configs.get(key[:2]), now))
+        copy = _replica(sorted(log, key=lambda r: r["base_offset"]), configs.get(key[:2]), now)
+        partitions[key[:3]].append(copy)
+        of_copies[key[:3]].append((key, copy))
     topics: dict[Any, list[dict[str, Any]]] = defaultdict(list)
     found: list[AuditFinding] = []
     for key, copies in partitions.items():
         one = _summed(copies) | dict(zip(("cluster", "topic", "partition"), key, strict=True))
+        one["copies"] = [{**copy, "broker": at[3], "log_dir": at[4]} for at, copy in of_copies[key]]
         skews = [c["skew"] for c in copies if c["skew"] is not None]
         one |= {"skew": min(skews, default=None), "replicas": len(copies), "is_known": key[:2] in configs}
         if not one["is_known"] and one["missing_records"]:
@@ -106,15 +110,15 @@ def _replica(log: list[Row], own: Mapping[str, Any] | None, now: int) -> dict[st
             "regressions": _n(row, "epoch_regressions")
             + (epoch is not None and row["first_epoch"] is not None and row["first_epoch"] < epoch),
             "epoch_faults": _n(row, "epoch_faults"),
-            "index_faults": _n(row, "index_faults") + _n(row, "time_index_faults")
-            + (closed and row["size_bytes"] > 0 and lacks and not fault),
+            "index_faults": _n(row, "index_faults") + _n(row, "time_index_faults"),
+            "missing_indexes": closed and row["size_bytes"] > 0 and lacks and not fault,
             "lost_tails": row["is_active"] and not fault and _n(row, "recovery_point") > last,
             "open_transactions": open_ms is not None and open_ms > segments.OPEN_TRANSACTION_MS,
         }  # fmt: skip
         for name, number in held.items():
             found[name] += int(number)
             if number:
-                paths["path"] = min(paths.get("path", "~"), row["path"])
+                paths[f"path_{name}"] = min(paths.get(f"path_{name}", "~"), row["path"])
         for name in ("size_bytes", "missing_records", "batches", "records", "missing_times", "single_record_batches",
                      "tiny_batches",
                      "aborted_records", "legacy_batches", *(f"{c}_batches" for c in segments.CODECS)):  # fmt: skip
@@ -170,9 +174,9 @@ def _summed(members: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = defaultdict(int)
     for member in members:
         for name, value in member.items():
-            if name == "path":
-                found[name] = min(found[name] or "~", value)
-            elif name in ("ahead_ms", "age_ms", "open_ms"):
+            if name.startswith("path_"):
+                continue
+            if name in ("ahead_ms", "age_ms", "open_ms"):
                 found[name] = max((v for v in (found[name] or None, value) if v is not None), default=None)
             elif name != "skew":
                 found[name] += value

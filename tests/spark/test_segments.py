@@ -224,9 +224,9 @@ def test_a_scanned_tree_is_judged_with_the_settings_of_the_store(spark: Any, sto
     found = sorted((r["where"], r["rule"], r["count"]) for r in output.findings.collect())
     assert found == [
         ("log dir 3:" + str(tree) + " of prod", "KKF023", 1),
-        ("partition bad-0 of prod", "KKF001", 1),
-        ("partition bad-0 of prod", "KKF004", 1),
         ("partition bad-0 of prod", "KKF005", 2),
+        ("partition bad-0 on broker 3 of prod", "KKF001", 1),
+        ("partition bad-0 on broker 3 of prod", "KKF004", 1),
     ]
     bombs = run_job(spark, replace(spec, jobs=("bombs",)))
     (bomb,) = [r for r in bombs.findings.collect() if r["rule"] == "KKM409"]

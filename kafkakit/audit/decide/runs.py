@@ -341,7 +341,7 @@ def _resource(finding: AuditFinding) -> tuple[str, str] | None:
     """The resource whose setting a finding is about; a partition's are those of its topic."""
     kind, _, name = finding.where.removesuffix(f" of {finding.cluster}").partition(" ")
     if kind == "partition":
-        return TOPIC, name.rpartition("-")[0]
+        return TOPIC, name.partition(" ")[0].rpartition("-")[0]
     if kind == CLUSTER:
         return CLUSTER, ""
     if kind == BROKER and name.isdecimal():

@@ -21,6 +21,7 @@ from kafkakit.fleet.decide.synth_cluster import DAY_MS, LOG_DIRS, RECORD_BYTES, 
 from kafkakit.fleet.decide.synth_fleet import (
     DISK_DAYS,
     HOUR_MS,
+    OF_COPY,
     Defect,
     Expected,
     Rows,
@@ -426,7 +427,9 @@ def _bomb(mib: int) -> Edit:
 
 
 def _segment_defect(name: str, edit: Edit, *rules: str, where: str = PARTITION, job: str = "segments") -> Defect:
-    expected = tuple(Expected(job, rule, where) for rule in rules)
+    expected = tuple(
+        Expected(job, rule, f"{where} on broker {{leader}}" if rule in OF_COPY else where) for rule in rules
+    )
     return Defect(name=name, scope=Scope.SEGMENTS, expected=expected, edit=edit)
 
 

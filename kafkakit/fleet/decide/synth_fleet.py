@@ -30,6 +30,9 @@ from kafkakit.fleet.decide.synth_cluster import (
     segment_parts,
 )
 
+OF_COPY = frozenset({"KKF001", "KKF002", "KKF003", "KKF004", "KKF008", "KKF009", "KKF010", "KKF024"})
+"""The rules about one copy of a partition, which findings name with its broker."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SynthRequest:

@@ -11,7 +11,7 @@ from struct import Struct
 import numpy as np
 import zstandard
 
-from kafkakit.fleet.decide.synth_fleet import Expected, expected_rows
+from kafkakit.fleet.decide.synth_fleet import OF_COPY, Expected, expected_rows
 from kafkakit.streams.model.kkm1.text import crc32c
 from kafkakit.streams.model.segment_batches import HEADER, HEADER_BYTES, MAGIC, PREFIX_BYTES
 from kafkakit.streams.model.segment_rows import OFFSET_ENTRY, TIME_ENTRY
@@ -225,7 +225,7 @@ def _deleted(files: Files, folder: str, end_ms: int) -> Files:
 
 
 def _expected(*rules: str, where: str = "partition {topic}-0", job: str = "segments") -> tuple[Expected, ...]:
-    return tuple(Expected(job, rule, where) for rule in rules)
+    return tuple(Expected(job, rule, f"{where} on broker {{broker}}" if rule in OF_COPY else where) for rule in rules)
 
 
 CODECS = ("none", "gzip", "zstd")

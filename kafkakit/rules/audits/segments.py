@@ -104,6 +104,12 @@ PARTITION_RULES: Mapping[str, tuple[Rule, str]] = {
               "are rebuilt when it starts"),
         "entries of indexes that do not fit the log: {n}",
     ),
+    "missing_indexes": (
+        _rule(24, "missing-index", _W, "closed segments have an index of offsets and one of times",
+              "a search for an offset or a time reads the whole segment", "stop the broker, delete what is left of the "
+              "segment's .index and .timeindex, start it: both are made anew where .index is missing"),
+        "closed segments without their .index or .timeindex: {n}",
+    ),
     "lost_tails": (
         _rule(10, "log-shorter-than-recovery-point", _E, "logs reach to their recovery points",
               "records that were flushed are gone", _RESTORE),
@@ -117,6 +123,8 @@ PARTITION_RULES: Mapping[str, tuple[Rule, str]] = {
     ),
 }  # fmt: skip
 """For each column of counts of a partition the rule it breaks, and the sentence."""
+OF_COPY: frozenset[str] = frozenset(PARTITION_RULES) - {"gaps", "overlaps", "regressions", "open_transactions"}
+"""The columns of what a copy suffers by itself; the others are in the records, which copies share."""
 
 TOPIC_RULES: Mapping[str, tuple[Rule, str]] = {
     "is_aborted": (
@@ -176,27 +184,43 @@ DEAD = _rule(22, "dead-files", _W, "log dirs hold no files that no log uses", "t
              "remove them while the broker is stopped")  # fmt: skip
 FOREIGN = _rule(23, "foreign-files", _N, "directories of partitions hold only Kafka's files",
                 "a broker may fail on them, and they use disk", "move them away")  # fmt: skip
-RULES: tuple[Rule, ...] = (
-    *(rule for table in (PARTITION_RULES, TOPIC_RULES) for rule, _ in table.values()), DEAD, FOREIGN,
-)  # fmt: skip
+RULES: tuple[Rule, ...] = tuple(
+    sorted(
+        (*(rule for table in (PARTITION_RULES, TOPIC_RULES) for rule, _ in table.values()), DEAD, FOREIGN),
+        key=lambda rule: rule.code,
+    )
+)
 
 
 def partition_findings(row: Mapping[str, Any]) -> Iterator[AuditFinding]:
-    """What is held against a partition: the row has a column for each of `PARTITION_RULES`, and a `path`."""
-    name = f"partition {row['topic']}-{row['partition']}" if row["topic"] else f"log dirs of broker {row['broker']}"
+    """What is held against a partition and its copies.
+
+    The row has a column for each of `PARTITION_RULES`, and `copies`: of each that something is held against its broker,
+    log_dir, the same columns, and for each the least path where it holds, as `path_COLUMN`.
+    """
+    copies = sorted(row["copies"] or (), key=lambda copy: (copy["broker"] or 0, copy["log_dir"]))
     for column, (rule, sentence) in PARTITION_RULES.items():
-        number = row[column]
-        if not number:
-            continue
-        age = format_span((row["open_ms"] or 0) / 1000)
-        doubt = (
-            " (by its offsets: its cleanup.policy is not in the store)"
-            if column == "gaps" and not row["is_known"]
-            else ""
-        )
-        message = f"{sentence.format(n=f'{number:,}', age=age)}{doubt}; look at {row['path']}"
-        finding = rule.finding(f"{name} of {row['cluster']}", message, count=number)
-        yield audit_finding(SEGMENTS_JOB, row["cluster"], finding)
+        held = [copy for copy in copies if copy[column]]
+        if column in OF_COPY:
+            for copy in held:
+                message = f"{sentence.format(n=f'{copy[column]:,}')}; look at {copy[f'path_{column}']}"
+                on = "" if copy["broker"] is None else f" on broker {copy['broker']}"
+                yield _of_partition(rule, row, on, message, copy[column])
+        elif row[column]:
+            is_doubtful = column == "gaps" and not row["is_known"]
+            doubt = " (by its offsets: its cleanup.policy is not in the store)" if is_doubtful else ""
+            said = sentence.format(n=f"{row[column]:,}", age=format_span((row["open_ms"] or 0) / 1000))
+            brokers = sorted({copy["broker"] for copy in held if copy["broker"] is not None})
+            on = f" on broker{'s' * (len(brokers) > 1)} {', '.join(map(str, brokers))}" if brokers else ""
+            message = f"{said}{doubt}; look at {held[0][f'path_{column}']}{on}"
+            yield _of_partition(rule, row, "", message, row[column])
+
+
+def _of_partition(rule: Rule, row: Mapping[str, Any], on: str, message: str, number: int) -> AuditFinding:
+    name = f"partition {row['topic']}-{row['partition']}{on}" if row["topic"] else f"log dirs of broker {row['broker']}"
+    return audit_finding(
+        SEGMENTS_JOB, row["cluster"], rule.finding(f"{name} of {row['cluster']}", message, count=number)
+    )
 
 
 def topic_findings(row: Mapping[str, Any]) -> Iterator[AuditFinding]:

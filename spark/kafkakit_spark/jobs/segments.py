@@ -148,7 +148,8 @@ def _along_the_log(rows: DataFrame, settings: DataFrame, inputs: JobInput) -> Da
         "overlaps": _number("overlaps") + _flag(first < F.col("before_end")),
         "regressions": _number("epoch_regressions") + _flag(F.col("first_epoch") < F.col("before_epoch")),
         "epoch_faults": F.col("epoch_faults"),
-        "index_faults": _number("index_faults") + _number("time_index_faults") + _flag(no_index & (fault == "")),
+        "index_faults": _number("index_faults") + _number("time_index_faults"),
+        "missing_indexes": _flag(no_index & (fault == "")),
         "lost_tails": _flag(F.col("is_active") & (fault == "") & (F.col("recovery_point") > end)),
         "open_transactions": _flag(open_ms > limit),
     }
@@ -183,12 +184,12 @@ def _roll_cause() -> Column:
 def _partitions(logs: DataFrame) -> DataFrame:
     """One row for each partition: sums over its replicas, of the skew the least, since copies have later files."""
     full = F.when(F.col("cause") == "time", F.col("size_bytes") / F.col("segment_bytes"))
-    held = reduce(lambda a, b: a | b, (F.col(f"n_{name}") > 0 for name in segments.PARTITION_RULES))
+    paths = [f"path_{name}" for name in segments.PARTITION_RULES]
     replicas = logs.groupBy(*REPLICA).agg(
         F.count("*").alias("segments"),
         *(F.sum(name).alias(name) for name in (*_SUMS, "vanished")),
         *(F.sum(f"n_{name}").alias(name) for name in segments.PARTITION_RULES),
-        F.min(F.when(held, F.col("path"))).alias("path"),
+        *(F.min(F.when(F.col(f"n_{n}") > 0, F.col("path"))).alias(f"path_{n}") for n in segments.PARTITION_RULES),
         *(F.sum(_flag(F.col("cause") == c)).alias(f"rolled_by_{c}") for c in ("size", "time", "index", "else")),
         total(full).alias("full"),
         F.sum("empty").alias("empty_segments"),
@@ -200,13 +201,15 @@ def _partitions(logs: DataFrame) -> DataFrame:
         "segments", *_SUMS, "vanished", *segments.PARTITION_RULES, "full", "empty_segments", "future_segments",
         *(f"rolled_by_{cause}" for cause in ("size", "time", "index", "else")),
     )  # fmt: skip
+    held = reduce(lambda a, b: a | b, (F.col(name).isNotNull() for name in paths))
+    copy = F.struct("broker", "log_dir", *segments.PARTITION_RULES, *paths)
     return (
         replicas.groupBy(*PARTITION)
         .agg(
             F.count("*").alias("replicas"),
             F.min("broker").alias("broker"),
             *(F.sum(name).alias(name) for name in added),
-            F.min("path").alias("path"),
+            F.collect_list(F.when(held, copy)).alias("copies"),
             *(F.max(name).alias(name) for name in ("open_ms", "ahead_ms", "age_ms", "smallest_ratio_bound")),
             F.min("skew").alias("skew"),
             *(F.first(name).alias(name) for name in (*_SETTINGS, "is_known")),

@@ -70,17 +70,44 @@ def test_skew_is_lints_rule() -> None:
     assert (found.rule, found.name, found.where) == ("KKM411", "timestamp-skew", "topic orders of c1")
 
 
-def test_a_partition_with_two_defects() -> None:
-    row: dict[str, Any] = dict.fromkeys(segments.PARTITION_RULES, 0) | {
-        "cluster": "c1", "topic": "orders", "partition": 3, "broker": 1, "path": "/d/x.log", "open_ms": 7_200_000,
-        "gaps": 1_200, "open_transactions": 1, "is_known": True,
-    }  # fmt: skip
+NOTHING: dict[str, Any] = dict.fromkeys(segments.PARTITION_RULES, 0) | dict.fromkeys(
+    f"path_{name}" for name in segments.PARTITION_RULES
+)
+
+
+def a_copy(broker: int | None, **held: int) -> dict[str, Any]:
+    paths = {f"path_{name}": f"/d/{name}.log" for name in held}
+    return NOTHING | {"broker": broker, "log_dir": "/d"} | held | paths
+
+
+def a_partition(*copies: dict[str, Any], **held: Any) -> dict[str, Any]:
+    row = {"cluster": "c1", "topic": "orders", "partition": 3, "broker": 1, "open_ms": None, "is_known": True}
+    sums = {name: sum(copy[name] for copy in copies) for name in segments.PARTITION_RULES}
+    return row | sums | {"copies": [*copies]} | held
+
+
+def test_what_records_show_is_one_finding_that_names_the_brokers() -> None:
+    row = a_partition(a_copy(2, gaps=1_000), a_copy(1, gaps=200, open_transactions=1), open_ms=7_200_000)
     gap, transaction = segments.partition_findings(row)
     unsure, _ = segments.partition_findings(row | {"is_known": None})
     assert "(by its offsets: its cleanup.policy is not in the store)" in unsure.message
-    assert gap.message == "gaps in the offsets of a topic that is not compacted: 1,200; look at /d/x.log"
-    assert (gap.severity, gap.count, gap.where) == (Severity.ERROR, 1_200, "partition orders-3 of c1")
-    assert transaction.message == "a transaction has been open for 2 h; look at /d/x.log"
+    said = "gaps in the offsets of a topic that is not compacted: 1,200; look at /d/gaps.log on brokers 1, 2"
+    assert (gap.message, gap.severity, gap.count) == (said, Severity.ERROR, 1_200)
+    assert gap.where == "partition orders-3 of c1"
+    assert transaction.message == "a transaction has been open for 2 h; look at /d/open_transactions.log on broker 1"
+
+
+def test_damage_of_two_copies_is_two_findings_each_with_its_broker_and_path() -> None:
+    sound, torn, lacking = a_copy(1), a_copy(2, torn=1, index_faults=3), a_copy(3, missing_indexes=1, crc_failures=2)
+    found = list(segments.partition_findings(a_partition(lacking, sound, torn)))
+    assert [(f.rule, f.where, f.count) for f in found] == [
+        ("KKF001", "partition orders-3 on broker 3 of c1", 2), ("KKF004", "partition orders-3 on broker 2 of c1", 1),
+        ("KKF009", "partition orders-3 on broker 2 of c1", 3), ("KKF024", "partition orders-3 on broker 3 of c1", 1),
+    ]  # fmt: skip
+    assert found[3].message == "closed segments without their .index or .timeindex: 1; look at /d/missing_indexes.log"
+    assert len({f.fingerprint for f in found}) == 4
+    (unknown,) = segments.partition_findings(a_partition(a_copy(None, torn=1)))
+    assert unknown.where == "partition orders-3 of c1"
 
 
 def test_a_log_dir_with_dead_files() -> None:
