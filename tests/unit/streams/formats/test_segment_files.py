@@ -219,7 +219,7 @@ def test_holes_of_indexes_take_no_room(tmp_path: Path) -> None:
                 stream.truncate(10 << 20)
     found = partitions_below(str(tmp_path), local_files())
     assert [one.log_bytes for one in found] == [100, 100]
-    assert sorted(r.segment["dead_bytes"] for r in read(tmp_path)) == [0, 100]
+    assert sorted(str(r.segment["dead_bytes"]) for r in read(tmp_path)) == ["0", "100"]
 
 
 def test_a_deleted_file_of_a_broker_is_as_old_as_its_renaming(tmp_path: Path) -> None:
