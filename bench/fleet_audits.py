@@ -1,22 +1,27 @@
 """All audits over made fleets: seconds, memory, and cost per row from tier to tier, beside one roll-up on one node.
 
-    bench/fleet_audits.py [--tiers S,M] [--jobs drift,retention] [--memory 3g] [--standalone 1|2] [--keep DIR]
+    bench/fleet_audits.py [--tiers S,M] [--jobs drift,retention] [--engine sail] [--memory 3g] [--standalone 1|2]
+                          [--keep DIR] [--events]
 
-Asked, on 2 cores: tier M all jobs in 5 min and 6 GiB; tier L drift and roll-ups in 2 min each; cost per row flat from S
-to L. With --standalone a master and as many workers of one core each run on loopback, so that one and two executors can
-be compared; memory is then that of driver, master, workers and executors together. The reference is the bytes of each
-log dir summed up from its replicas: by pyarrow in this process, and by Spark in the session that runs the jobs.
+Asked, on 2 cores: one tiny cluster 10 s and 500 MB; S 20 s and 1 GB; M 100 s without a JVM and 240 s with Spark, both
+5 GB; drift of L 120 s. Seconds and memory are those of whole processes. With --events the log of Spark's events is read
+for what each job cost: executions, jobs, stages, tasks, bytes shuffled, longest planning and plan. With --standalone
+a master and as many workers of one core each run on loopback, so that one and two executors can be compared; memory is
+then that of driver, master, workers and executors together. The reference is the bytes of each log dir summed up from
+its replicas: by pyarrow in this process, and with --roll-up in the session that runs the jobs.
 """
 
 import argparse
 import json
 import os
+import resource
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -69,42 +74,83 @@ def reference(folder: Path) -> dict[str, float]:
     return {"rows": table.num_rows, "log_dirs": dirs.num_rows, "pyarrow_s": round(time.monotonic() - began, 2)}
 
 
-def run_child(store: str, jobs: list[str], master: str) -> None:
-    """In a process of its own: the session, the roll-up, then all jobs; prints one line of JSON."""
+def run_child(given: argparse.Namespace) -> None:
+    """In a process of its own: the session, with --roll-up the roll-up, then all jobs; prints one line of JSON."""
     from kafkakit_spark.job import SnapshotStore
-    from kafkakit_spark.runner import open_session, run_spec
+    from kafkakit_spark.runner import run_spec, spark_session
+    from main import sail_session
     from pyspark.sql.functions import sum as summed
 
+    from kafkakit.audit.decide.launch import LOCAL_CONF
     from kafkakit.core.fleet_tables import JobSpec
 
     began = time.monotonic()
-    spark = open_session("bench", master=master, settings={"spark.executorEnv.PYTHONPATH": CODE})
-    spark.range(10).count()
-    started = time.monotonic()
-    dates = tuple(sorted(p.name.partition("=")[2] for p in Path(store, "manifests").iterdir()))
-    replicas = SnapshotStore(spark, store, dates).read("replicas", dates[-1:])
-    roll_up = replicas.groupBy("cluster", "broker", "log_dir").agg(summed("size_bytes"))
-    roll_up.write.format("noop").mode("overwrite").save()
-    rolled = time.monotonic()
-    now_ms = int(datetime(DAY.year, DAY.month, DAY.day + 1, tzinfo=UTC).timestamp() * 1000)
-    with tempfile.TemporaryDirectory() as output:
+    conf = {k: v for k, v in LOCAL_CONF.items() if k.startswith("spark.sql.")} | given.conf
+    conf |= {"spark.executorEnv.PYTHONPATH": CODE}
+    opened = sail_session("bench") if given.engine == "sail" else spark_session("bench", master=given.master, conf=conf)
+    with opened as spark, tempfile.TemporaryDirectory() as output:
+        started = time.monotonic()
+        dates = tuple(sorted(p.name.partition("=")[2] for p in Path(given.child, "manifests").iterdir()))
+        if given.roll_up:
+            replicas = SnapshotStore(spark, given.child, dates).read("replicas", dates[-1:])
+            summed_up = replicas.groupBy("cluster", "broker", "log_dir").agg(summed("size_bytes"))
+            summed_up.write.format("noop").mode("overwrite").save()
+        rolled = time.monotonic()
+        now_ms = int(datetime(DAY.year, DAY.month, DAY.day + 1, tzinfo=UTC).timestamp() * 1000)
+        begins: list[tuple[float, str]] = []
         spec = JobSpec(
-            jobs=tuple(jobs), input=store, output=output, snapshot_date=dates[-1], dates=dates, now_ms=now_ms
+            jobs=tuple(given.jobs.split(",")), input=given.child, output=output, snapshot_date=dates[-1], dates=dates,
+            now_ms=now_ms,
         )  # fmt: skip
-        results = run_spec(spark, spec, lambda fields: None)
+        is_here = given.engine == "sail" or given.master.startswith("local")
+        results = run_spec(
+            spark, spec, lambda fields: begins.append((1000 * time.time(), str(fields["job"]))), is_here=is_here
+        )
     found = {
         "session_s": round(started - began, 1),
-        "roll_up_s": round(rolled - started, 2),
+        **({"roll_up_s": round(rolled - started, 2)} if given.roll_up else {}),
         "jobs": {
             r.job: {"s": r.seconds, "findings": sum(r.findings.values()), "error": r.error[:200]} for r in results
         },
+        "begins": begins,
     }
-    spark.stop()
     print("RESULT " + json.dumps(found))
 
 
+def event_figures(folder: Path, begins: Sequence[tuple[float, str]]) -> dict[str, dict[str, float]]:
+    """What each job cost, by the events of Spark's log; an event is of the job that began last before it."""
+    found: dict[str, Counter[str]] = {job: Counter() for _, job in begins}
+    started: dict[int, tuple[int, str]] = {}
+    lines = [line for file in sorted(folder.rglob("*")) if file.is_file() for line in file.open(encoding="utf-8")]
+    for event in map(json.loads, lines):
+        kind = event["Event"].rpartition(".")[2]
+        at = event.get("time") or event.get("Submission Time") or event.get("Task Info", {}).get("Finish Time")
+        at = at or event.get("Stage Info", {}).get("Completion Time")
+        job = next((name for ms, name in reversed(begins) if at and ms <= at), None)
+        if job is None:
+            continue
+        own = found[job]
+        if kind == "SparkListenerSQLExecutionStart":
+            own["executions"] += 1
+            own["plan_characters"] = max(own["plan_characters"], len(event["physicalPlanDescription"]))
+            started[event["executionId"]] = (event["time"], job)
+        elif kind == "SparkListenerJobStart":
+            own["jobs"] += 1
+            execution = event.get("Properties", {}).get("spark.sql.execution.id")
+            begun = started.pop(int(execution), None) if execution else None
+            if begun:
+                own["planning_ms"] = max(own["planning_ms"], at - begun[0])
+        elif kind == "SparkListenerStageCompleted":
+            own["stages"] += 1
+        elif kind == "SparkListenerTaskEnd":
+            own["tasks"] += 1
+            written = (event.get("Task Metrics") or {}).get("Shuffle Write Metrics", {})
+            own["shuffled_bytes"] += written.get("Shuffle Bytes Written", 0)
+    return {job: dict(own) for job, own in found.items()}
+
+
 def tree_rss_mb(root: int) -> float:
-    """Resident memory of a process and all below it; pages that several share count for each."""
+    """Resident memory of all processes below one; pages that several share count for each."""
     parents, sizes = {}, {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -117,13 +163,13 @@ def tree_rss_mb(root: int) -> float:
     for pid in sorted(sizes):  # a child is usually younger; two rounds catch the others
         below |= {pid} if parents[pid] in below else set()
     below |= {pid for pid in sizes if parents[pid] in below}
-    total = sum(sizes.get(pid, 0) for pid in below)
+    total = sum(sizes.get(pid, 0) for pid in below - {root})
     return total * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
 @contextmanager
 def peak_memory() -> Iterator[list[float]]:
-    """The greatest memory of this process and all below it, twice a second, as the one item."""
+    """The greatest memory of all processes below this one, twice a second, as the one item."""
     peak, done = [0.0], threading.Event()
 
     def sample() -> None:
@@ -164,19 +210,37 @@ def measure(tier: str, folder: Path, given: argparse.Namespace) -> dict[str, obj
     """Make a tier and run the jobs over it."""
     made = make_store(tier, folder, given.seed)
     found: dict[str, object] = {"tier": tier, "store": made, "rows": rows_of(folder), "reference": reference(folder)}
+    conf = dict(item.split("=", 1) for item in given.conf_text)
     environment = {
-        **os.environ, "PYTHONPATH": CODE, "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable,
-        "PYSPARK_SUBMIT_ARGS": f"--driver-memory {given.memory} --executor-memory {given.memory} pyspark-shell",
+        **os.environ, "PYTHONPATH": CODE, "RUST_LOG": "error",
+        "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable,
+        "PYSPARK_SUBMIT_ARGS": f"--driver-memory {given.memory} --executor-memory {given.memory} "
+        f"--driver-java-options '{given.java}' pyspark-shell",
     }  # fmt: skip
     with ExitStack() as stack:
         master = "local[2]"
         if given.standalone:
             master = stack.enter_context(standalone(given.standalone, given.memory))
         peak = stack.enter_context(peak_memory())
-        child = [sys.executable, __file__, "--child", str(folder), "--jobs", given.jobs, "--master", master]
+        events = stack.enter_context(tempfile.TemporaryDirectory())
+        if given.events:
+            conf |= {"spark.eventLog.enabled": "true", "spark.eventLog.dir": events}
+        child = [
+            sys.executable, __file__, "--child", str(folder), "--jobs", given.jobs, "--master", master,
+            "--engine", given.engine, *(["--roll-up"] if given.roll_up else []),
+            *(word for key, value in conf.items() for word in ("--conf", f"{key}={value}")),
+        ]  # fmt: skip
+        began = time.monotonic()
         done = subprocess.run(child, env=environment, stdout=subprocess.PIPE, text=True, check=True)
+        wall_s = round(time.monotonic() - began, 1)
         line = next(x for x in done.stdout.splitlines() if x.startswith("RESULT "))
-    found |= {"master": master, "peak_mb": round(peak[0]), **json.loads(line.removeprefix("RESULT "))}
+        result = json.loads(line.removeprefix("RESULT "))
+        begins = result.pop("begins")
+        if given.events:
+            result["events"] = event_figures(Path(events), begins)
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    found |= {"engine": given.engine, "wall_s": wall_s, "cpu_s": round(used.ru_utime + used.ru_stime, 1)}
+    found |= {"master": master if given.engine == "spark" else "", "peak_mb": round(peak[0]), **result}
     return found
 
 
@@ -194,10 +258,17 @@ def main() -> None:
     """Measure each tier and print one JSON object."""
     from kafkakit_spark.runner import NAMES
 
+    from kafkakit.audit.decide.launch import SHORT_RUN_JAVA
+
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tiers", default="XS,S")
     parser.add_argument("--jobs", default=",".join(NAMES))
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--engine", choices=("sail", "spark"), default="sail")
+    parser.add_argument("--events", action="store_true", help="Read the log of Spark's events, too.")
+    parser.add_argument("--roll-up", action="store_true", help="Measure the roll-up of log dirs, too.")
+    parser.add_argument("--java", default=SHORT_RUN_JAVA, help="Options of the driver's JVM.")
+    parser.add_argument("--conf", action="append", default=[], dest="conf_text", help="A setting of Spark.")
     parser.add_argument("--memory", default="3g", help="Heap of the driver, and of each executor.")
     parser.add_argument("--standalone", type=int, choices=(1, 2), help="Executors of a standalone cluster.")
     parser.add_argument("--keep", type=Path, help="Make the fleets here, and use those that are here.")
@@ -205,7 +276,8 @@ def main() -> None:
     parser.add_argument("--master", default="local[2]", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.child:
-        run_child(given.child, given.jobs.split(","), given.master)
+        given.conf = dict(item.split("=", 1) for item in given.conf_text)
+        run_child(given)
         return
     with tempfile.TemporaryDirectory() as temporary:
         base = given.keep or Path(temporary)

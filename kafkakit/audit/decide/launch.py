@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 LOCAL_MASTER = "local[*]"
 # Memory is taken as it is needed; the third of this that Spark has by default does not sort millions of segments.
 # A cluster keeps its own number of shuffle partitions.
+SHORT_RUN_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""For a JVM of minutes: most of its time goes into compiling. Measured in docs/figures.md."""
 LOCAL_CONF: Mapping[str, str] = {"spark.driver.memory": "3g", "spark.sql.shuffle.partitions": "8"}
 SUBMIT_CONF: Mapping[str, str] = {
     "spark.log.level": "WARN",
