@@ -121,7 +121,12 @@ def event_figures(folder: Path, begins: Sequence[tuple[float, str]]) -> dict[str
     """What each job cost, by the events of Spark's log; an event is of the job that began last before it."""
     found: dict[str, Counter[str]] = {job: Counter() for _, job in begins}
     started: dict[int, tuple[int, str]] = {}
-    lines = [line for file in sorted(folder.rglob("*")) if file.is_file() for line in file.open(encoding="utf-8")]
+    lines = [
+        line
+        for file in sorted(folder.rglob("*"))
+        if file.name.startswith(("events_", "local-", "app-"))
+        for line in file.open(encoding="utf-8")
+    ]
     for event in map(json.loads, lines):
         kind = event["Event"].rpartition(".")[2]
         at = event.get("time") or event.get("Submission Time") or event.get("Task Info", {}).get("Finish Time")
@@ -224,7 +229,7 @@ def measure(tier: str, folder: Path, given: argparse.Namespace) -> dict[str, obj
         peak = stack.enter_context(peak_memory())
         events = stack.enter_context(tempfile.TemporaryDirectory())
         if given.events:
-            conf |= {"spark.eventLog.enabled": "true", "spark.eventLog.dir": events}
+            conf |= {"spark.eventLog.enabled": "true", "spark.eventLog.compress": "false", "spark.eventLog.dir": events}
         child = [
             sys.executable, __file__, "--child", str(folder), "--jobs", given.jobs, "--master", master,
             "--engine", given.engine, *(["--roll-up"] if given.roll_up else []),

@@ -4,8 +4,10 @@ Settings are compared in one form: one text for each value, one value for each b
 the brokers of a cluster, clusters of one label, defaults of versions, and topics with what files declare of them and
 with the same topic on the mirrored cluster.
 
-Changes lie between the snapshots of a store. Each value of a setting becomes one row with a bit for each day of its
-cluster on which it was seen, so that a history costs one aggregation and what never changed is dropped at once.
+Most brokers, and most topics and days, are set alike. Digests of their settings tell which are, and only one of those
+brokers, and only topics and places whose digests differ, are looked at value by value.
+
+Changes lie between the snapshots of a store.
 """
 
 from collections import Counter
@@ -19,12 +21,25 @@ from pyspark.sql import functions as F
 
 from kafkakit.rules.audits import drift
 from kafkakit.rules.audits.delivery import sources_of
-from kafkakit.rules.audits.drift import OWNED_BY, Form, broker_defaults, compared_key, default_changes, inherited_from
+from kafkakit.rules.audits.drift import OWNED_BY, broker_defaults, compared_key, default_changes, inherited_from
 from kafkakit.rules.config_defs import NEWEST, minor_key, minor_or_none
 from kafkakit.rules.effective import TIME_FORMS
 from kafkakit.rules.families.drift import LEAST_PEERS, MAY_DIFFER, MIRROR_OF, SHARE_OF_PEERS, UNIFORM
 from kafkakit.rules.rule import Limits
 from kafkakit_spark.job import JobInput, JobOutput, findings_frame, findings_of, total
+from kafkakit_spark.settings import (
+    changes,
+    days_frame,
+    digest,
+    keys_frame,
+    normal,
+    own_settings,
+    present_days,
+    seen_values,
+    set_since,
+    settings,
+    unsettled,
+)
 
 NO_GROUPS = (MIRROR_OF, MAY_DIFFER, OWNED_BY)
 
@@ -53,7 +68,8 @@ def run(job: JobInput) -> JobOutput:
     keys = job.step("keys", keys_frame(spark, with_keys))
     today = job.spec.snapshot_date
     known = {kind: {c for c, days in store.days(kind).items() if today in days} for kind in ("topics", "topic_configs")}
-    clusters = _clusters(job, settings_today)
+    alike = job.step("alike", alike_brokers(settings_today, keys))
+    clusters = _clusters(job, alike)
     infos = spark.createDataFrame(
         [(c.name, c.minor or NEWEST, list(c.brokers), c.partitions) for c in clusters if c.brokers],
         "cluster string, minor string, ids array<int>, blast double",
@@ -69,7 +85,7 @@ def run(job: JobInput) -> JobOutput:
     all_topics = job.step("topics", all_topics)
     overrides = job.step("overrides", settings(of_topics, keys))
 
-    counts = job.step("counts", broker_values(settings_today, keys))
+    counts = job.step("counts", broker_values(settings_today, keys, alike))
     values = job.step("values", cluster_values(counts, infos, keys))
     whole = known["topics"] & known["topic_configs"]
     pairs = spark.createDataFrame(
@@ -80,7 +96,10 @@ def run(job: JobInput) -> JobOutput:
     owned = {c.name for c in clusters if any(x.startswith(OWNED_BY) for x in c.labels)}
     with_files = {r["cluster"] for r in declared.select("cluster").distinct().collect()} & (whole - owned)
     declared = declared.where(F.col("cluster").isin(*with_files))
-    meant = declared_values(declared, all_topics, keys, may_differ)
+    of_sources = declared.join(
+        F.broadcast(pairs.select(F.col("source").alias("cluster")).distinct()), "cluster", "left_semi"
+    )
+    meant = declared_values(of_sources, all_topics, keys, may_differ)
     mirrored = mirror_drift(overrides, meant, all_topics, pairs, inherited, may_differ)
     found = [
         findings_of(declared_drift(declared, overrides, all_topics, keys, may_differ), drift.declared_drift),
@@ -114,13 +133,21 @@ def _history(
     """The table `changes`, and the rows for `drift.stale_override`."""
     store, limit = job.store, job.number("stale_days", Limits().stale_override_days)
     of_topics, of_brokers = (days_frame(job.spark, store.days(kind)) for kind in ("topic_configs", "broker_configs"))
-    seen_topics = seen_values(job.history("topic_configs"), keys, of_topics)
-    seen_brokers = seen_values(job.history("broker_configs"), keys, of_brokers)
+    set_topics, set_brokers = (own_settings(job.history(k)) for k in ("topic_configs", "broker_configs"))
     owners = all_topics.select(*TOPIC, "owned_by", F.col("owner"), F.col("blast").alias("of_topic"))
     cluster_blast = infos.select("cluster", F.col("blast").alias("of_cluster"), F.size("ids").alias("ids"))
     topics_there = present_days(job.history("topics"), of_topics, "topic")
     brokers_there = present_days(job.history("broker_configs"), of_brokers, "broker")
-    changed = changes(seen_topics, topics_there, "topic").union(changes(seen_brokers, brokers_there, "broker"))
+    changed = reduce(
+        DataFrame.union,
+        (
+            changes(seen_values(unsettled(rows, there, days, name), keys, days), there, name)
+            for rows, there, days, name in (
+                (set_topics, topics_there, of_topics, "topic"),
+                (set_brokers, brokers_there, of_brokers, "broker"),
+            )
+        ),
+    )
     # A change of all brokers is one change.
     same = [c for c in changed.columns if c != "broker"]
     table = (
@@ -132,11 +159,16 @@ def _history(
         .drop("of_topic", "of_cluster", "ids")
     )
     # Where no file declares topics, every setting of one would be stale.
-    own = declared.select("cluster", "topic", "key").distinct()
     today = job.spec.snapshot_date
-    stale_topics = set_since(seen_topics).join(declared.select("cluster").distinct(), "cluster", "left_semi")
-    stale_topics = stale_topics.join(own, [*TOPIC, "key"], "left_anti")
-    stale_brokers = set_since(seen_brokers).where(F.col("source") == "dynamic-broker")
+    bare = (
+        set_topics.where(F.col("snapshot_date") == today)
+        .join(F.broadcast(declared.select("cluster").distinct()), "cluster", "left_semi")
+        .join(declared.select(*TOPIC, "key"), [*TOPIC, "key"], "left_anti")
+    )
+    stale_topics = set_topics.join(bare.select(*TOPIC, "key"), [*TOPIC, "key"], "left_semi")
+    stale_topics = set_since(seen_values(stale_topics, keys, of_topics))
+    stale_brokers = set_brokers.where(F.col("source") == "dynamic-broker")
+    stale_brokers = set_since(seen_values(stale_brokers, keys, of_brokers))
     day_ms = F.unix_millis(F.to_timestamp("since"))
     stale = (
         stale_topics.union(stale_brokers.select(*stale_topics.columns))
@@ -152,12 +184,13 @@ def _history(
     return table, stale.select("cluster", "topic", "broker", "key", "value", "age_ms", "days", "owner", "blast")
 
 
-def _clusters(job: JobInput, settings_today: DataFrame) -> list[_Cluster]:
+def _clusters(job: JobInput, alike: DataFrame) -> list[_Cluster]:
     """The clusters of today; collects one row for each cluster and day."""
     today = job.spec.snapshot_date
     named = {row["cluster"]: row for row in job.today("clusters").collect()}
-    ids = settings_today.groupBy("cluster").agg(F.array_sort(F.collect_set("broker")).alias("ids")).collect()
-    brokers = {row["cluster"]: tuple(row["ids"]) for row in ids}
+    brokers: dict[str, tuple[int, ...]] = {}
+    for row in alike.select("cluster", "brokers").collect():
+        brokers[row["cluster"]] = tuple(sorted((*brokers.get(row["cluster"], ()), *row["brokers"])))
     sums = job.today("topics").groupBy("cluster").agg(F.sum("partitions").alias("n")).collect()
     partitions = {row["cluster"]: float(row["n"] or 0) for row in sums}
     versions: dict[str, dict[str, tuple[str, ...]]] = {}
@@ -237,64 +270,45 @@ def _version_row(cluster: _Cluster) -> drift.Row:
     }  # fmt: skip
 
 
-KEYS = "key string, name string, form string, rank int, factor bigint, is_per_node boolean, is_per_cluster boolean"
-BLANKS = " \t\r\n"
+def alike_brokers(rows: DataFrame, keys: DataFrame) -> DataFrame:
+    """The brokers of each cluster that are set alike, but for what each has its own of (cluster, first, brokers).
 
-
-def keys_frame(spark: SparkSession, tables: Iterable[DataFrame]) -> DataFrame:
-    """How each key of the tables, and of Kafka's own, is compared, one row a key; secret ones are left out.
-
-    Costs a scan of the key columns.
+    `first` is the least of `brokers`, which stand in order. `rows` are of broker_configs of one day.
     """
-    seen = reduce(DataFrame.union, (t.select("key").distinct() for t in tables)).distinct().collect()
-    names = {row["key"] for row in seen if row["key"]}
-    names |= {key for _, key, _ in broker_defaults()} | {key for _, key, _, _ in inherited_from()}
-    return spark.createDataFrame([tuple(f) for key in sorted(names) if (f := compared_key(key)) is not None], KEYS)
+    marks = F.broadcast(keys.select("key", (~F.col("is_per_node")).alias("is_compared")))
+    is_there = F.col("is_compared") & F.col("value").isNotNull()
+    own = rows.join(marks, "key", "left").groupBy("cluster", "broker")
+    own = own.agg(digest("key", "value", "source", "is_sensitive", when=is_there).alias("digest"))
+    return own.groupBy("cluster", "digest").agg(
+        F.min("broker").alias("first"), F.array_sort(F.collect_list("broker")).alias("brokers")
+    ).drop("digest")  # fmt: skip
 
 
-def normal(value: Column, form: Column, factor: Column) -> Column:
-    """One text for all texts of a value: numbers in the unit of the key that they stand for, lists sorted."""
-    text = F.btrim(value, F.lit(BLANKS))
-    number = F.when(text.rlike(r"^[+-]?[0-9]{1,25}$"), text.try_cast("decimal(26,0)"))
-    whole = F.when((factor != 1) & (number < 0), F.lit("-1")).otherwise((number * factor).cast("string"))
-    items = F.array_sort(F.transform(F.split(text, ","), lambda item: F.btrim(item, F.lit(BLANKS))))
-    return (
-        F.when(form == Form.WHOLE, F.coalesce(whole, text))
-        .when(form == Form.BOOLEAN, F.lower(text))
-        .when(form == Form.DOUBLE, F.coalesce(text.try_cast("double").cast("string"), text))
-        .when(form == Form.LIST, F.array_join(items, ","))
-        .otherwise(text)
-    )
-
-
-def settings(rows: DataFrame, keys: DataFrame) -> DataFrame:
-    """Rows of settings in comparable form, with the columns of `KEYS`; without sensitive and null values."""
-    if "is_sensitive" in rows.columns:
-        rows = rows.where(~F.coalesce("is_sensitive", F.lit(False)))
-    known = rows.where(F.col("value").isNotNull()).join(F.broadcast(keys), "key")
-    return known.withColumn("value", normal(F.col("value"), F.col("form"), F.col("factor")))
-
-
-def broker_values(rows: DataFrame, keys: DataFrame) -> DataFrame:
+def broker_values(rows: DataFrame, keys: DataFrame, alike: DataFrame) -> DataFrame:
     """How many brokers of a cluster have which value of a key (cluster, name, value, source, is_default, n, first).
 
     `brokers` are their ids, for keys of `UNIFORM` alone. Of several keys for one time (log.retention.hours) the
-    strongest that is set counts, else the strongest default. `rows` are of broker_configs of one day.
+    strongest that is set counts, else the strongest default. `rows` are of broker_configs of one day, `alike` is of
+    `alike_brokers`.
     """
     is_default = F.col("source") == "default"
+    rows = rows.join(F.broadcast(alike.withColumnRenamed("first", "broker")), ["cluster", "broker"])
     known = settings(rows, keys).where(~F.col("is_per_node") & (F.col("value") != ""))
     known = known.withColumn("is_default", F.coalesce(is_default, F.lit(False)))
-    columns = ["cluster", "broker", "name", "value", "source", "is_default"]
+    columns = ["cluster", "broker", "brokers", "name", "value", "source", "is_default"]
     of_time = F.col("name").isin(*TIME_FORMS)
     chosen = F.min_by(F.struct("value", "source", "is_default"), F.struct("is_default", "rank"))
-    times = known.where(of_time).groupBy("cluster", "broker", "name").agg(chosen.alias("found"))
-    one = known.where(~of_time).select(*columns).union(times.select("cluster", "broker", "name", "found.*"))
+    of_broker = known.where(of_time).groupBy("cluster", "broker", "name")
+    times = of_broker.agg(F.first("brokers").alias("brokers"), chosen.alias("found"))
+    one = known.where(~of_time).select(*columns).union(times.select(*columns[:4], "found.*"))
     return one.groupBy("cluster", "name", "value").agg(
         F.every("is_default").alias("is_default"),
         F.max("source").alias("source"),
-        F.count("*").alias("n"),
+        F.sum(F.size("brokers")).alias("n"),
         F.min("broker").alias("first"),
-        F.array_sort(F.collect_list(F.when(F.col("name").isin(*UNIFORM), F.col("broker")))).alias("brokers"),
+        F.array_sort(F.flatten(F.collect_list(F.when(F.col("name").isin(*UNIFORM), F.col("brokers"))))).alias(
+            "brokers"
+        ),
     )
 
 
@@ -433,7 +447,7 @@ def _may_differ() -> Column:
 
 def declared_values(declared: DataFrame, topics: DataFrame, keys: DataFrame, may_differ: DataFrame) -> DataFrame:
     """What files say of topics that are there (cluster, topic, key, meant), without what may differ from it."""
-    wanted = _wanted(declared, keys).select(*TOPIC, "key", F.col("wanted.value").alias("meant"))
+    wanted = _first_of_files(_of_files(declared, keys)).select(*TOPIC, "key", F.col("wanted.value").alias("meant"))
     return (
         wanted.join(F.broadcast(may_differ), ["cluster", "key"], "left_anti")
         .join(topics.where(~is_owned()).select(*TOPIC, "labels"), TOPIC)
@@ -442,23 +456,33 @@ def declared_values(declared: DataFrame, topics: DataFrame, keys: DataFrame, may
     )
 
 
-def _wanted(declared: DataFrame, keys: DataFrame) -> DataFrame:
-    """The settings that files give topics (cluster, topic, key, wanted), of several the first by file and line."""
-    of_files = declared.where(~F.col("key").isin("", *SHAPE))
-    first = F.min(F.struct("file", "line", "value"))
-    return settings(of_files, keys).where(~F.col("is_per_node")).groupBy(*TOPIC, "key").agg(first.alias("wanted"))
+def _of_files(declared: DataFrame, keys: DataFrame) -> DataFrame:
+    """The settings that files give topics."""
+    return settings(declared.where(~F.col("key").isin("", *SHAPE)), keys).where(~F.col("is_per_node"))
+
+
+def _first_of_files(texts: DataFrame) -> DataFrame:
+    """Of several settings for one key the first by file and line (cluster, topic, key, wanted)."""
+    return texts.groupBy(*TOPIC, "key").agg(F.min(F.struct("file", "line", "value")).alias("wanted"))
 
 
 def declared_drift(
     declared: DataFrame, overrides: DataFrame, topics: DataFrame, keys: DataFrame, may_differ: DataFrame
 ) -> DataFrame:
     """Rows for `drift.declared_drift`; `overrides` is of `settings`, `topics` has blast too."""
-    wanted = _wanted(declared, keys)
     shape = declared_topics(declared)
+    texts = _of_files(declared, keys)
     live = overrides.where(~F.col("is_per_node")).select(*TOPIC, "key", F.col("value").alias("live"))
-    live = live.join(shape.select(*TOPIC), TOPIC, "left_semi")
+    marks = [digest("key", "value").alias("wanted"), F.count("*").alias("texts")]
+    seen = [digest("key", "live").alias("live"), F.count("*").alias("settings")]
+    both = shape.select(*TOPIC).join(texts.groupBy(*TOPIC).agg(*marks), TOPIC, "left")
+    both = both.join(live.groupBy(*TOPIC).agg(*seen), TOPIC, "left")
+    is_same = F.col("wanted").eqNullSafe(F.col("live")) & F.col("texts").eqNullSafe(F.col("settings"))
+    odd = both.where(~is_same).select(*TOPIC)
+    live = live.join(odd, TOPIC, "left_semi")
     different = (
-        wanted.join(live, [*TOPIC, "key"], "full")
+        _first_of_files(texts.join(odd, TOPIC, "left_semi"))
+        .join(live, [*TOPIC, "key"], "full")
         .where(~F.col("wanted.value").eqNullSafe(F.col("live")))
         .join(F.broadcast(may_differ), ["cluster", "key"], "left_anti")
         .join(topics.select(*TOPIC, "labels"), TOPIC)
@@ -530,13 +554,15 @@ def mirror_drift(
     best = F.min_by(F.struct("topic", "labels", "owner", "blast"), "order")
     both = both.groupBy(*pair, "of_source").agg(best.alias("copy")).select(*pair, "of_source", "copy.*")
     kept = overrides.where(~F.col("is_per_node")).select("cluster", "topic", "key", "value")
+    sides = [F.broadcast(pairs.select(F.col(side).alias("cluster")).distinct()) for side in ("source", "cluster")]
     of_source = (
-        kept.join(meant, [*TOPIC, "key"], "full")
+        kept.join(sides[0], "cluster", "left_semi")
+        .join(meant, [*TOPIC, "key"], "full")
         .withColumn("is_meant", F.col("meant").isNotNull() & ~F.col("meant").eqNullSafe(F.col("value")))
         .withColumn("value", F.coalesce("meant", "value"))
         .withColumnsRenamed({"cluster": "source", "topic": "of_source", "value": "ours"})
     )
-    of_mirror = kept.withColumnRenamed("value", "theirs")
+    of_mirror = kept.join(sides[1], "cluster", "left_semi").withColumnRenamed("value", "theirs")
     names = both.select(*pair, "of_source", "topic")
     set_here = names.join(of_source, ["source", "of_source"]).select(*pair, "topic", "key", "ours", "is_meant")
     set_there = names.join(of_mirror, TOPIC).select(*pair, "topic", "key", "theirs")
@@ -585,100 +611,3 @@ def _inherited_of_pairs(inherited: DataFrame) -> tuple[DataFrame, DataFrame]:
         "from_broker",
     )  # fmt: skip
     return at_source, at_mirror
-
-
-MOST_DAYS = 62
-PLACE = ["cluster", "topic", "broker"]
-VALUE = ["value", "source"]
-
-
-def days_frame(spark: SparkSession, days: Mapping[str, tuple[str, ...]]) -> DataFrame:
-    """The days of each cluster (cluster, snapshot_date, day, all_days), oldest first and at most `MOST_DAYS`."""
-    kept = {cluster: found[-MOST_DAYS:] for cluster, found in days.items()}
-    rows = [(c, date, n, list(found)) for c, found in sorted(kept.items()) for n, date in enumerate(found)]
-    return spark.createDataFrame(rows, "cluster string, snapshot_date string, day int, all_days array<string>")
-
-
-def seen_values(rows: DataFrame, keys: DataFrame, days: DataFrame) -> DataFrame:
-    """Every value that was set (cluster, topic, broker, key, value, source, bits, all_days); defaults are left out.
-
-    `rows` are of broker_configs or topic_configs; the column of the other is null.
-    """
-    own = rows.where(F.coalesce(F.col("source") != "default", F.lit(True)))
-    # A change from hours to milliseconds is one, and so is the same value in another layer.
-    own = settings(own, keys.withColumn("factor", F.lit(1).cast("bigint")))
-    for name, kind in (("topic", "string"), ("broker", "int")):
-        if name not in own.columns:
-            own = own.withColumn(name, F.lit(None).cast(kind))
-    return _with_bits(own, days, [*PLACE, "key", *VALUE])
-
-
-def present_days(rows: DataFrame, days: DataFrame, name: str) -> DataFrame:
-    """On which days each topic, or broker, of a cluster was there (cluster, `name`, present)."""
-    found = _with_bits(rows.select("cluster", "snapshot_date", name), days, ["cluster", name])
-    return found.select("cluster", name, F.col("bits").alias("present"))
-
-
-def changes(seen: DataFrame, present: DataFrame, name: str) -> DataFrame:
-    """The changes of a history, one row for each setting, place and day on which it had changed.
-
-    Columns: cluster, topic, broker, key, old, new, old_source, new_source, last_old (the last day that showed the old
-    value), first_day and last_day (of the new one). What a place begins or ends with is no change: it was not there on
-    the day before, or after. `name` is the column of `present`.
-    """
-    unstable = seen.where(F.col("bits") != _full()).groupBy(*PLACE, "key")
-    listed = unstable.agg(
-        F.collect_list(F.struct("bits", *VALUE)).alias("runs"), F.first("all_days").alias("all_days")
-    ).join(present, ["cluster", name], "left")
-    last = F.size("all_days") - 1
-
-    def at(day: Column) -> Column:
-        run = F.filter("runs", lambda run: _bit(run["bits"], day) == 1)
-        return F.struct(
-            day.alias("day"),
-            F.get(run, 0)["value"].alias("value"),
-            F.get(run, 0)["source"].alias("source"),
-            (_bit(F.coalesce("present", F.lit(-1).cast("bigint")), day) == 1).alias("is_there"),
-        )
-
-    by_day = F.transform(F.sequence(F.lit(0), last), at)
-    listed = listed.withColumn("by_day", by_day)
-
-    def changed(day: Column) -> Column:
-        old, new = F.get("by_day", day - 1), F.get("by_day", day)
-        is_same = old["value"].eqNullSafe(new["value"]) & old["source"].eqNullSafe(new["source"])
-        return ~is_same & old["is_there"] & new["is_there"]
-
-    starts = F.filter(F.sequence(F.lit(1), F.greatest(last, F.lit(1))), lambda day: (day <= last) & changed(day))
-    each = listed.withColumn("starts", starts).select("*", F.posexplode("starts").alias("number", "start"))
-    old, new = F.get("by_day", F.col("start") - 1), F.get("by_day", F.col("start"))
-    until = F.coalesce(F.get("starts", F.col("number") + 1) - 1, last)
-    return each.select(
-        *PLACE, "key", old["value"].alias("old"), new["value"].alias("new"), old["source"].alias("old_source"),
-        new["source"].alias("new_source"), F.get("all_days", F.col("start") - 1).alias("last_old"),
-        F.get("all_days", F.col("start")).alias("first_day"), F.get("all_days", until).alias("last_day"),
-    )  # fmt: skip
-
-
-def set_since(seen: DataFrame) -> DataFrame:
-    """The values that are set on the last day, with `since`: from when on each day showed them."""
-    missing = _full().bitwiseAND(F.bitwise_not("bits"))
-    start = F.when(missing == 0, F.lit(0)).otherwise(F.length(F.bin(missing)))
-    today = seen.where(_bit(F.col("bits"), F.size("all_days") - 1) == 1)
-    return today.withColumn("since", F.get("all_days", start))
-
-
-def _with_bits(rows: DataFrame, days: DataFrame, by: list[str]) -> DataFrame:
-    with_day = rows.join(F.broadcast(days), ["cluster", "snapshot_date"])
-    bit = F.call_function("shiftleft", F.lit(1).cast("bigint"), F.col("day"))
-    found = with_day.groupBy(*by).agg(F.bit_or(bit).alias("bits"))
-    whole = days.groupBy("cluster").agg(F.first("all_days").alias("all_days"))
-    return found.join(F.broadcast(whole), "cluster")
-
-
-def _full() -> Column:
-    return F.call_function("shiftleft", F.lit(1).cast("bigint"), F.size("all_days")) - 1
-
-
-def _bit(bits: Column, day: Column) -> Column:
-    return F.call_function("shiftright", bits, day).bitwiseAND(F.lit(1).cast("bigint"))
