@@ -1,6 +1,7 @@
-"""The entry point that spark-submit runs: `main.py --spec FILE`; needs the code's zip among the Python files.
+"""The entry point that spark-submit runs; needs the code's zip among the Python files.
 
-Exits 0 when all jobs came to their end, whatever they found, and 1 when one failed.
+`main.py --spec FILE` runs audits; it exits 0 when all jobs came to their end, whatever they found, and 1 when one
+failed. `main.py --request FILE --result FILE` collects clusters, one task each, for `kafkakit fleet collect`.
 """
 
 from __future__ import annotations
@@ -35,16 +36,32 @@ def sail_session(name: str) -> Iterator[SparkSession]:
         server.stop()
 
 
+def collect(request: Path, result: Path) -> int:
+    """Run a task for each cluster, write what the tasks printed."""
+    from kafkakit_spark.runner import collect_clusters, spark_session
+
+    asked = json.loads(request.read_text(encoding="utf-8"))
+    with spark_session("kafkakit-collect") as spark:
+        rows = collect_clusters(spark, asked["clusters"], asked["words"])
+    result.write_text(json.dumps(rows), encoding="utf-8")
+    return 0
+
+
 def main() -> int:
-    """Read the spec, run its jobs."""
-    parser = argparse.ArgumentParser(description="Run the audits of a job spec.")
-    parser.add_argument("--spec", required=True, help="The job spec, a file of this host.")
+    """Read the spec, run its jobs; or collect clusters."""
+    parser = argparse.ArgumentParser(description="Run the audits of a job spec, or collect clusters, one task each.")
+    asked = parser.add_mutually_exclusive_group(required=True)
+    asked.add_argument("--spec", help="The job spec, a file of this host.")
+    asked.add_argument("--request", help="Clusters and words of the command that collects, a file of this host.")
+    parser.add_argument("--result", help="With --request: where to write what the tasks printed.")
     parser.add_argument("--sail", action="store_true", help="Run in Sail, in this process, without a JVM.")
     parser.add_argument("--master", help="Spark's master, if spark-submit does not set it.")
     parser.add_argument("--remote", help="A Spark Connect server, such as sc://127.0.0.1:15002.")
     parser.add_argument("--code", help="The zip of the code, to be sent to a Connect server.")
     parser.add_argument("--conf", action="append", default=[], help="A setting of Spark, KEY=VALUE; repeatable.")
     arguments = parser.parse_args()
+    if arguments.request is not None:
+        return collect(Path(arguments.request), Path(arguments.result))
 
     from kafkakit_spark.runner import run_spec, spark_session
 

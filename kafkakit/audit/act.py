@@ -71,7 +71,7 @@ MAIN = "main.py"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DriverJob:
-    """A program for Spark: `main` lies beside the job code, `arguments` are its own.
+    """A run of the driver, whose program lies beside the job code; `arguments` are its own.
 
     `folder` is the run's folder on this host. With `whole_package` executors get all of kafkakit, for what talks to
     clusters; its dependencies must be where they run.
@@ -80,7 +80,6 @@ class DriverJob:
     run: str
     folder: str
     arguments: tuple[str, ...]
-    main: str = "main.py"
     whole_package: bool = False
 
 
@@ -197,7 +196,7 @@ _TAIL_BYTES = 64 * 1024
 
 def launch_for(job: DriverJob, choice: SparkChoice, tools: SparkTools) -> Launch:
     """The process that `run_driver` starts."""
-    main = str(Path(tools.code_folder) / job.main)
+    main = str(Path(tools.code_folder) / MAIN)
     code = str(Path(job.folder) / CODE)
     files = DriverFiles(name=f"kafkakit-{job.run}", main=main, arguments=job.arguments, code=code)
     return launch_of(choice, tools, files)

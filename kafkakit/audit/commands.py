@@ -1,6 +1,6 @@
 """`kafkakit audit`: submit a run and follow it, look after runs, read their results, print what a scheduler needs.
 
-`audit NAME`, `audit status|list|logs|fetch|cancel`, `audit report|diff|metrics|fixes` and `audit unit`, with their
+`audit here|NAME`, `audit status|list|logs|fetch|cancel`, `audit report|diff|metrics|fixes` and `audit unit`, with their
 options.
 """
 
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from inspect import cleandoc
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
+from urllib.parse import quote
 
 import typer
 
@@ -24,12 +25,14 @@ from kafkakit.cli.context import CliContext
 from kafkakit.cli.option_groups import option, with_option_groups
 from kafkakit.cli.output import OutputFormat
 from kafkakit.cli.session import finish
-from kafkakit.core.errors import UsageError
+from kafkakit.core.errors import OperationFailedError, TryLaterError, UsageError
 from kafkakit.core.findings import FailOn
+from kafkakit.core.quantities import counted
 from kafkakit.wiring import open_datadog, open_run_store, system_clock, write_file
 
 if TYPE_CHECKING:
     from kafkakit.audit.act import DriverPorts, SubmitTask
+    from kafkakit.audit.decide.runs import RunState
     from kafkakit.report import Report
 
 
@@ -137,6 +140,140 @@ def audit(ctx: typer.Context, inputs: AuditInputs, spark: SparkOptions, mode: Ru
     return finish(cli, submitted_report(ctx, str(ctx.info_name), inputs, spark, mode))
 
 
+FailOnOption = Annotated[FailOn, typer.Option("--fail-on", help="Exit 1 with findings of this severity or worse.")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HereInputs:
+    """What is read of the cluster, what is audited, and where snapshots and results are kept."""
+
+    jobs: str = option(ALL, "--jobs", metavar="NAME,...", help="The audits to run.")
+    commits: bool = option(
+        False, "--commits", help="Also read the history of commits from __consumer_offsets, for the audit lag."
+    )
+    segments: list[str] | None = option(
+        None, "--segments", metavar="DIR", help="Also read this tree of log segments. Repeatable."
+    )
+    parameters: list[str] | None = option(
+        None, "--set", metavar="JOB.PARAMETER=VALUE", help="Set a threshold of a job. Repeatable."
+    )
+    keep: Path | None = option(
+        None,
+        "--keep",
+        metavar="DIR",
+        help="Keep snapshots and results in this folder; one of the state folder if not given.",
+    )
+
+    def request(self, folder: Path) -> AuditRequest:
+        """What is audited of the store below a folder."""
+        names = tuple(dict.fromkeys(name.strip() for name in self.jobs.split(",") if name.strip()))
+        unknown = [name for name in names if name not in (*JOBS, ALL)]
+        if unknown or not names:
+            raise UsageError(f"there is no audit {', '.join(unknown)!r:.40}", hint=f"of {', '.join(JOBS)}, or {ALL}")
+        return AuditRequest(
+            jobs=tuple(JOBS) if ALL in names else names,
+            input=str(folder / "store"),
+            output=str(folder / "results"),
+            segments=tuple(absolute(tree) for tree in self.segments or ()),
+            parameters=tuple(self.parameters or ()),
+        )
+
+
+@with_option_groups
+def audit_here(
+    ctx: typer.Context,
+    inputs: HereInputs,
+    html: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Also write a page to this file.")] = None,
+    fail_on: FailOnOption = FailOn.WARNING,
+) -> int:
+    """Read one live cluster, audit it and show what was found, in one command.
+
+    Reads as kafkakit fleet collect does and changes nothing. Snapshots and results stay in a folder of the cluster,
+    so that the next day's run says what is new and sees what drifted. Exits 0 without findings of --fail-on or worse,
+    1 with some, with a failed audit, or where the cluster could not be read.
+
+    Examples:
+
+    \b
+    kafkakit audit here -B broker-1:9092
+    kafkakit --profile prod-a audit here --html audit.html
+    kafkakit audit here --jobs drift,retention --fail-on error
+    """
+    cli = cli_context(ctx)
+    name = cli.settings.profile or cli.settings.bootstrap_servers.split(",")[0]
+    folder = inputs.keep or cli.settings.state_dir / "audits" / "here" / quote(name, safe="")
+    request = inputs.request(folder.absolute())
+    collect_here(cli, name, request, commits=inputs.commits)
+    state, location = run_here(cli, request)
+    if state is not None:
+        return finish(cli, run_state_report("audit here", state, fail_on))
+    view = read_view(open_run_store, location, with_tables=html is not None)
+    if html is not None:
+        from kafkakit.audit.report.page import audit_page
+
+        write_file(html, audit_page(view))
+        cli.output.say(f"page: {html}")
+    return finish(cli, run_report(view, fail_on, "audit here"))
+
+
+def collect_here(cli: CliContext, name: str, request: AuditRequest, *, commits: bool) -> None:
+    """Write today's snapshot of the cluster anew. Raises where it cannot be read whole."""
+    from functools import partial
+
+    from kafkakit.adapters.host import this_holder
+    from kafkakit.adapters.lock import FileLock
+    from kafkakit.cli.session import open_session
+    from kafkakit.fleet.api_act import (
+        CollectRequest,
+        CollectSource,
+        FleetCluster,
+        FleetLimits,
+        OutcomeStatus,
+        collect_fleet,
+    )
+    from kafkakit.wiring import load_clients, open_table_store
+
+    load_clients()
+    entry = FleetCluster(name=name, profile=cli.settings.profile)
+    source = CollectSource(entry=entry, open_clients=partial(open_session, cli, read_only=True))
+    lock = FileLock(Path(request.input).parent / ".lock", f"the audit of {name}", str(this_holder(cli.command_path)))
+    clock = system_clock()
+    outcome = collect_fleet(
+        [source],
+        CollectRequest(snapshot_date=clock.now().date().isoformat(), commits=commits),
+        FleetLimits(again=True),
+        open_table_store(request.input),
+        lambda _: lock,
+        clock,
+        cli.output,
+    )[0]
+    for note in outcome.notes:
+        cli.output.warn(note)
+    if outcome.status is OutcomeStatus.BUSY:
+        raise TryLaterError(outcome.error, hint="run the same command again once it has ended")
+    if outcome.status is OutcomeStatus.FAILED:
+        raise OperationFailedError(f"{name} could not be read: {outcome.error}")
+    cli.output.say(f"read {counted(outcome.row_count, 'row')} of {name}")
+
+
+def run_here(cli: CliContext, request: AuditRequest) -> tuple[RunState | None, str]:
+    """Run the audits; the state where they have no result, else the folder of the run."""
+    from kafkakit import __version__
+    from kafkakit.audit.act import submit, task_for
+    from kafkakit.audit.decide.launch import SparkChoice
+    from kafkakit.audit.decide.runs import RunPhase
+
+    ports = driver_ports(cli)
+    task = task_for(request, SparkChoice(), ports, open_run_store, cli.settings.state_dir, __version__)
+    with cli.output.screen() as screen:
+        state = submit(
+            task, open_run_store(task.location), ports, lambda one: screen.show(str(one), str(one)), cli.output.say
+        )
+    cli.output.say(f"results: {task.location}")
+    has_results = state.phase in (RunPhase.DONE, RunPhase.FAILED) and state.results
+    return (None if has_results else state), task.location
+
+
 RunFolderArgument = Annotated[
     str, typer.Argument(metavar="RUN", help="The run's folder, as audit printed it: a path or a URI.")
 ]
@@ -209,7 +346,6 @@ def cancel_run(ctx: typer.Context, run: RunFolderArgument) -> int:
 ResultsArgument = Annotated[
     str, typer.Argument(metavar="RUN", help="A run's folder, or a folder of runs for the newest one that is done.")
 ]
-FailOnOption = Annotated[FailOn, typer.Option("--fail-on", help="Exit 1 with findings of this severity or worse.")]
 
 
 def show_report(
@@ -454,6 +590,7 @@ def manifest_or_line(ctx: typer.Context, name: str, task: SubmitTask, ports: Dri
     return text_report(f"audit {name}", manifest, run=task.spec.run_id, folder=task.location)
 
 
+app.command("here", cls=CliCommand, short_help="Read one live cluster, audit it, show what was found.")(audit_here)
 _HELPS = {**JOBS, ALL: "Run all audits."}
 _ADDED = [
     app.command(name, cls=CliCommand, short_help=text, help=f"{text}\n\n{cleandoc(audit.__doc__ or '')}")(audit)

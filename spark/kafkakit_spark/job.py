@@ -36,6 +36,9 @@ STEPS = "steps"
 """The folder of a job's results that holds the frames of `JobInput.step` while it runs."""
 
 
+ROWS_OF_TURN = 4_000_000
+"""The rows that `SnapshotStore.turns` puts together: a window over as many segments takes 3 GB in Sail."""
+
 Pair = tuple[str, str]
 """A date and a cluster."""
 
@@ -213,8 +216,8 @@ class SnapshotStore:
     ) -> None:
         base = base.rstrip("/")
         self._spark, self._only = spark, clusters
-        is_here = is_here and ("://" not in base or base.startswith("file://"))
-        self._files: StoreFiles = FilesHere(spark, base) if is_here else DistantFiles(spark, base)
+        self.is_here = is_here and ("://" not in base or base.startswith("file://"))
+        self._files: StoreFiles = FilesHere(spark, base) if self.is_here else DistantFiles(spark, base)
         self.left_out: list[str] = []
         self.kinds_read: set[str] = set()
         self.manifests = self._read_manifests(frozenset(dates))
@@ -257,11 +260,32 @@ class SnapshotStore:
                 found[name] = (*found.get(name, ()), day)
         return found
 
-    def read(self, kind: str, dates: Collection[str]) -> DataFrame:
-        """The rows of a kind on some dates; empty, with the same columns, where there are none."""
+    def read(self, kind: str, dates: Collection[str], clusters: Collection[str] | None = None) -> DataFrame:
+        """The rows of a kind on some dates, of some clusters or all; a frame without any has the same columns."""
         self.kinds_read.add(kind)
         whole = self._whole(kind, sorted(set(dates)))
+        if clusters is not None:
+            whole = {pair for pair in whole if pair[1] in clusters}
         return self._files.frame(kind, whole) if whole else self._spark.createDataFrame([], TABLES[kind].ddl)
+
+    def turns(self, kind: str, date: str, rows: int = ROWS_OF_TURN) -> list[list[str]]:
+        """The clusters in groups whose rows of a kind are about as many as given, and one group at least.
+
+        For sorts and windows of large kinds on one host, whose memory is then that of the largest group. Where tasks
+        run on many hosts all is one group.
+        """
+        counts = {c: self.manifests[date, c].rows.get(kind, 0) for c in self.clusters(date)}
+        if not self.is_here:
+            return [sorted(counts)]
+        found: list[list[str]] = [[]]
+        filled = 0
+        for cluster, count in sorted(counts.items()):
+            if found[-1] and filled + count > rows:
+                found.append([])
+                filled = 0
+            found[-1].append(cluster)
+            filled += count
+        return found
 
     def _whole(self, kind: str, dates: list[str]) -> set[Pair]:
         """The (date, cluster) pairs whose files hold as many rows as their manifests say."""
@@ -311,9 +335,9 @@ class JobInput:
     spec: JobSpec
     job: str
 
-    def today(self, kind: str) -> DataFrame:
-        """The rows of a kind on the day that is looked at."""
-        return self.store.read(kind, (self.spec.snapshot_date,))
+    def today(self, kind: str, clusters: Collection[str] | None = None) -> DataFrame:
+        """The rows of a kind on the day that is looked at, of some clusters or all."""
+        return self.store.read(kind, (self.spec.snapshot_date,), clusters)
 
     def history(self, kind: str) -> DataFrame:
         """The rows of a kind on all dates of the run, with their `snapshot_date`."""
@@ -324,15 +348,17 @@ class JobInput:
         day = self.spec.snapshot_date
         return any(m.rows.get(kind) for (at, _), m in self.store.manifests.items() if at == day and m.is_complete)
 
-    def step(self, name: str, frame: DataFrame) -> DataFrame:
-        """The frame, computed now and read from a file from here on; the runner removes the file.
+    def step(self, name: str, *frames: DataFrame) -> DataFrame:
+        """The rows of one frame or several, computed now, one after another, and read from a file from here on.
 
-        For what is used more than once: Spark plans what follows over a table, not over all that led to it, which
-        takes longer than the data of most fleets. A lost executor takes nothing of it along, unlike with a cache.
+        The runner removes the file. For what is used more than once: Spark plans what follows over a table, not over
+        all that led to it, which takes longer than the data of most fleets. A lost executor takes nothing of it along,
+        unlike with a cache.
         """
         path = f"{self.spec.output.rstrip('/')}/{self.spec.run_id}/{self.job}/{STEPS}/{name}.parquet"
-        frame.write.mode("overwrite").parquet(path)
-        return self.spark.read.schema(frame.schema).parquet(path)
+        for number, frame in enumerate(frames):
+            frame.write.mode("append" if number else "overwrite").parquet(path)
+        return self.spark.read.schema(frames[0].schema).parquet(path)
 
     def number(self, name: str, otherwise: float) -> float:
         """A threshold of the run's parameters."""
@@ -373,6 +399,11 @@ def total(doubles: Column | str) -> Column:
     """
     column = F.col(doubles) if isinstance(doubles, str) else doubles
     return F.sum(F.round(column * _PARTS).try_cast("decimal(38,0)")).cast("double") / _PARTS
+
+
+def ratio(number: Column, divisor: Column | str) -> Column:
+    """`number / divisor`, null where the divisor is 0 or null: engines do not agree on null / 0."""
+    return number / F.nullif(divisor, F.lit(0))
 
 
 Job = Callable[[JobInput], JobOutput]

@@ -7,6 +7,7 @@ one process of one engine, `sail` or `spark`, with results in `FOLDER/ENGINE`.
 import json
 import os
 import random
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -26,7 +27,10 @@ LAST_DAY = date(2026, 11, 20)
 
 
 def make_store(folder: Path, seed: int) -> None:
-    """A small fleet of this seed: sizes, days, skew and defects are drawn; one file in some stores is damaged."""
+    """A small fleet of this seed: sizes, days, skew and defects are drawn.
+
+    Half of the stores lack kinds, as those of plain clusters do; one file in some stores is damaged.
+    """
     from kafkakit.adapters.arrow import ParquetStore
     from kafkakit.fleet.act.synth import write_fleet
     from kafkakit.fleet.decide.synth_cluster import FleetSize
@@ -46,9 +50,27 @@ def make_store(folder: Path, seed: int) -> None:
     fitting = one_of_each(DEFECTS, request.shapes(), request.segment_share)
     defects = {name: 1 for name in sorted(fitting) if draw.random() < 0.6}
     write_fleet(ParquetStore(str(folder / "store")), replace(request, defects=defects), lambda line: None)
+    if draw.random() < 0.5:
+        _leave_out(folder / "store", [kind for kind in OPTIONAL if draw.random() < 0.4])
     files = sorted((folder / "store").glob("[a-l]*/*/*/*.parquet"))
     if draw.random() < 0.3:
         draw.choice(files).write_bytes(b"PAR1" + bytes(99))
+
+
+OPTIONAL = (
+    "batches", "broker_configs", "commits", "declared", "disk_daily", "group_offsets", "groups", "log_dirs",
+    "partitions", "produced", "records", "replicas", "segments", "topic_configs", "traffic_hourly",
+)  # fmt: skip
+
+
+def _leave_out(store: Path, kinds: Sequence[str]) -> None:
+    """Remove these kinds from a store, as if nothing of them had been collected."""
+    for kind in kinds:
+        shutil.rmtree(store / kind, ignore_errors=True)
+    for manifest in sorted((store / "manifests").rglob("*.json")):
+        data = json.loads(manifest.read_text())
+        data["rows"] = {kind: count for kind, count in data["rows"].items() if kind not in kinds}
+        manifest.write_text(json.dumps(data))
 
 
 def run_engine(engine: str, folders: Sequence[Path], timeout_s: float) -> None:

@@ -306,7 +306,6 @@ def collect_with_spark(
         run=folder.name,
         folder=str(folder),
         arguments=("--request", str(request), "--result", str(result)),
-        main="collect.py",
         whole_package=True,
     )
     code = run_driver(job, choice, ports, prepare=prepare, watch=lambda _: None)

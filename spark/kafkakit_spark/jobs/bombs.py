@@ -10,7 +10,7 @@ from kafkakit.rules.audits import segments
 from kafkakit.rules.audits.segments import LEAST_RECORD_BYTES
 from kafkakit.rules.rule import Limits
 from kafkakit_spark.effective import NUMBERS, effective_topics
-from kafkakit_spark.job import JobInput, JobOutput, findings_of
+from kafkakit_spark.job import JobInput, JobOutput, findings_of, ratio
 from kafkakit_spark.jobs.segments import tables_of
 
 _OF_BATCH = (
@@ -33,7 +33,7 @@ def run(inputs: JobInput) -> JobOutput:
         tables_of(inputs, "batches")
         .where(packed > 0)
         .dropDuplicates(["cluster", "topic", "partition", "base_offset"])
-        .withColumn("ratio", F.when(is_sure, size).otherwise(F.greatest(fewest, packed)) / packed)
+        .withColumn("ratio", ratio(F.when(is_sure, size).otherwise(F.greatest(fewest, packed)), packed))
     )
     is_large = size > memory
     # The first size that librdkafka tries may be above its limit already.

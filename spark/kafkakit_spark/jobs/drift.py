@@ -26,7 +26,7 @@ from kafkakit.rules.config_defs import NEWEST, minor_key, minor_or_none
 from kafkakit.rules.effective import TIME_FORMS
 from kafkakit.rules.families.drift import LEAST_PEERS, MAY_DIFFER, MIRROR_OF, SHARE_OF_PEERS, UNIFORM
 from kafkakit.rules.rule import Limits
-from kafkakit_spark.job import JobInput, JobOutput, findings_frame, findings_of, total
+from kafkakit_spark.job import JobInput, JobOutput, findings_frame, findings_of, ratio, total
 from kafkakit_spark.settings import (
     changes,
     days_frame,
@@ -155,7 +155,7 @@ def _history(
         .agg(F.min("broker").alias("broker"), F.count("*").alias("places"))
         .join(F.broadcast(cluster_blast), "cluster", "left")
         .join(owners, TOPIC, "left")
-        .withColumn("blast", F.coalesce("of_topic", F.col("of_cluster") * F.col("places") / F.col("ids")))
+        .withColumn("blast", F.coalesce("of_topic", ratio(F.col("of_cluster") * F.col("places"), "ids")))
         .drop("of_topic", "of_cluster", "ids")
     )
     # Where no file declares topics, every setting of one would be stale.
@@ -179,7 +179,7 @@ def _history(
         .join(owners, TOPIC, "left")
         .where(~is_owned())
         .join(F.broadcast(cluster_blast), "cluster", "left")
-        .withColumn("blast", F.coalesce("of_topic", F.col("of_cluster") / F.col("ids")))
+        .withColumn("blast", F.coalesce("of_topic", ratio(F.col("of_cluster"), "ids")))
     )
     return table, stale.select("cluster", "topic", "broker", "key", "value", "age_ms", "days", "owner", "blast")
 
@@ -390,7 +390,7 @@ def different_peers(values: DataFrame, labels: DataFrame, clusters: DataFrame, m
     usual = by_value.groupBy("label", "name").agg(
         F.max_by(F.struct("value", "agree", "all_default"), F.struct("agree", "value")).alias("usual")
     )
-    away = (F.col("value") != F.col("usual.value")) & (F.col("usual.agree") / F.col("peers") >= SHARE_OF_PEERS)
+    away = (F.col("value") != F.col("usual.value")) & (ratio(F.col("usual.agree"), "peers") >= SHARE_OF_PEERS)
     odd = labelled.join(F.broadcast(usual), ["label", "name"]).where(
         away & ~(F.col("is_default") & F.col("usual.all_default"))
     )

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from kafkakit.core.findings import AuditFinding
 from kafkakit.rules.audits import capacity
-from kafkakit_spark.job import JobInput, JobOutput, findings_of, total
+from kafkakit_spark.job import JobInput, JobOutput, findings_of, ratio, total
 
 Numbers = NDArray[np.float64]
 Ids = NDArray[np.int64]
@@ -91,8 +91,8 @@ def run(inputs: JobInput) -> JobOutput:
     one, other = (findings_of(frame, function) for frame, function in sentences)
     led = by_broker.groupBy("cluster", F.col("id").alias("broker")).agg(
         F.count("*").alias("hours"),
-        (total("first") / F.count("first")).alias("bytes_in_s"),
-        (total("second") / F.count("second")).alias("bytes_out_s"),
+        ratio(total("first"), F.count("first")).alias("bytes_in_s"),
+        ratio(total("second"), F.count("second")).alias("bytes_out_s"),
     )
     facts = partitions.agg(F.count("*").alias("hot_partitions")), brokers.agg(F.count("*").alias("hot_brokers"))
     return JobOutput(

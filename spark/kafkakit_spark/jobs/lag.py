@@ -24,7 +24,7 @@ from kafkakit.rules.families.groups import OFFSETS_TOPIC
 from kafkakit.rules.families.retention import LAG_SHARE
 from kafkakit.streams.model.offsets_log.entries import Entry, decode_entry
 from kafkakit_spark.effective import effective_topics
-from kafkakit_spark.job import JobInput, JobOutput, arrow_schema, findings_of
+from kafkakit_spark.job import JobInput, JobOutput, arrow_schema, findings_of, ratio
 
 GROUP = ["cluster", "group"]
 READER = [*GROUP, "topic"]
@@ -107,7 +107,7 @@ def _missed(by_group: DataFrame, slo_s: float, share: float) -> DataFrame:
         F.max("lag_s").alias("worst_s"),
         F.max("partitions").alias("blast"),
     )
-    return found.where(F.col("within") / F.col("hours") < share).withColumn("slo_s", F.lit(slo_s))
+    return found.where(ratio(F.col("within"), "hours") < share).withColumn("slo_s", F.lit(slo_s))
 
 
 def _anomalies(by_group: DataFrame, limit: float, slo_s: float) -> DataFrame:
@@ -291,7 +291,7 @@ def timed(commits: DataFrame, samples: DataFrame) -> DataFrame:
 
 def _between(at: Column, start: Column, end: Column, low: Column, high: Column) -> Column:
     """What lies between `low` and `high` as `at` lies between `start` and `end`; `low` where there is no end."""
-    share = (at - start) / (end - start)
+    share = ratio(at - start, end - start)
     inside = (low + F.round(share * (high - low))).cast("bigint")
     return F.when(end > start, inside).otherwise(low)
 

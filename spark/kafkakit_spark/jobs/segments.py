@@ -43,7 +43,7 @@ from kafkakit.streams.model.log_dirs import (
 )
 from kafkakit.streams.model.segment_rows import Row, ScanOptions, read_partition
 from kafkakit_spark.effective import effective_topics
-from kafkakit_spark.job import ARROW_TYPES, JobInput, JobOutput, findings_of, total
+from kafkakit_spark.job import ARROW_TYPES, JobInput, JobOutput, findings_of, ratio, total
 
 PARTITION = ("cluster", "topic", "partition")
 REPLICA = (*PARTITION, "broker", "log_dir")
@@ -56,12 +56,12 @@ _SETTINGS = ("retention_ms", "roll_ms", "check_interval_ms", "index_bytes", "is_
 
 def run(inputs: JobInput) -> JobOutput:
     """Findings, and the tables `topics` (causes of rolls, ages, producers) and `log_dirs` (dead files)."""
-    rows = tables_of(inputs, "segments").withColumn("seen", F.coalesce("seen_at_ms", F.lit(inputs.spec.now_ms)))
     settings = inputs.step("settings", _settings(inputs))
-    logs = _along_the_log(rows.where(F.col("role").isin("log", "unreadable")), settings, inputs)
-    partitions = inputs.step("partitions", _partitions(logs))
+    turns = [_rows(inputs, clusters) for clusters in _turns(inputs)]
+    logs = (_along_the_log(rows.where(F.col("role").isin("log", "unreadable")), settings, inputs) for rows in turns)
+    partitions = inputs.step("partitions", *map(_partitions, logs))
     topics = inputs.step("topics", _topics(partitions, inputs))
-    dirs = inputs.step("dirs", _log_dirs(rows, settings))
+    dirs = inputs.step("dirs", _log_dirs(reduce(DataFrame.union, turns), settings))
     held, suspects = (
         reduce(lambda a, b: a | b, (F.col(name).cast("bigint") > 0 for name in names))
         for names in (segments.PARTITION_RULES, (*segments.TOPIC_RULES, "is_skewed"))
@@ -82,13 +82,23 @@ def run(inputs: JobInput) -> JobOutput:
     return JobOutput(findings=findings, tables={"topics": topics, "log_dirs": dirs}, facts=(facts, dead))
 
 
-def tables_of(inputs: JobInput, kind: str) -> DataFrame:
+def _turns(inputs: JobInput) -> Sequence[Sequence[str] | None]:
+    """Clusters whose logs are gone through together; with trees in the spec all are."""
+    return [None] if inputs.spec.segments else inputs.store.turns("segments", inputs.spec.snapshot_date)
+
+
+def _rows(inputs: JobInput, clusters: Sequence[str] | None) -> DataFrame:
+    rows = tables_of(inputs, "segments", clusters)
+    return rows.withColumn("seen", F.coalesce("seen_at_ms", F.lit(inputs.spec.now_ms)))
+
+
+def tables_of(inputs: JobInput, kind: str, clusters: Sequence[str] | None = None) -> DataFrame:
     """The rows of `segments` or `batches` that the store holds, with those of the trees that the spec names.
 
     A tree's cluster is the one of the store with the id that its `meta.properties` gives, else that id.
     """
     names = ("cluster", *TABLES[kind].names)
-    stored = inputs.today(kind).select(*names)
+    stored = inputs.today(kind, clusters).select(*names)
     if not inputs.spec.segments:
         return stored
 
@@ -183,7 +193,7 @@ def _roll_cause() -> Column:
 
 def _partitions(logs: DataFrame) -> DataFrame:
     """One row for each partition: sums over its replicas, of the skew the least, since copies have later files."""
-    full = F.when(F.col("cause") == "time", F.col("size_bytes") / F.col("segment_bytes"))
+    full = F.when(F.col("cause") == "time", ratio(F.col("size_bytes"), "segment_bytes"))
     paths = [f"path_{name}" for name in segments.PARTITION_RULES]
     replicas = logs.groupBy(*REPLICA).agg(
         F.count("*").alias("segments"),
@@ -249,7 +259,7 @@ def _topics(partitions: DataFrame, inputs: JobInput) -> DataFrame:
     aborted = F.col("aborted_records") > segments.ABORTED_SHARE * F.col("records")
     return frame.withColumns(
         {
-            "time_full": F.when(F.col("rolled_by_time") > 0, F.col("full") / F.col("rolled_by_time")),
+            "time_full": F.when(F.col("rolled_by_time") > 0, ratio(F.col("full"), "rolled_by_time")),
             "is_aborted": _sure((F.col("records") >= segments.LEAST_BATCHES) & aborted),
             "is_churning": _sure(churns),
             "is_overshot": _sure(F.col("is_expiring") & is_late),
