@@ -10,13 +10,12 @@ from dataclasses import dataclass
 from inspect import cleandoc
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
-from urllib.parse import quote
 
 import typer
 
 from kafkakit.audit.act import cancel, fetch, look, look_all, place_of, read_view, read_whole, run_location
 from kafkakit.audit.decide.launch import Schedule, Scheduler
-from kafkakit.audit.decide.request import ALL, DEFAULT_DAYS, JOBS, AuditRequest, ScopeRequest
+from kafkakit.audit.decide.request import ALL, DEFAULT_DAYS, JOBS, AuditRequest, ScopeRequest, parameters_of
 from kafkakit.audit.report.results import diff_report, list_report, run_report, run_state_report, text_report
 from kafkakit.cli.command_classes import CliCommand, cli_context, new_group
 from kafkakit.cli.common_options import SparkOptions, absolute, driver_ports
@@ -24,7 +23,7 @@ from kafkakit.cli.completion import BROKER_CHOICE, TOPIC_CHOICE
 from kafkakit.cli.context import CliContext
 from kafkakit.cli.option_groups import option, with_option_groups
 from kafkakit.cli.output import OutputFormat
-from kafkakit.cli.session import finish
+from kafkakit.cli.session import finish, open_session
 from kafkakit.core.errors import OperationFailedError, TryLaterError, UsageError
 from kafkakit.core.findings import FailOn
 from kafkakit.core.quantities import counted
@@ -161,17 +160,25 @@ class HereInputs:
         None,
         "--keep",
         metavar="DIR",
-        help="Keep snapshots and results in this folder; one of the state folder if not given.",
+        help="Keep snapshots and results here; when not given, in a folder of the cluster below the state folder.",
     )
 
-    def request(self, folder: Path) -> AuditRequest:
-        """What is audited of the store below a folder."""
+    def names(self) -> tuple[str, ...]:
+        """The audits; `UsageError` for a name that none has."""
         names = tuple(dict.fromkeys(name.strip() for name in self.jobs.split(",") if name.strip()))
         unknown = [name for name in names if name not in (*JOBS, ALL)]
         if unknown or not names:
             raise UsageError(f"there is no audit {', '.join(unknown)!r:.40}", hint=f"of {', '.join(JOBS)}, or {ALL}")
+        return tuple(JOBS) if ALL in names else names
+
+    def check(self) -> None:
+        """Raise `UsageError` for what no audit knows, before a cluster is read."""
+        parameters_of(self.parameters or (), self.names())
+
+    def request(self, folder: Path) -> AuditRequest:
+        """What is audited of the store below a folder."""
         return AuditRequest(
-            jobs=tuple(JOBS) if ALL in names else names,
+            jobs=self.names(),
             input=str(folder / "store"),
             output=str(folder / "results"),
             segments=tuple(absolute(tree) for tree in self.segments or ()),
@@ -201,7 +208,10 @@ def audit_here(
     """
     cli = cli_context(ctx)
     name = cli.settings.profile or cli.settings.bootstrap_servers.split(",")[0]
-    folder = inputs.keep or cli.settings.state_dir / "audits" / "here" / quote(name, safe="")
+    inputs.check()
+    with open_session(cli, read_only=True) as session:
+        cluster_id = session.cluster_id
+    folder = inputs.keep or cli.settings.state_dir / "audits" / "here" / cluster_id
     request = inputs.request(folder.absolute())
     collect_here(cli, name, request, commits=inputs.commits)
     state, location = run_here(cli, request)
@@ -222,7 +232,6 @@ def collect_here(cli: CliContext, name: str, request: AuditRequest, *, commits: 
 
     from kafkakit.adapters.host import this_holder
     from kafkakit.adapters.lock import FileLock
-    from kafkakit.cli.session import open_session
     from kafkakit.fleet.api_act import (
         CollectRequest,
         CollectSource,

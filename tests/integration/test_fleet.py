@@ -31,6 +31,7 @@ from tests.integration.test_reassign import until
 from tests.rigs.cluster_pool import SECURED
 from tests.rigs.command_line import Home, Ran
 from tests.rigs.fleet import rows_of
+from tests.rigs.required import need_sail
 
 pytestmark = pytest.mark.kafka
 
@@ -209,6 +210,32 @@ def test_log_dirs_of_the_brokers_hold_what_was_produced(cluster: SandboxCluster,
         dict.fromkeys(cluster.broker_ids[:2], RECORDS)
     )
     assert [(r["crc_failures"], r["index_faults"], r["fault"]) for r in rows] == [(0, 0, None)] * len(rows)
+
+
+def test_one_live_cluster_is_collected_and_audited_in_one_command(cluster: SandboxCluster, tmp_path: Path) -> None:
+    need_sail()
+    name = "fleet-never-rolls"
+    with closing(cluster.open_admin()) as admin:
+        settings = {"retention.ms": "60000", "segment.ms": "2592000000"}
+        assert admin.create_topic(name, {0: cluster.broker_ids[:2]}, settings) is None
+    words = ("audit", "here", "--profile", cluster.name, "--keep", str(tmp_path / "kept"), "--jobs", "retention,drift")
+    ran = Home(cluster.home.folder).run(
+        *words, "--html", str(tmp_path / "page.html"), "--fail-on", "note", "-o", "json"
+    )
+    assert ran.code == 1, ran.stderr
+    assert f"topic {name}" in {finding["where"] for finding in ran.json["findings"]}, ran.stdout
+    assert "runs on sail" in ran.stderr
+    assert name in (tmp_path / "page.html").read_text()
+    assert rows_of(tmp_path / "kept/store", "topics", cluster.name)
+    assert [path.name for path in (tmp_path / "kept/results").iterdir()] == [ran.json["run"]]
+
+
+def test_a_cluster_that_does_not_answer_is_not_audited(cluster: SandboxCluster, tmp_path: Path) -> None:
+    words = ("audit", "here", "--keep", str(tmp_path / "kept"), "-B", "127.0.0.1:1")
+    ran = Home(cluster.home.folder).run(*words)
+    assert (ran.code, ran.stdout) == (75, "")
+    assert "Connection refused" in ran.stderr
+    assert not (tmp_path / "kept").exists()
 
 
 def test_records_are_those_that_were_committed_in_every_codec(

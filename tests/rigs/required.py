@@ -1,5 +1,6 @@
 """Parts of the machine that a test needs: it skips without them, or fails where `KAFKAKIT_REQUIRE` names them."""
 
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -17,6 +18,13 @@ def missing(part: str, reason: str) -> NoReturn:
     if part in os.environ.get("KAFKAKIT_REQUIRE", "").split(","):
         pytest.fail(f"{part} is required: {reason}")
     pytest.skip(f"{part}: {reason}")
+
+
+def need_sail() -> None:
+    """Skip, or fail, without the packages of the engine that needs no JVM."""
+    for name in ("pyspark", "pysail"):
+        if importlib.util.find_spec(name) is None:
+            missing("sail", f"no {name}; try: pip install 'kafkakit[audit]'")
 
 
 def part(name: str) -> str:

@@ -15,7 +15,7 @@ import pytest
 
 from kafkakit.core.fleet_tables import TABLES, JobSpec, Manifest
 from tests.places import ROOT
-from tests.rigs.required import missing
+from tests.rigs.required import missing, need_sail
 from tests.rigs.spark_cluster import QUICK_JAVA
 from tests.rigs.spark_jars import kafka_source_jars
 
@@ -49,9 +49,7 @@ def _quick_drivers() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
     """A session of Sail. A process that has one can have none of Spark's own."""
-    for name in ("pyspark", "pysail"):
-        if importlib.util.find_spec(name) is None:
-            missing("sail", f"no {name}; try: pip install 'kafkakit[audit]'")
+    need_sail()
     from main import sail_session
 
     with sail_session("tests") as session:

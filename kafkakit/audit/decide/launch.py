@@ -22,8 +22,10 @@ LOCAL_MASTER = "local[*]"
 # Memory is taken as it is needed; the third of this that Spark has by default does not sort millions of segments.
 # A cluster keeps its own number of shuffle partitions.
 SHORT_RUN_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""For a JVM of minutes: most of its time goes into compiling. Measured in docs/figures.md."""
+"""For the JVM of a run of few rows, most of whose time goes into compiling: measured in docs/figures.md."""
+SHORT_RUN_ROWS = 3_000_000
 LOCAL_CONF: Mapping[str, str] = {"spark.driver.memory": "3g", "spark.sql.shuffle.partitions": "8"}
+JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 SUBMIT_CONF: Mapping[str, str] = {
     "spark.log.level": "WARN",
     "spark.ui.enabled": "false",
@@ -47,7 +49,10 @@ class Backend(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkChoice:
-    """Where a job runs: `conf` are `KEY=VALUE` settings of Spark, `image` and `namespace` are for Kubernetes."""
+    """Where a job runs: `conf` are `KEY=VALUE` settings of Spark, `image` and `namespace` are for Kubernetes.
+
+    `is_short` says that the job has few rows, so that a JVM of its own compiles little.
+    """
 
     backend: Backend = Backend.AUTO
     master: str | None = None
@@ -56,6 +61,7 @@ class SparkChoice:
     properties_file: str | None = None
     image: str | None = None
     namespace: str = "default"
+    is_short: bool = False
 
     @property
     def sparks_own(self) -> tuple[str, ...]:
@@ -133,6 +139,7 @@ class EngineFacts:
 
 def settled(choice: SparkChoice, facts: EngineFacts) -> tuple[SparkChoice, str]:
     """The choice with `auto` made one of `sail` and `local`, and why; what was chosen by the user stays."""
+    choice = replace(choice, is_short=facts.rows <= SHORT_RUN_ROWS)
     if choice.backend is not Backend.AUTO:
         return choice, "chosen with --backend"
     reason = _why_spark(choice, facts)
@@ -194,7 +201,8 @@ def launch_of(choice: SparkChoice, tools: SparkTools, files: DriverFiles) -> Lau
         # With Spark's own variable, since a session reads no file of settings.
         words = ("--properties-file", choice.properties_file) if choice.properties_file else ()
         environment["PYSPARK_SUBMIT_ARGS"] = shlex.join((*words, "pyspark-shell"))
-        options = ("--master", master, *_conf_words({**({} if words else LOCAL_CONF), **choice.settings()}))
+        own = {} if words else {**LOCAL_CONF, **({JAVA_OPTIONS: SHORT_RUN_JAVA} if choice.is_short else {})}
+        options = ("--master", master, *_conf_words({**own, **choice.settings()}))
         return Launch(command=(tools.python, *program, *options), environment=environment)
     settings = {**SUBMIT_CONF, **(LOCAL_CONF if is_local and not choice.properties_file else {}), **choice.settings()}
     file = ("--properties-file", choice.properties_file) if choice.properties_file else ()

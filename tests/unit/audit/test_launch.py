@@ -9,6 +9,8 @@ import yaml
 
 from kafkakit.audit.decide.launch import (
     SAIL_ROWS,
+    SHORT_RUN_JAVA,
+    SHORT_RUN_ROWS,
     Backend,
     DriverFiles,
     EngineFacts,
@@ -61,7 +63,8 @@ def test_what_fits_this_host_runs_without_java(
     choice: SparkChoice, facts: EngineFacts, backend: Backend, why: str
 ) -> None:
     found, said = settled(choice, facts)
-    assert (found.backend, replace(found, backend=choice.backend)) == (backend, choice)
+    assert found.is_short == (facts.rows <= SHORT_RUN_ROWS)
+    assert (found.backend, replace(found, backend=choice.backend, is_short=False)) == (backend, choice)
     assert why in said
 
 
@@ -69,6 +72,14 @@ def test_sail_runs_in_the_driver_s_own_process() -> None:
     assert command(backend=Backend.SAIL) == "/py /code/main.py --spec /run/spec.json --sail"
     with pytest.raises(UsageError, match="--conf: settings of Spark"):
         command(backend=Backend.SAIL, conf=("spark.a=b",))
+
+
+def test_the_jvm_of_a_short_local_run_compiles_little_unless_its_options_are_given() -> None:
+    assert "extraJavaOptions" not in command()
+    assert f"--conf spark.driver.extraJavaOptions={SHORT_RUN_JAVA}" in command(is_short=True)
+    own = command(is_short=True, conf=("spark.driver.extraJavaOptions=-Xint",))
+    assert [part for part in own.split() if "extraJavaOptions" in part] == ["spark.driver.extraJavaOptions=-Xint"]
+    assert "extraJavaOptions" not in command(is_short=True, properties_file="/etc/spark.conf")
 
 
 def test_local_runs_the_program_itself() -> None:
