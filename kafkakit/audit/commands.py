@@ -197,7 +197,7 @@ def audit_here(
 
     Reads as kafkakit fleet collect does and changes nothing. Snapshots and results stay in a folder of the cluster,
     so that the next day's run says what is new and sees what drifted. Exits 0 without findings of --fail-on or worse,
-    1 with some, with a failed audit, or where the cluster could not be read.
+    1 with some, with a failed audit, or if the cluster could not be read.
 
     Examples:
 

@@ -219,13 +219,12 @@ def test_one_live_cluster_is_collected_and_audited_in_one_command(cluster: Sandb
         settings = {"retention.ms": "60000", "segment.ms": "2592000000"}
         assert admin.create_topic(name, {0: cluster.broker_ids[:2]}, settings) is None
     words = ("audit", "here", "--profile", cluster.name, "--keep", str(tmp_path / "kept"), "--jobs", "retention,drift")
-    ran = Home(cluster.home.folder).run(
-        *words, "--html", str(tmp_path / "page.html"), "--fail-on", "note", "-o", "json"
-    )
+    page = tmp_path / "page.html"
+    ran = Home(cluster.home.folder).run(*words, "--html", str(page), "--fail-on", "note", "-o", "json")
     assert ran.code == 1, ran.stderr
-    assert f"topic {name}" in {finding["where"] for finding in ran.json["findings"]}, ran.stdout
+    assert f"topic {name} of {cluster.name}" in {finding["where"] for finding in ran.json["findings"]}, ran.stdout
     assert "runs on sail" in ran.stderr
-    assert name in (tmp_path / "page.html").read_text()
+    assert name in page.read_text()
     assert rows_of(tmp_path / "kept/store", "topics", cluster.name)
     assert [path.name for path in (tmp_path / "kept/results").iterdir()] == [ran.json["run"]]
 

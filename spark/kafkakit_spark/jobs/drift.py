@@ -26,8 +26,7 @@ from kafkakit.rules.config_defs import NEWEST, minor_key, minor_or_none
 from kafkakit.rules.effective import TIME_FORMS
 from kafkakit.rules.families.drift import LEAST_PEERS, MAY_DIFFER, MIRROR_OF, SHARE_OF_PEERS, UNIFORM
 from kafkakit.rules.rule import Limits
-from kafkakit_spark.job import JobInput, JobOutput, findings_frame, findings_of, ratio, total
-from kafkakit_spark.settings import (
+from kafkakit_spark.effective import (
     changes,
     days_frame,
     digest,
@@ -40,6 +39,7 @@ from kafkakit_spark.settings import (
     settings,
     unsettled,
 )
+from kafkakit_spark.job import JobInput, JobOutput, findings_frame, findings_of, ratio, total
 
 NO_GROUPS = (MIRROR_OF, MAY_DIFFER, OWNED_BY)
 

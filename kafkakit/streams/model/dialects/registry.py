@@ -15,8 +15,9 @@ from kafkakit.streams.model.commit import CommitIdentity, Reading, topic_id_text
 from kafkakit.streams.model.dialects.dialect import Binding, Dialect, MetadataText, canonical_base64
 from kafkakit.streams.model.dialects.kafka_streams import KAFKA_STREAMS
 from kafkakit.streams.model.dialects.kkm1 import KKM1
+from kafkakit.streams.model.dialects.opaque import OPAQUE
 from kafkakit.streams.model.dialects.parallel_consumer import PARALLEL_CONSUMER
-from kafkakit.streams.model.dialects.plain import OPAQUE, PLAIN
+from kafkakit.streams.model.dialects.plain import PLAIN
 from kafkakit.streams.model.kkm1.text import crc32c
 
 DIALECTS: tuple[Dialect, ...] = (PLAIN, KKM1, PARALLEL_CONSUMER, KAFKA_STREAMS, OPAQUE)
