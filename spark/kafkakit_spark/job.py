@@ -7,7 +7,7 @@ audit holds something against become sentences of the rules. Columns that code o
 import json
 import shutil
 import tempfile
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from pathlib import Path
@@ -58,6 +58,10 @@ class StoreFiles(Protocol):
         """The rows of a kind, with date and cluster; `pairs` have some."""
         ...
 
+    def rows(self, kind: str, pairs: Collection[Pair], names: Sequence[str]) -> Iterable[Mapping[str, Any]]:
+        """The rows of `frame` on this host, with these columns alone."""
+        ...
+
     def close(self) -> None:
         """Remove what was made for reading."""
         ...
@@ -103,6 +107,10 @@ class DistantFiles:
         if raw is None:
             raise ValueError(f"{self._base} has no {kind}")
         return raw.where(_among(pairs)).where(F.coalesce(F.col(VERSION_COLUMN), F.lit(1)) <= TABLES[kind].version)
+
+    def rows(self, kind: str, pairs: Collection[Pair], names: Sequence[str]) -> Iterable[Mapping[str, Any]]:
+        """See the port. Costs a job."""
+        return (row.asDict() for row in self.frame(kind, pairs).select(*names).collect())
 
     def close(self) -> None:
         """See the port."""
@@ -171,6 +179,17 @@ class FilesHere:
                 frame = frame.where(F.coalesce(F.col(VERSION_COLUMN), F.lit(1)) <= TABLES[kind].version)
             self._frames[kind, wanted] = frame
         return self._frames[kind, wanted]
+
+    def rows(self, kind: str, pairs: Collection[Pair], names: Sequence[str]) -> Iterable[Mapping[str, Any]]:
+        """See the port."""
+        for pair in sorted(pairs):
+            of_path = {"snapshot_date": pair[0], "cluster": pair[1]}
+            for path in self._whole[kind, pair][0]:
+                with pq.ParquetFile(path) as file:
+                    there = [name for name in (*names, VERSION_COLUMN) if name in file.schema_arrow.names]
+                    for row in file.read(there).to_pylist():
+                        if (row.pop(VERSION_COLUMN, None) or 1) <= TABLES[kind].version:
+                            yield {**dict.fromkeys(names), **row, **{n: of_path[n] for n in names if n in of_path}}
 
     def close(self) -> None:
         """See the port."""
@@ -268,6 +287,17 @@ class SnapshotStore:
             whole = {pair for pair in whole if pair[1] in clusters}
         return self._files.frame(kind, whole) if whole else self._spark.createDataFrame([], TABLES[kind].ddl)
 
+    def rows(self, kind: str, dates: Collection[str], *names: str) -> list[Mapping[str, Any]]:
+        """The rows of a small kind on this host, with these columns, in no order."""
+        self.kinds_read.add(kind)
+        whole = self._whole(kind, sorted(set(dates)))
+        return list(self._files.rows(kind, whole, names)) if whole else []
+
+    def having(self, kind: str, date: str) -> frozenset[str]:
+        """The clusters that have rows of a kind on a date, none of them damaged."""
+        self.kinds_read.add(kind)
+        return frozenset(cluster for _, cluster in self._whole(kind, [date]))
+
     def turns(self, kind: str, date: str, rows: int = ROWS_OF_TURN) -> list[list[str]]:
         """The clusters in groups whose rows of a kind are about as many as given, and one group at least.
 
@@ -335,6 +365,11 @@ class JobInput:
     spec: JobSpec
     job: str
 
+    @property
+    def folder(self) -> str:
+        """Where the job's results go."""
+        return f"{self.spec.output.rstrip('/')}/{self.spec.run_id}/{self.job}"
+
     def today(self, kind: str, clusters: Collection[str] | None = None) -> DataFrame:
         """The rows of a kind on the day that is looked at, of some clusters or all."""
         return self.store.read(kind, (self.spec.snapshot_date,), clusters)
@@ -355,7 +390,13 @@ class JobInput:
         all that led to it, which takes longer than the data of most fleets. A lost executor takes nothing of it along,
         unlike with a cache.
         """
-        path = f"{self.spec.output.rstrip('/')}/{self.spec.run_id}/{self.job}/{STEPS}/{name}.parquet"
+        return self._kept(f"{self.folder}/{STEPS}/{name}.parquet", *frames)
+
+    def table(self, name: str, frame: DataFrame) -> DataFrame:
+        """The rows of a table of the job's results, computed and written now, for what is used further like a step."""
+        return self._kept(f"{self.folder}/{name}.parquet", frame)
+
+    def _kept(self, path: str, *frames: DataFrame) -> DataFrame:
         for number, frame in enumerate(frames):
             frame.write.mode("append" if number else "overwrite").parquet(path)
         return self.spark.read.schema(frames[0].schema).parquet(path)
@@ -370,12 +411,13 @@ class JobOutput:
     """What a job found: frames that the runner evaluates and writes.
 
     `findings` has the columns of `kafkakit.core.findings.JOB_COLUMNS`. `tables` are written beside them by name;
-    `facts` are frames of one row whose columns become single numbers of the summary. `skipped` says in sentences
-    what was not looked at.
+    `written` names those of `JobInput.table`, which are there. `facts` are frames of one row whose columns become
+    single numbers of the summary. `skipped` says in sentences what was not looked at.
     """
 
     findings: DataFrame
     tables: Mapping[str, DataFrame] = field(default_factory=dict)
+    written: frozenset[str] = frozenset()
     facts: tuple[DataFrame, ...] = ()
     skipped: tuple[str, ...] = ()
 

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import reduce
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
@@ -89,22 +90,28 @@ def _run_jobs(spark: SparkSession, spec: JobSpec, store: SnapshotStore, base: st
 def _run_job(spark: SparkSession, spec: JobSpec, name: str, store: SnapshotStore, folder: str) -> JobResult:
     store.kinds_read.clear()
     output: JobOutput = job_named(name)(JobInput(spark=spark, store=store, spec=spec, job=name))
-    tables = {table: _write(spark, frame, f"{folder}/{table}.parquet") for table, frame in output.tables.items()}
+    for table in output.tables.keys() - output.written:
+        output.tables[table].write.mode("overwrite").parquet(f"{folder}/{table}.parquet")
+    tables = {
+        table: _written(spark, frame, f"{folder}/{table}.parquet") for table, frame in sorted(output.tables.items())
+    }
     # Not orderBy, which runs all of it once more to find the ranges.
     ordered = (
         in_scope(spark, output.findings, spec)
         .repartition(1)
         .sortWithinPartitions(F.desc("score"), "rule", "cluster", "where", "fingerprint")
     )
-    written = _write(spark, ordered, f"{folder}/findings.parquet")
+    ordered.write.mode("overwrite").parquet(f"{folder}/findings.parquet")
+    written = _written(spark, ordered, f"{folder}/findings.parquet")
     severities: dict[str, int] = {}
     rules: dict[str, int] = {}
     for severity, rule, number in written.numbers("severity", "rule"):
         severities[severity] = severities.get(severity, 0) + number
         rules[rule] = rules.get(rule, 0) + number
     facts: dict[str, int | float | str] = {}
-    for frame in output.facts:
-        facts.update({k: v for row in frame.collect() for k, v in row.asDict().items() if v is not None})
+    if output.facts:  # each has one row
+        row = reduce(DataFrame.crossJoin, output.facts).collect()[0]
+        facts = {name: value for name, value in row.asDict().items() if value is not None}
     return JobResult(
         job=name,
         findings=dict(sorted(severities.items())),
@@ -168,9 +175,8 @@ class WrittenThere:
         return sorted((*(row[name] for name in columns), int(row["n"])) for row in counted)
 
 
-def _write(spark: SparkSession, frame: DataFrame, uri: str) -> Written:
-    """Write a frame as a folder of Parquet files, with one file at least, so that readers learn the columns."""
-    frame.write.mode("overwrite").parquet(uri)
+def _written(spark: SparkSession, frame: DataFrame, uri: str) -> Written:
+    """A frame's folder of Parquet files, with one file at least, so that readers learn the columns."""
     parts = urlsplit(uri)
     written = WrittenHere(Path(unquote(parts.path)))
     if parts.scheme not in ("", "file") or not written.folder.is_dir():

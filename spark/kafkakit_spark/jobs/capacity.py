@@ -32,8 +32,8 @@ def run(inputs: JobInput) -> JobOutput:
     """Tables `dirs` (with the forecast), `brokers` (the ceiling) and `losses`; findings KKX009, KKR221, KKW001 to 3."""
     replicas = inputs.step("replicas", _replicas(inputs))
     dirs = inputs.step("dirs", _dirs(inputs, replicas))
-    brokers = inputs.step("brokers", _ceilings(inputs, replicas))
-    losses = inputs.step("losses", _losses(inputs, replicas))
+    brokers = inputs.table("brokers", _ceilings(inputs, replicas))
+    losses = inputs.table("losses", _losses(inputs, replicas))
     soon = (F.col("days_to_full") <= WARN_DAYS) & (F.col("days_seen") >= LEAST_DAYS)
     found = [
         findings_of(dirs.where(soon), dir_findings),
@@ -43,6 +43,7 @@ def run(inputs: JobInput) -> JobOutput:
     return JobOutput(
         findings=found[0].unionByName(found[1]).unionByName(found[2]),
         tables={"dirs": dirs.drop("days"), "brokers": brokers, "losses": losses},
+        written=frozenset({"brokers", "losses"}),
         facts=(
             dirs.where(F.col("days_seen") >= LEAST_DAYS).agg(
                 F.count("*").alias("log_dirs_with_trend"), F.min("days_to_full").alias("days_until_first_is_full")

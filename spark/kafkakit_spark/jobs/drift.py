@@ -65,7 +65,7 @@ def run(job: JobInput) -> JobOutput:
     settings_today = job.today("broker_configs")
     of_topics, declared = job.today("topic_configs"), job.today("declared")
     with_keys = (job.history("broker_configs"), job.history("topic_configs"), declared)
-    keys = job.step("keys", keys_frame(spark, with_keys))
+    keys = keys_frame(spark, with_keys)
     today = job.spec.snapshot_date
     known = {kind: {c for c, days in store.days(kind).items() if today in days} for kind in ("topics", "topic_configs")}
     alike = job.step("alike", alike_brokers(settings_today, keys))
@@ -94,7 +94,7 @@ def run(job: JobInput) -> JobOutput:
     )
     inherited = inherited_values(values, keys)
     owned = {c.name for c in clusters if any(x.startswith(OWNED_BY) for x in c.labels)}
-    with_files = {r["cluster"] for r in declared.select("cluster").distinct().collect()} & (whole - owned)
+    with_files = store.having("declared", today) & (whole - owned)
     declared = declared.where(F.col("cluster").isin(*with_files))
     of_sources = declared.join(
         F.broadcast(pairs.select(F.col("source").alias("cluster")).distinct()), "cluster", "left_semi"
@@ -185,18 +185,22 @@ def _history(
 
 
 def _clusters(job: JobInput, alike: DataFrame) -> list[_Cluster]:
-    """The clusters of today; collects one row for each cluster and day."""
+    """The clusters of today, by small tables that are read on this host."""
     today = job.spec.snapshot_date
-    named = {row["cluster"]: row for row in job.today("clusters").collect()}
+    store = job.store
+    columns = ("cluster", "kafka_version", "labels", "mirror_of")
+    named = {row["cluster"]: row for row in store.rows("clusters", [today], *columns)}
     brokers: dict[str, tuple[int, ...]] = {}
     for row in alike.select("cluster", "brokers").collect():
         brokers[row["cluster"]] = tuple(sorted((*brokers.get(row["cluster"], ()), *row["brokers"])))
-    sums = job.today("topics").groupBy("cluster").agg(F.sum("partitions").alias("n")).collect()
-    partitions = {row["cluster"]: float(row["n"] or 0) for row in sums}
-    versions: dict[str, dict[str, tuple[str, ...]]] = {}
-    history = job.history("brokers").groupBy("cluster", "snapshot_date")
-    for row in history.agg(F.array_sort(F.collect_set("version")).alias("versions")).collect():
-        versions.setdefault(row["cluster"], {})[row["snapshot_date"]] = tuple(row["versions"])
+    partitions: Counter[str] = Counter()
+    for row in store.rows("topics", [today], "cluster", "partitions"):
+        partitions[row["cluster"]] += row["partitions"] or 0
+    seen: dict[str, dict[str, set[str]]] = {}
+    for row in store.rows("brokers", job.spec.dates, "cluster", "snapshot_date", "version"):
+        of_day = seen.setdefault(row["cluster"], {}).setdefault(row["snapshot_date"], set())
+        of_day |= {row["version"]} - {None}
+    versions = {cluster: {day: tuple(sorted(v)) for day, v in days.items()} for cluster, days in seen.items()}
     found = []
     for name in sorted({*named, *brokers, *versions} & set(job.store.clusters(today))):
         row, by_day = named.get(name), versions.get(name, {})
@@ -211,7 +215,7 @@ def _clusters(job: JobInput, alike: DataFrame) -> list[_Cluster]:
                 labels=labels,
                 sources=sources_of(name, labels, row["mirror_of"] if row is not None else None),
                 brokers=brokers.get(name, ()),
-                partitions=partitions.get(name, 0.0),
+                partitions=float(partitions[name]),
             )
         )
     return found

@@ -82,8 +82,8 @@ def run(inputs: JobInput) -> JobOutput:
         "cluster", "topic", "hour", F.col("partition").alias("id"), F.col("bytes_in_s").alias("first"),
         F.col("messages_in_s").alias("second"),
     )  # fmt: skip
-    partitions = inputs.step("partitions", _hot(by_partition, "topic"))
-    brokers = inputs.step("brokers", _hot(by_broker, "cluster").drop("topic"))
+    partitions = inputs.table("partitions", _hot(by_partition, "topic"))
+    brokers = inputs.table("brokers", _hot(by_broker, "cluster").drop("topic"))
     sentences: list[tuple[DataFrame, Callable[[Mapping[str, Any]], Iterator[AuditFinding]]]] = [
         (partitions, capacity.partition_findings),
         (brokers, capacity.hot_broker_findings),
@@ -98,6 +98,7 @@ def run(inputs: JobInput) -> JobOutput:
     return JobOutput(
         findings=one.unionByName(other),
         tables={"partitions": partitions, "brokers": brokers, "traffic": led},
+        written=frozenset({"partitions", "brokers"}),
         facts=facts,
         skipped=_skipped(inputs),
     )

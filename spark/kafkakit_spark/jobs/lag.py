@@ -42,7 +42,7 @@ def run(job: JobInput) -> JobOutput:
     samples = sampled(produced.where(~is_ahead))
     every = timed(given.where(F.col("committed").isNotNull()), samples)
     slo_s, share = job.number("slo_s", lag.SLO_S), job.number("slo_share", lag.SLO_SHARE)
-    hourly = job.step("hourly", _hourly(every, slo_s))
+    hourly = job.table("lag_hourly", _hourly(every, slo_s))
     by_group = _by_group(hourly)
     now = _now(produced.where(~is_ahead), job.spec.now_ms)
     latest = job.step("latest", _latest(given, every, samples, now))
@@ -54,7 +54,12 @@ def run(job: JobInput) -> JobOutput:
         findings_of(_near_retention(job, latest), lag.near_retention),
     ]
     counts = commits.agg(F.count("*").alias("commits"), F.count_if(is_ahead).alias("commits_ahead_of_the_clock"))
-    return JobOutput(findings=reduce(DataFrame.union, found), tables={"lag_hourly": hourly}, facts=(counts,))
+    return JobOutput(
+        findings=reduce(DataFrame.union, found),
+        tables={"lag_hourly": hourly},
+        written=frozenset({"lag_hourly"}),
+        facts=(counts,),
+    )
 
 
 def _from_kafka(job: JobInput, servers: str) -> DataFrame:

@@ -19,14 +19,13 @@ def run(job: JobInput) -> JobOutput:
     """Compare the records that both sides collected, except in windows that one side does not wholly cover."""
     window_ms = int(job.number("window_s", delivery.WINDOW_S) * 1000)
     round_ms = int(job.number("round_ms", delivery.ROUND_MS))
-    pairs = job.spark.createDataFrame(
-        [
-            (row["cluster"], source)
-            for row in job.today("clusters").collect()
-            for source in delivery.sources_of(row["cluster"], row["labels"], row["mirror_of"])
-        ],
-        "cluster string, source string",
-    )
+    columns = ("cluster", "labels", "mirror_of")
+    found_pairs = [
+        (row["cluster"], source)
+        for row in job.store.rows("clusters", [job.spec.snapshot_date], *columns)
+        for source in delivery.sources_of(row["cluster"], row["labels"], row["mirror_of"])
+    ]
+    pairs = job.spark.createDataFrame(found_pairs, "cluster string, source string")
     records = job.history("records").where(F.col("at_ms").isNotNull() & F.col("offset").isNotNull())
     if len(job.spec.dates) > 1:
         records = records.dropDuplicates(["cluster", "topic", "partition", "offset"])
@@ -43,7 +42,7 @@ def run(job: JobInput) -> JobOutput:
         F.count_if(F.col("first_ms").isNotNull()).alias("topics_compared"),
         F.count_if(F.col("first_ms").isNull()).alias("topics_on_one_side"),
     )
-    skipped = () if pairs.head(1) else ("no cluster is labelled mirror:NAME",)
+    skipped = () if found_pairs else ("no cluster is labelled mirror:NAME",)
     return JobOutput(
         findings=findings_of(found, delivery.mirrored), tables={"mirror_windows": windows.drop("examples")},
         facts=(counts,), skipped=skipped,

@@ -43,7 +43,7 @@ def run(inputs: JobInput) -> JobOutput:
     partitions = partitions.join(settings, TOPIC)
     partitions = inputs.step("partitions", with_bounds(partitions, "rate").withColumn("segments", _segments()))
     options = inputs.step("options", _options(partitions, settings, tolerance))
-    brokers = inputs.step("brokers", _brokers(inputs, partitions, options))
+    brokers = inputs.table("brokers", _brokers(inputs, partitions, options))
     topics = inputs.step("topics", _topics(partitions, settings, options, brokers))
     against_topics = findings_of(topics.where("option is not null"), topic_findings)
     full = F.expr(f"descriptors > {FULL_SHARE} * open_files or maps > {FULL_SHARE} * max_map_count")
@@ -59,6 +59,7 @@ def run(inputs: JobInput) -> JobOutput:
             "topics": topics.drop("settings", "policies"),
             "brokers": brokers,
         },
+        written=frozenset({"brokers"}),
         facts=(
             topics.agg(
                 F.sum("partitions").alias("partitions"),

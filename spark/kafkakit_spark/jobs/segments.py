@@ -60,8 +60,8 @@ def run(inputs: JobInput) -> JobOutput:
     turns = [_rows(inputs, clusters) for clusters in _turns(inputs)]
     logs = (_along_the_log(rows.where(F.col("role").isin("log", "unreadable")), settings, inputs) for rows in turns)
     partitions = inputs.step("partitions", *map(_partitions, logs))
-    topics = inputs.step("topics", _topics(partitions, inputs))
-    dirs = inputs.step("dirs", _log_dirs(reduce(DataFrame.union, turns), settings))
+    topics = inputs.table("topics", _topics(partitions, inputs))
+    dirs = inputs.table("log_dirs", _log_dirs(reduce(DataFrame.union, turns), settings))
     held, suspects = (
         reduce(lambda a, b: a | b, (F.col(name).cast("bigint") > 0 for name in names))
         for names in (segments.PARTITION_RULES, (*segments.TOPIC_RULES, "is_skewed"))
@@ -79,7 +79,12 @@ def run(inputs: JobInput) -> JobOutput:
         *(F.sum(f"rolled_by_{cause}").alias(f"rolled_by_{cause}") for cause in ("size", "time", "index", "else")),
     )  # fmt: skip
     dead = dirs.agg(F.sum("dead_bytes").alias("dead_bytes"))
-    return JobOutput(findings=findings, tables={"topics": topics, "log_dirs": dirs}, facts=(facts, dead))
+    return JobOutput(
+        findings=findings,
+        tables={"topics": topics, "log_dirs": dirs},
+        written=frozenset({"topics", "log_dirs"}),
+        facts=(facts, dead),
+    )
 
 
 def _turns(inputs: JobInput) -> Sequence[Sequence[str] | None]:
