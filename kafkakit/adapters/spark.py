@@ -57,9 +57,11 @@ class LocalDrivers:
         """Two starts of Java, 0.2 s."""
         found = importlib.util.find_spec("pyspark")
         if not needs_java and importlib.util.find_spec("pysail") is None:
-            raise MissingExtraError("fleet audits without Java", "audit", "pysail")
+            raise MissingExtraError("auditing without Java", "audit", "pysail")
         if found is None or not found.origin:
-            raise MissingExtraError("submitting fleet audits", "spark", "pyspark")
+            raise MissingExtraError("auditing", "audit", "pyspark")  # the smaller of the two that bring it
+        if needs_java and not Path(found.origin).with_name("bin").is_dir() and "SPARK_HOME" not in os.environ:
+            raise MissingExtraError("running Spark", "spark", "pyspark")  # pyspark-client has no Spark in it
         return SparkTools(
             spark_home=os.environ.get("SPARK_HOME") or str(Path(found.origin).parent),
             python=sys.executable,
@@ -68,9 +70,9 @@ class LocalDrivers:
         )
 
     def engine_host(self) -> EngineHost:
-        """Reads /proc/meminfo; a limit of a control group is not looked at."""
+        """Reads /proc/meminfo and the limit of the control group that this process sees as its root."""
         has_sail = all(importlib.util.find_spec(name) is not None for name in ("pysail", "pyspark"))
-        return EngineHost(has_sail=has_sail, free_bytes=_available_bytes())
+        return EngineHost(has_sail=has_sail, free_bytes=available_bytes())
 
     def code_folder(self) -> str:
         """In a checkout beside the package, in an installation inside."""
@@ -145,13 +147,27 @@ class LocalDrivers:
         return str(home)
 
 
-def _available_bytes() -> int | None:
-    """The memory that Linux would give without swapping; None where it does not say."""
+def available_bytes(root: Path = Path("/")) -> int | None:
+    """The memory that Linux would give without swapping, at most what the control group has left; None if unknown."""
+    found = [_meminfo(root / "proc/meminfo"), _left_in_group(root / "sys/fs/cgroup")]
+    return min((number for number in found if number is not None), default=None)
+
+
+def _meminfo(path: Path) -> int | None:
     try:
-        lines = Path("/proc/meminfo").read_text().splitlines()
+        lines = path.read_text().splitlines()
         return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
     except (OSError, StopIteration, ValueError, IndexError):
         return None
+
+
+def _left_in_group(folder: Path) -> int | None:
+    """What a limit of version 2 of control groups, as containers have one, leaves; None without one."""
+    try:
+        limit, used = (int((folder / name).read_text()) for name in ("memory.max", "memory.current"))
+    except (OSError, ValueError):  # `max` is no limit
+        return None
+    return max(limit - used, 0)
 
 
 def _group_of(stat: Path) -> int | None:

@@ -1,6 +1,7 @@
 import json
 import zipfile
 from collections.abc import Callable
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,10 @@ import requests
 from kafkakit.adapters import jars
 from kafkakit.adapters.jars import JarCache
 from kafkakit.adapters.processes import find_java
+from kafkakit.adapters.spark import available_bytes
 from kafkakit.core.errors import MissingExtraError, TryLaterError, UsageError
 from kafkakit.core.programs import binding_jars, is_wanted, wanted_coordinates
+from kafkakit.wiring import spark_drivers
 
 
 def write_java(folder: Path, script: str) -> Path:
@@ -172,6 +175,40 @@ def test_without_jgo_the_extra_is_named(monkeypatch: pytest.MonkeyPatch, tmp_pat
     with pytest.raises(MissingExtraError) as caught:
         JarCache(tmp_path).class_path("4.4.0", say_nothing)
     assert "kafkakit[sandbox]" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("installed", "needs_java", "extra"),
+    [((), False, "audit"), ((), True, "audit"), (("pyspark",), False, "audit"), (("client",), True, "spark")],
+)
+def test_without_an_engine_the_extra_that_brings_it_is_named(
+    installed: tuple[str, ...], needs_java: bool, extra: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("SPARK_HOME", raising=False)
+    package = tmp_path / "pyspark"
+    package.mkdir()
+    found = ModuleSpec("pyspark", None, origin=str(package / "__init__.py"))
+
+    def find(name: str) -> ModuleSpec | None:
+        return found if name == "pyspark" and installed else None
+
+    monkeypatch.setattr("importlib.util.find_spec", find)
+    with pytest.raises(MissingExtraError) as caught:
+        spark_drivers(tmp_path).tools(needs_java=needs_java)
+    assert caught.value.extra == extra
+
+
+def test_the_memory_of_a_container_is_that_of_its_control_group(tmp_path: Path) -> None:
+    assert available_bytes(tmp_path) is None
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc/meminfo").write_text("MemTotal: 9 kB\nMemAvailable:    8000 kB\n")
+    assert available_bytes(tmp_path) == 8_192_000
+    group = tmp_path / "sys/fs/cgroup"
+    group.mkdir(parents=True)
+    for limit, left in (("max", 8_192_000), ("5000000", 4_000_000), ("900000", 0), ("90000000", 8_192_000)):
+        (group / "memory.max").write_text(f"{limit}\n")
+        (group / "memory.current").write_text("1000000\n")
+        assert available_bytes(tmp_path) == left
 
 
 def test_kafka_home_is_used_as_it_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
