@@ -268,4 +268,4 @@ def test_without_spark_the_extra_is_named(audit: Audit, monkeypatch: pytest.Monk
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     ran = audit("drift")
     assert ran.code == 2
-    assert ran.stderr.endswith("hint: install it with: pip install 'kafkakit[spark]'\n")
+    assert ran.stderr.endswith("hint: install it with: pip install 'kafkakit[audit]'\n")
