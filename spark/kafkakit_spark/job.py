@@ -62,6 +62,10 @@ class StoreFiles(Protocol):
         """The rows of `frame` on this host, with these columns alone."""
         ...
 
+    def changed(self) -> Collection[tuple[str, Pair]]:
+        """Of which kinds and pairs a file is gone or another one since it was counted, as far as that can be seen."""
+        ...
+
     def close(self) -> None:
         """Remove what was made for reading."""
         ...
@@ -112,6 +116,10 @@ class DistantFiles:
         """See the port. Costs a job."""
         return (row.asDict() for row in self.frame(kind, pairs).select(*names).collect())
 
+    def changed(self) -> Collection[tuple[str, Pair]]:
+        """See the port; nothing can be seen."""
+        return ()
+
     def close(self) -> None:
         """See the port."""
 
@@ -134,10 +142,15 @@ class FilesHere:
     and meets no damaged footer.
     """
 
-    def __init__(self, spark: SparkSession, base: str) -> None:
+    def __init__(self, spark: SparkSession, base: str, links: Path | None) -> None:
         self._spark, self._base = spark, _local(base)
-        self._links = Path(tempfile.mkdtemp(prefix="kafkakit-store-"))
-        self._whole: dict[tuple[str, Pair], tuple[list[Path], int]] = {}
+        if links is not None:
+            shutil.rmtree(links, ignore_errors=True)  # of a run that was killed
+            links.mkdir(parents=True)
+        # A new name each time: an engine may remember what a folder held. The object removes it when it goes.
+        self._own = tempfile.TemporaryDirectory(prefix="kafkakit-store-", dir=links)
+        self._links = Path(self._own.name)
+        self._whole: dict[tuple[str, Pair], tuple[dict[Path, _Mark], int]] = {}
         self._frames: dict[tuple[str, frozenset[Pair]], DataFrame] = {}
 
     def manifests(self) -> Iterable[tuple[str, str]]:
@@ -150,13 +163,14 @@ class FilesHere:
         found = {}
         for pair in sorted(pairs):
             rows = newer = 0
-            whole = []
+            whole = {}
             for path in sorted(self._folder(self._base, kind, pair).glob("*.parquet")):
                 try:
+                    mark = _mark_of(path)
                     with pq.ParquetFile(path) as file:
                         rows += file.metadata.num_rows
                         newer += _newer_rows(file, TABLES[kind].version)
-                    whole.append(path)
+                    whole[path] = mark
                 except (OSError, pa.ArrowException):
                     continue
             if rows:
@@ -191,12 +205,28 @@ class FilesHere:
                         if (row.pop(VERSION_COLUMN, None) or 1) <= TABLES[kind].version:
                             yield {**dict.fromkeys(names), **row, **{n: of_path[n] for n in names if n in of_path}}
 
+    def changed(self) -> Collection[tuple[str, Pair]]:
+        """See the port. A look at each file."""
+        return [key for key, (files, _) in self._whole.items() if any(_mark_of(p) != m for p, m in files.items())]
+
     def close(self) -> None:
         """See the port."""
-        shutil.rmtree(self._links, ignore_errors=True)
+        self._own.cleanup()
 
     def _folder(self, root: Path, kind: str, pair: Pair) -> Path:
         return root / kind / f"snapshot_date={pair[0]}" / f"cluster={quote(pair[1], safe='')}"
+
+
+_Mark = tuple[int, int, int] | None
+
+
+def _mark_of(path: Path) -> _Mark:
+    """What changes when a file is another one; None where there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def _local(uri: str) -> Path:
@@ -221,7 +251,8 @@ class SnapshotStore:
 
     `left_out` collects in sentences what was not read: clusters that were not collected whole, files that are damaged
     or gone, rows that a newer version wrote. `kinds_read` collects what was read, until its owner clears it. `is_here`
-    says that the engine and its tasks run on this host.
+    says that the engine and its tasks run on this host; then `links` is a folder that is made for reading, one below
+    the temporary folder if not given.
     """
 
     def __init__(
@@ -232,11 +263,12 @@ class SnapshotStore:
         clusters: Collection[str] | None = None,
         *,
         is_here: bool = True,
+        links: Path | None = None,
     ) -> None:
         base = base.rstrip("/")
         self._spark, self._only = spark, clusters
         self.is_here = is_here and ("://" not in base or base.startswith("file://"))
-        self._files: StoreFiles = FilesHere(spark, base) if self.is_here else DistantFiles(spark, base)
+        self._files: StoreFiles = FilesHere(spark, base, links) if self.is_here else DistantFiles(spark, base)
         self.left_out: list[str] = []
         self.kinds_read: set[str] = set()
         self.manifests = self._read_manifests(frozenset(dates))
@@ -256,6 +288,13 @@ class SnapshotStore:
         return tuple(
             sorted(m.cluster for m in self.manifests.values() if m.is_complete and m.snapshot_date == snapshot_date)
         )
+
+    def note_changed(self) -> None:
+        """Note what was collected anew, or removed, since it was counted: what was read of it may not be whole."""
+        for kind, (day, name) in sorted(self._files.changed()):
+            if (kind, day, name) not in self._bad:
+                self._bad.add((kind, day, name))
+                self.left_out.append(f"{kind} of {name} on {day}: its files changed while they were read; run it again")
 
     def looked_at(self, snapshot_date: str) -> dict[str, tuple[str, ...]]:
         """The clusters of `clusters`, each with those kinds of `kinds_read` that it has, none of them damaged."""

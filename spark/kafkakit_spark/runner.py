@@ -60,11 +60,14 @@ def run_spec(
     only for a run that came to its end.
     """
     base = f"{spec.output.rstrip('/')}/{spec.run_id}"
-    store = SnapshotStore(spark, spec.input, spec.dates, spec.clusters, is_here=is_here)
+    links = None if "://" in base else Path(base, STORE_LINKS)
+    store = SnapshotStore(spark, spec.input, spec.dates, spec.clusters, is_here=is_here, links=links)
     try:
         results = _run_jobs(spark, spec, store, base, say)
     finally:
         store.close()
+        if links is not None:
+            shutil.rmtree(links, ignore_errors=True)
     write_text(spark, base, "summary.json", json.dumps(summary_data(spec, results), indent=1) + "\n")
     return results
 
@@ -112,6 +115,7 @@ def _run_job(spark: SparkSession, spec: JobSpec, name: str, store: SnapshotStore
     if output.facts:  # each has one row
         row = reduce(DataFrame.crossJoin, output.facts).collect()[0]
         facts = {name: value for name, value in row.asDict().items() if value is not None}
+    store.note_changed()
     return JobResult(
         job=name,
         findings=dict(sorted(severities.items())),
@@ -122,6 +126,10 @@ def _run_job(spark: SparkSession, spec: JobSpec, name: str, store: SnapshotStore
         left_out=tuple(store.left_out),
         clusters=store.looked_at(spec.snapshot_date),
     )
+
+
+STORE_LINKS = "steps"
+"""The folder of a run beside those of its jobs that holds links to the store's files while it runs."""
 
 
 class Written(Protocol):

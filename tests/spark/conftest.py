@@ -118,6 +118,10 @@ def spec_for(address: str, job: str, dates: Sequence[str] = (TODAY,), **paramete
     )  # fmt: skip
 
 
+_STORES: list[object] = []
+"""Those that frames of tests still read; they are removed with the process."""
+
+
 def run_job(spark: Any, spec: JobSpec) -> Any:
     """The output of a job's function, not yet evaluated."""
     from kafkakit_spark.job import JobInput, SnapshotStore
@@ -125,4 +129,5 @@ def run_job(spark: Any, spec: JobSpec) -> Any:
 
     (name,) = spec.jobs
     store = SnapshotStore(spark, spec.input, spec.dates)
+    _STORES.append(store)
     return job_named(name)(JobInput(spark=spark, store=store, spec=spec, job=name))

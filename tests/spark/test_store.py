@@ -123,3 +123,26 @@ def test_a_run_keeps_to_its_scope(spark: Any, store: StoreBuilder, monkeypatch: 
     nothing = replace(spec, brokers={}, topics={})
     (result,) = runner.run_spec(spark, nothing, lambda fields: None, is_here=True)
     assert result.findings == {"warning": 2}, "what is about neither topics nor brokers stays"
+
+
+def test_files_that_change_while_they_are_read_are_named(spark: Any, store: StoreBuilder) -> None:
+    for cluster in ("same", "gone", "anew"):
+        store.add("partitions", ROWS, cluster=cluster)
+    address = store.finish()
+    found = opened(spark, address)
+    assert found.read("partitions", (TODAY,)).count() == 3 * len(ROWS)
+    found.note_changed()
+    assert found.left_out == []
+    for path in Path(address).glob("partitions/*/cluster=gone/*.parquet"):
+        path.unlink()
+    for path in Path(address).glob("partitions/*/cluster=anew/*.parquet"):
+        data = path.read_bytes()
+        path.unlink()
+        path.write_bytes(data)
+    found.note_changed()
+    found.note_changed()
+    assert found.left_out == [
+        f"partitions of {name} on {TODAY}: its files changed while they were read; run it again"
+        for name in ("anew", "gone")
+    ]
+    assert found.looked_at(TODAY) == {"anew": (), "gone": (), "same": ("partitions",)}
