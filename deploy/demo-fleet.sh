@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# A fleet of made clusters with known defects and one real cluster under load: collected, audited, and shown on a page.
+# One real cluster under load is audited, then a fleet of it and made clusters with known defects, and shown on a page.
+# Small stores are audited without a JVM; one audit is done again in Spark, and both results are compared.
 # Everything lies in FOLDER (default: demo-fleet), which is made anew; the cluster is taken down at the end.
 set -euo pipefail
 
@@ -22,6 +23,7 @@ say kafkakit sandbox up --brokers 3 --racks 3 --name "$NAME"
 say kafkakit sandbox load --topics 4 --data 60MB --name "$NAME"
 kafkakit sandbox load --topics 4 --data 400MB --prefix more --name "$NAME" >/dev/null 2>&1 &
 load=$!
+say kafkakit --profile "$NAME" audit here --keep "$FOLDER/here" --fail-on never
 say kafkakit fleet collect --profiles "$NAME" --to "$FOLDER/store"
 for broker in 1001 1002 1003; do
   dirs=$(kafkakit sandbox status --name "$NAME" -o json | python3 -c "
@@ -37,4 +39,7 @@ say kafkakit audit all --input "$FOLDER/store" --output "$FOLDER/results" --fail
 for run in "$FOLDER"/results/all-*; do
   say kafkakit audit report "$run" --html "$FOLDER/fleet.html"
 done
+say kafkakit audit segments --input "$FOLDER/store" --output "$FOLDER/sail" --backend sail --fail-on never
+say kafkakit audit segments --input "$FOLDER/store" --output "$FOLDER/spark" --backend local --fail-on never
+say kafkakit audit diff "$FOLDER"/sail/segments-* "$FOLDER"/spark/segments-* --fail-on note
 echo "the page: $FOLDER/fleet.html; what was made wrong on purpose: $FOLDER/store/truth.json" >&2

@@ -33,9 +33,9 @@ def test_audit_a_fleet(sandbox_cluster: StartCluster, tmp_path: Path) -> None:
     }
     (spark_logs := tmp_path / "spark").mkdir()
     with standalone(spark_logs, memory="2g") as spark:
-        env["SPARK"] = f"--backend spark-submit --master {spark.master} --conf spark.driver.host=127.0.0.1"
+        env["ENGINE"] = f"--backend spark-submit --master {spark.master} --conf spark.driver.host=127.0.0.1"
         # A tiny fleet: what takes time is to plan and to compile.
-        env["SPARK"] += " --conf spark.sql.shuffle.partitions=2 --conf spark.sql.codegen.wholeStage=false"
+        env["ENGINE"] += " --conf spark.sql.shuffle.partitions=2 --conf spark.sql.codegen.wholeStage=false"
         done = run_blocks(blocks("audit-a-fleet.md", undo=False), tmp_path, env, limit_s=1600)
     cluster.down()
     assert done.returncode == 0, done.stdout + done.stderr
