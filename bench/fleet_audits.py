@@ -81,12 +81,10 @@ def run_child(given: argparse.Namespace) -> None:
     from main import sail_session
     from pyspark.sql.functions import sum as summed
 
-    from kafkakit.audit.decide.launch import LOCAL_CONF
     from kafkakit.core.fleet_tables import JobSpec
 
     began = time.monotonic()
-    conf = {k: v for k, v in LOCAL_CONF.items() if k.startswith("spark.sql.")} | given.conf
-    conf |= {"spark.executorEnv.PYTHONPATH": CODE}
+    conf = given.conf | {"spark.executorEnv.PYTHONPATH": CODE}
     opened = sail_session("bench") if given.engine == "sail" else spark_session("bench", master=given.master, conf=conf)
     with opened as spark, tempfile.TemporaryDirectory() as output:
         started = time.monotonic()
@@ -213,14 +211,18 @@ def standalone(executors: int, memory: str) -> Iterator[str]:
 
 def measure(tier: str, folder: Path, given: argparse.Namespace) -> dict[str, object]:
     """Make a tier and run the jobs over it."""
+    from kafkakit.audit.decide.launch import JAVA_OPTIONS, local_conf
+
     made = make_store(tier, folder, given.seed)
     found: dict[str, object] = {"tier": tier, "store": made, "rows": rows_of(folder), "reference": reference(folder)}
-    conf = dict(item.split("=", 1) for item in given.conf_text)
+    own = local_conf(sum(rows_of(folder).values()))
+    java = own.pop(JAVA_OPTIONS, "") if given.java is None else given.java
+    conf = own | {"spark.driver.memory": given.memory} | dict(item.split("=", 1) for item in given.conf_text)
     environment = {
         **os.environ, "PYTHONPATH": CODE, "RUST_LOG": "error",
         "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable,
         "PYSPARK_SUBMIT_ARGS": f"--driver-memory {given.memory} --executor-memory {given.memory} "
-        f"--driver-java-options '{given.java}' pyspark-shell",
+        f"--driver-java-options '{java}' pyspark-shell",
     }  # fmt: skip
     with ExitStack() as stack:
         master = "local[2]"
@@ -263,8 +265,6 @@ def main() -> None:
     """Measure each tier and print one JSON object."""
     from kafkakit_spark.runner import NAMES
 
-    from kafkakit.audit.decide.launch import SHORT_RUN_JAVA
-
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tiers", default="XS,S")
     parser.add_argument("--jobs", default=",".join(NAMES))
@@ -272,7 +272,7 @@ def main() -> None:
     parser.add_argument("--engine", choices=("sail", "spark"), default="sail")
     parser.add_argument("--events", action="store_true", help="Read the log of Spark's events, too.")
     parser.add_argument("--roll-up", action="store_true", help="Measure the roll-up of log dirs, too.")
-    parser.add_argument("--java", default=SHORT_RUN_JAVA, help="Options of the driver's JVM.")
+    parser.add_argument("--java", help="Options of the driver's JVM; those of kafkakit when not given.")
     parser.add_argument("--conf", action="append", default=[], dest="conf_text", help="A setting of Spark.")
     parser.add_argument("--memory", default="3g", help="Heap of the driver, and of each executor.")
     parser.add_argument("--standalone", type=int, choices=(1, 2), help="Executors of a standalone cluster.")

@@ -24,7 +24,10 @@ LOCAL_MASTER = "local[*]"
 SHORT_RUN_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """For the JVM of a run of few rows, most of whose time goes into compiling: measured in docs/figures.md."""
 SHORT_RUN_ROWS = 3_000_000
-LOCAL_CONF: Mapping[str, str] = {"spark.driver.memory": "3g", "spark.sql.shuffle.partitions": "8"}
+ROWS_OF_PARTITION = 500_000
+"""What one task of a local run takes, up to `LOCAL_CONF`'s number of them."""
+PARTITIONS = "spark.sql.shuffle.partitions"
+LOCAL_CONF: Mapping[str, str] = {"spark.driver.memory": "3g", PARTITIONS: "8"}
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 SUBMIT_CONF: Mapping[str, str] = {
     "spark.log.level": "WARN",
@@ -51,7 +54,7 @@ class Backend(StrEnum):
 class SparkChoice:
     """Where a job runs: `conf` are `KEY=VALUE` settings of Spark, `image` and `namespace` are for Kubernetes.
 
-    `is_short` says that the job has few rows, so that a JVM of its own compiles little.
+    `rows` are those of the store, once they are known.
     """
 
     backend: Backend = Backend.AUTO
@@ -61,7 +64,7 @@ class SparkChoice:
     properties_file: str | None = None
     image: str | None = None
     namespace: str = "default"
-    is_short: bool = False
+    rows: int | None = None
 
     @property
     def sparks_own(self) -> tuple[str, ...]:
@@ -139,7 +142,7 @@ class EngineFacts:
 
 def settled(choice: SparkChoice, facts: EngineFacts) -> tuple[SparkChoice, str]:
     """The choice with `auto` made one of `sail` and `local`, and why; what was chosen by the user stays."""
-    choice = replace(choice, is_short=facts.rows <= SHORT_RUN_ROWS)
+    choice = replace(choice, rows=facts.rows)
     if choice.backend is not Backend.AUTO:
         return choice, "chosen with --backend"
     reason = _why_spark(choice, facts)
@@ -201,7 +204,7 @@ def launch_of(choice: SparkChoice, tools: SparkTools, files: DriverFiles) -> Lau
         # With Spark's own variable, since a session reads no file of settings.
         words = ("--properties-file", choice.properties_file) if choice.properties_file else ()
         environment["PYSPARK_SUBMIT_ARGS"] = shlex.join((*words, "pyspark-shell"))
-        own = {} if words else {**LOCAL_CONF, **({JAVA_OPTIONS: SHORT_RUN_JAVA} if choice.is_short else {})}
+        own = {} if words else local_conf(choice.rows)
         options = ("--master", master, *_conf_words({**own, **choice.settings()}))
         return Launch(command=(tools.python, *program, *options), environment=environment)
     settings = {**SUBMIT_CONF, **(LOCAL_CONF if is_local and not choice.properties_file else {}), **choice.settings()}
@@ -209,6 +212,15 @@ def launch_of(choice: SparkChoice, tools: SparkTools, files: DriverFiles) -> Lau
     head = (f"{tools.spark_home}/bin/spark-submit", "--master", master, "--name", files.name)
     options = (*head, "--py-files", files.code, *file, *_conf_words(settings))
     return Launch(command=(*options, *program), environment=environment)
+
+
+def local_conf(rows: int | None) -> dict[str, str]:
+    """The settings of a driver on this host: tasks by the rows, and a JVM that compiles little for few of them."""
+    if rows is None:
+        return dict(LOCAL_CONF)
+    most = int(LOCAL_CONF[PARTITIONS])
+    found = {**LOCAL_CONF, PARTITIONS: str(min(most, max(2, rows // ROWS_OF_PARTITION)))}
+    return {**found, JAVA_OPTIONS: SHORT_RUN_JAVA} if rows <= SHORT_RUN_ROWS else found
 
 
 def launch_line(launch: Launch) -> str:

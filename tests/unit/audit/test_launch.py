@@ -63,8 +63,8 @@ def test_what_fits_this_host_runs_without_java(
     choice: SparkChoice, facts: EngineFacts, backend: Backend, why: str
 ) -> None:
     found, said = settled(choice, facts)
-    assert found.is_short == (facts.rows <= SHORT_RUN_ROWS)
-    assert (found.backend, replace(found, backend=choice.backend, is_short=False)) == (backend, choice)
+    assert found.rows == facts.rows
+    assert (found.backend, replace(found, backend=choice.backend, rows=None)) == (backend, choice)
     assert why in said
 
 
@@ -76,10 +76,13 @@ def test_sail_runs_in_the_driver_s_own_process() -> None:
 
 def test_the_jvm_of_a_short_local_run_compiles_little_unless_its_options_are_given() -> None:
     assert "extraJavaOptions" not in command()
-    assert f"--conf spark.driver.extraJavaOptions={SHORT_RUN_JAVA}" in command(is_short=True)
-    own = command(is_short=True, conf=("spark.driver.extraJavaOptions=-Xint",))
+    assert f"--conf spark.driver.extraJavaOptions={SHORT_RUN_JAVA}" in command(rows=SHORT_RUN_ROWS)
+    own = command(rows=1, conf=("spark.driver.extraJavaOptions=-Xint",))
     assert [part for part in own.split() if "extraJavaOptions" in part] == ["spark.driver.extraJavaOptions=-Xint"]
-    assert "extraJavaOptions" not in command(is_short=True, properties_file="/etc/spark.conf")
+    assert "extraJavaOptions" not in command(rows=1, properties_file="/etc/spark.conf")
+    assert "extraJavaOptions" not in command(rows=SHORT_RUN_ROWS + 1)
+    for rows, partitions in ((0, 2), (2_000_000, 4), (10**9, 8)):
+        assert f"spark.sql.shuffle.partitions={partitions}" in command(rows=rows).split()
 
 
 def test_local_runs_the_program_itself() -> None:
