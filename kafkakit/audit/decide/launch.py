@@ -118,10 +118,10 @@ class SparkChoice:
             )
 
 
-SAIL_ROWS = 20_000_000
+SAIL_ROWS = 50_000_000
 """The rows up to which Sail was measured to be faster than Spark on one host: docs/figures.md."""
-SAIL_BYTES_OF_ROW = 400
-"""The memory that a row of the store takes at most in Sail, measured."""
+SAIL_BYTES, SAIL_BYTES_OF_ROW = 600_000_000, 200
+"""The memory that Sail takes, and that each row of the store takes at most, measured in docs/figures.md."""
 ONLY_SPARK: Mapping[str, str] = {"lag.kafka": "reads Kafka with Spark's own source"}
 """The parameters with which a job does what Sail cannot, with why."""
 
@@ -164,7 +164,7 @@ def _why_spark(choice: SparkChoice, facts: EngineFacts) -> str:
         return "pysail is not installed; pip install 'kafkakit[audit]' gives small stores an engine without Java"
     if facts.rows > SAIL_ROWS:
         return f"{facts.rows:,} rows are more than the {SAIL_ROWS:,} up to which Sail is faster"
-    if facts.free_bytes is not None and facts.rows * SAIL_BYTES_OF_ROW > facts.free_bytes:
+    if facts.free_bytes is not None and SAIL_BYTES + facts.rows * SAIL_BYTES_OF_ROW > facts.free_bytes:
         return f"{facts.rows:,} rows may need more memory than is free; Spark writes to disk what does not fit"
     return ""
 
