@@ -8,6 +8,7 @@ import pytest
 
 from kafkakit import wiring
 from kafkakit.adapters.read_only import ReadOnlyAdmin
+from kafkakit.core.cluster_facts import ConfigChange, ConfigOp, ItemError, ResourceKind
 from kafkakit.core.errors import TryLaterError
 from kafkakit.ports.admin import ClusterAdmin
 from tests.fakes.admin import FakeClock, FakeCluster
@@ -54,12 +55,75 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
 @pytest.mark.parametrize("value", ["retention.ms=1d", "retention.ms=5", "min.insync.replicas=4"])
 def test_a_plan_that_lint_calls_an_error_is_not_written(host: Host, value: str) -> None:
     ran = host.run("plan", value, "--topic", "t", "--plan", "plan.json", "--exit-code")
-    assert ran.code == 1
+    assert ran.code == 4
     assert "of level error, so no plan was written\nhint: choose other values, or pass --force" in ran.stderr
     assert "steps:" in ran.stdout
     assert not (host.home.work / "plan.json").exists()
     assert host.plan(value, "--topic", "t").code == 0
     assert (host.home.work / "plan.json").exists()
+
+
+def test_a_value_that_no_broker_may_change_is_wrong_usage(host: Host) -> None:
+    ran = host.run("plan", "node.id=7", "--all-brokers", "--plan", "plan.json", "--force")
+    assert (ran.code, "node.id is never changed on a broker" in ran.stderr) == (2, True)
+    assert not (host.home.work / "plan.json").exists()
+
+
+def test_a_thread_pool_is_told_the_way_of_several_plans(host: Host) -> None:
+    host.cluster.static_settings["num.io.threads"] = "8"
+    refused = host.run("plan", "num.io.threads=32", "--all-brokers", "--plan", "plan.json")
+    assert (refused.code, "plan after plan: 8 -> 16 -> 32" in refused.stdout) == (4, True)
+    for value in ("16", "32"):
+        assert host.run("plan", f"num.io.threads={value}", "--all-brokers", "--plan", "plan.json").code == 0
+        assert host.run("apply", "plan.json", "--yes", *QUICK).code == 0
+    assert {b.configs["num.io.threads"] for b in host.cluster.brokers.values()} == {"32"}
+
+
+def refuse(host: Host, value: str, words: str = "Not a number") -> None:
+    change = ConfigChange(kind=ResourceKind.TOPIC, name="t", key="retention.ms", op=ConfigOp.SET, value=value)
+    host.cluster.fail_item("check_configs", change, ItemError(name="InvalidConfigurationError", message=words))
+
+
+def test_a_dry_run_and_an_apply_ask_the_brokers_first(host: Host) -> None:
+    host.plan("retention.ms=1d", "--topic", "t")
+    for words in (("--dry-run",), ("--yes",), ("--yes", "--rehearse", "m")):
+        refuse(host, "1d")
+        ran = host.run("apply", "plan.json", *words)
+        assert (ran.code, host.clock.elapsed, host.cluster.calls) == (1, 0, []), words
+        said = "retention.ms of topic t: refused (InvalidConfigurationError: Not a number)"
+        assert f"error: brokers would refuse the change: {said}" in ran.stderr
+    assert host.clusters["mirror"].calls == []
+    assert "no rollout on this host" in host.run("history").stdout
+    refuse(host, "1d")
+    told = host.run("apply", "plan.json", "--dry-run", "-o", "json")
+    assert (told.code, json.loads(told.stdout)["changes"][0]["after"]) == (1, "1d")
+
+
+def test_a_dry_run_says_what_brokers_cannot_be_asked(host: Host) -> None:
+    script = host.home.work / "restart.sh"
+    host.home.work.mkdir(parents=True, exist_ok=True)
+    script.write_text("#!/bin/sh\n")
+    host.plan("replica.fetch.max.bytes=9", "--broker", "2")
+    ran = host.run("apply", "plan.json", "--dry-run", "--restart-with", "restart.sh")
+    said = "no broker can be asked about replica.fetch.max.bytes: it checks its file when it starts"
+    assert (ran.code, said in ran.stdout) == (0, True)
+
+
+def test_a_value_that_another_process_changed_is_not_applied(host: Host) -> None:
+    host.plan("retention.ms=5", "--topic", "t")
+
+    def meddle(_: float) -> None:
+        if host.cluster.calls:
+            host.clock.on_sleep.remove(meddle)
+            host.cluster.topics["t"].configs["retention.ms"] = "7"
+
+    host.clock.on_sleep.append(meddle)
+    ran = host.run("apply", "plan.json", "--yes", *QUICK)
+    assert (ran.code, ran.stdout.splitlines()[0].endswith(": incomplete")) == (1, True)
+    assert "topic t retention.ms is 7, and was set to 5: another process changed it" in ran.stderr
+    assert host.run("resume", "--yes").code == 2
+    back = host.run("rollback", "--yes")
+    assert (back.code, host.cluster.topics["t"].configs) == (1, {"retention.ms": "7"})
 
 
 def test_plan_apply_history_and_rollback(host: Host) -> None:

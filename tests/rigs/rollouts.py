@@ -154,6 +154,7 @@ class Bench:
         deleted: tuple[str, ...] = (),
         findings: tuple[str, ...] = (),
         findings_file: tuple[str, bytes] | None = None,
+        lint_with: LintRequest | None = None,
     ) -> ConfigPlan:
         places = NamedPlaces(
             topics=() if topics is None else (topics,),
@@ -170,7 +171,7 @@ class Bench:
             findings_file=findings_file,
             size=size,
             request={"steps": size.value},
-            core=rules(),
+            core=rules() if lint_with is None else lint_with,
             every=rules(RuleSet.STRICT),
         )
         return plan_change(task, self.cluster, self.clock, self.read_tags)
@@ -216,9 +217,9 @@ class Bench:
         """Another process changes a topic."""
         self.cluster.topics[topic].configs[key] = value
 
-    def refuse(self, kind: ResourceKind, name: str, key: str, value: str) -> None:
-        """Have a broker refuse a change once."""
+    def refuse(self, kind: ResourceKind, name: str, key: str, value: str, call: str = "alter_configs") -> None:
+        """Have a broker refuse a change once, when it is made or when it is asked about."""
         from kafkakit.core.cluster_facts import ConfigOp
 
         change = ConfigChange(kind=kind, name=name, key=key, op=ConfigOp.SET, value=value)
-        self.cluster.fail_item("alter_configs", change, ItemError(name="InvalidRequestError", message="no"))
+        self.cluster.fail_item(call, change, ItemError(name="InvalidRequestError", message="no"))

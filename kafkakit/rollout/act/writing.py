@@ -30,6 +30,7 @@ from kafkakit.rollout.decide.rollout import (
     HealthLook,
     HealthVerdict,
     PartitionView,
+    ReadBack,
     RolloutEnd,
     RolloutState,
     RolloutWord,
@@ -37,6 +38,7 @@ from kafkakit.rollout.decide.rollout import (
     WatchSettings,
     baseline_of,
     change_data,
+    differing,
     fold,
     look_between,
     not_ours,
@@ -79,9 +81,11 @@ class RolloutJournal(LineJournal[RolloutWord, RolloutState | None]):
             self.check(RolloutWord.SALVAGED, {"problem": damage})
         return damage
 
-    def begin(self, plan: ConfigPlan, watch: WatchSettings, by: str, rehearsal_of: str = "") -> None:
-        """Record the plan; the first line."""
-        self.check(RolloutWord.OPEN, opening(plan, watch, by, rehearsal_of))
+    def begin(
+        self, plan: ConfigPlan, watch: WatchSettings, by: str, rehearsal_of: str, hiding: Iterable[tuple[int, str]]
+    ) -> None:
+        """Record the plan, and which brokers hide the cluster default; the first line."""
+        self.check(RolloutWord.OPEN, opening(plan, watch, by, rehearsal_of, hiding))
 
     def intend(self, word: RolloutWord, changes: Iterable[SettingChange]) -> int:
         """Record what is about to be written; returns the number that `answered` refers to."""
@@ -108,6 +112,25 @@ class RolloutJournal(LineJournal[RolloutWord, RolloutState | None]):
     def ended(self, end: RolloutEnd, left: Sequence[str] = ()) -> None:
         """Record how it ended."""
         self.check(RolloutWord.END, {"end": end.value, "left": list(left)})
+
+
+def refused_by_brokers(changes: Sequence[SettingChange], admin: ClusterAdmin) -> tuple[str, ...]:
+    """Ask brokers whether they would take changes, which makes none; returns what they would not, in their words."""
+    altered = [_alteration(c) for c in changes]
+    answers = admin.check_configs(altered)
+    keys: dict[tuple[str, str], list[str]] = {}
+    for change, asked in zip(changes, altered, strict=True):
+        if (error := answers.get(asked)) is not None:
+            keys.setdefault((change.where, str(error)), []).append(change.key)
+    places: dict[tuple[str, str], list[str]] = {}
+    for (where, error), named in keys.items():
+        places.setdefault((", ".join(named), error), []).append(where)
+    return tuple(f"{named} of {some(wheres)}: refused ({error})" for (named, error), wheres in places.items())
+
+
+def _alteration(change: SettingChange) -> ConfigChange:
+    op = ConfigOp.DELETE if change.after is None else ConfigOp.SET
+    return ConfigChange(kind=change.kind, name=change.name, key=change.key, op=op, value=change.after)
 
 
 class SettingsWriter:
@@ -146,9 +169,10 @@ class SettingsWriter:
     def take_back(self, touched: Sequence[TouchedSetting]) -> tuple[str, ...]:
         """Restore what every setting had first, the last one first; returns what was left, and why.
 
-        A value that is not ours by now is left alone.
+        A value that is not ours by now is left alone. All are read back at the end.
         """
         left: list[str] = []
+        restored: list[TouchedSetting] = []
         for (restart, kind, name), group in groupby(
             reversed(touched), key=lambda t: (t.restart, t.key.kind, t.key.name)
         ):
@@ -160,6 +184,7 @@ class SettingsWriter:
                     not_ours(t, values[t.key]) for t in settings if t.key in values and not t.is_ours(values[t.key])
                 ]
                 left += [f"{where} {t.key.key}: {GONE}" for t in settings if t.key not in values]
+                before = len(left)
                 todo = tuple(
                     SettingChange(kind=kind, name=name, key=t.key.key, before=values[t.key], after=t.original)
                     for t in settings
@@ -169,11 +194,65 @@ class SettingsWriter:
                     left += self._restarted(RolloutWord.RESTORE, todo) or self._rejoined(int(name))
                 elif todo:
                     left += self._written(RolloutWord.RESTORE, todo)
+                ours = (t for t in settings if t.key in values and t.is_ours(values[t.key]))
+                restored += ours if len(left) == before else ()
             except LeaseLostError:
                 raise
             except TryLaterError as error:
                 left.append(f"{where}: {error.message}")
-        return tuple(left)
+        return (*left, *self._not_restored(restored))
+
+    def _not_restored(self, restored: Sequence[TouchedSetting]) -> tuple[str, ...]:
+        """What another process changed after it was restored, and what is not known any more."""
+        found: list[str] = []
+
+        def are_restored() -> bool:
+            nonlocal found
+            values: Values = {}
+            for restart in (False, True):
+                keys = [t.key for t in restored if t.restart is restart]
+                values |= self.values(keys, restart=restart) if keys else {}
+            gone = [f"{where_of(t.key.kind, t.key.name)} {t.key.key}: {GONE}" for t in restored if t.key not in values]
+            others = [t for t in restored if t.key in values and not is_same(values[t.key], t.original)]
+            found = gone + [not_ours(t, values[t.key]) for t in others]
+            return not found
+
+        try:
+            wait_until(self._clock, SHOW_TIMEOUT_S, are_restored, every_s=1.0)
+        except LeaseLostError:
+            raise
+        except TryLaterError as error:
+            return (f"what is set is not known: {error.message}",)
+        return tuple(found)
+
+    def differing(self, steps: Sequence[PlannedStep]) -> tuple[str, ...]:
+        """Where the cluster has not what these steps set, after a wait for it; what is not known counts as well."""
+        state = self._journal.rollout
+        changes = [c for step in steps for c in step.changes]
+        is_default = any(c.kind is ResourceKind.BROKER and c.name == CLUSTER_DEFAULT for c in changes)
+        brokers = [b.id for b in state.plan.brokers] if is_default else []
+        found: tuple[str, ...] = ()
+
+        def is_as_planned() -> bool:
+            nonlocal found
+            found = differing(steps, self._read_back(changes, brokers), brokers, state.hiding)
+            return not found
+
+        try:
+            wait_until(self._clock, SHOW_TIMEOUT_S, is_as_planned, every_s=1.0)
+        except LeaseLostError:
+            raise
+        except TryLaterError as error:
+            return (f"what is set is not known: {error.message}",)
+        return found
+
+    def _read_back(self, changes: Iterable[SettingChange], brokers: Iterable[int]) -> ReadBack:
+        keys = {key_of(c) for c in changes}
+        of_brokers = {k for k in keys if k.kind is ResourceKind.BROKER and k.name != CLUSTER_DEFAULT}
+        ids = sorted({*brokers, *(int(k.name) for k in of_brokers)})
+        own = self.values(sorted(keys - of_brokers))
+        running = self._retrier.call("reading settings", lambda: self._admin.broker_configs(ids)) if ids else {}
+        return ReadBack(own=own, running=running)
 
     def values(self, keys: Collection[ConfigKey], *, restart: bool = False) -> Values:
         """What is set now; settings of topics that are gone and of brokers that do not answer are absent."""
@@ -231,16 +310,7 @@ class SettingsWriter:
 
     def _written(self, word: RolloutWord, changes: Sequence[SettingChange]) -> tuple[str, ...]:
         """Journal and make changes, and wait until they show."""
-        altered = [
-            ConfigChange(
-                kind=c.kind,
-                name=c.name,
-                key=c.key,
-                op=ConfigOp.DELETE if c.after is None else ConfigOp.SET,
-                value=c.after,
-            )
-            for c in changes
-        ]
+        altered = [_alteration(c) for c in changes]
         seq = self._journal.intend(word, changes)
         answers = self._retrier.call("changing settings", lambda: self._admin.alter_configs(altered))
         errors = tuple(

@@ -7,6 +7,7 @@ out or take it back; `watch` and `history` show how a cluster does and what was 
 from __future__ import annotations
 
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -67,7 +68,7 @@ def plan(
     """Show what a change of configuration would do: values before and after, steps, restarts, lint findings.
 
     Nothing is written to the cluster. Restarts of brokers are always one at a time. If the change introduces a lint
-    error, such as a value that brokers refuse, the command writes no plan and exits with 1.
+    error, such as a value that brokers refuse, the command writes no plan and exits with 4.
 
     Examples:
 
@@ -142,7 +143,8 @@ def apply(
     """
     from kafkakit.rollout.act.rollouts import (
         Rollouts,
-        rehearsal_on,
+        refused_change,
+        refused_there,
         rehearse,
         require_cluster,
         require_fresh,
@@ -160,13 +162,18 @@ def apply(
         session = stack.enter_context(open_session(cli, read_only=consent.dry_run))
         require_cluster(wanted, session.cluster_id)
         if consent.dry_run:
-            found = Rollouts(session.access(), ports_of(session, service, command)).check(wanted)
+            rollouts = Rollouts(session.access(), ports_of(session, service, command))
+            found = rollouts.check(wanted)
+            refused = list(found.refused)
             if rehearsal.rehearse is not None:
                 mirror = stack.enter_context(open_mirror(cli, rehearsal.rehearse, read_only=True))
                 require_mirror(session.cluster_id, mirror.cluster_id, rehearsal.rehearse)
                 live, profile = read_configs(session.admin, session.clock), rehearsal.rehearse
-                rehearsal_on(mirror.access(), wanted, live, profile=profile, accept_unlike=rehearsal.accept_unlike)
-            return finish(cli, plan_report(wanted, "config apply", notes=(found,)))
+                refused += refused_there(
+                    mirror.access(), wanted, live, profile=profile, accept_unlike=rehearsal.accept_unlike
+                )
+            report = plan_report(wanted, "config apply", notes=found.notes)
+            return finish(cli, replace(report, failure=refused_change(refused) if refused else None))
         access = session.claim("config apply", session.cluster_id)
         cli.operation_words = stopped(cli)
         rollouts = Rollouts(access, ports_of(session, service, command))
@@ -174,6 +181,7 @@ def apply(
             consent.require_possible(cli)  # the rehearsal changes a cluster before the question
             live = read_configs(access.admin, access.clock)
             require_fresh(wanted, live)
+            rollouts.require_accepted(wanted, live)
             mirror = stack.enter_context(open_mirror(cli, rehearsal.rehearse))
             require_mirror(session.cluster_id, mirror.cluster_id, rehearsal.rehearse)
             mirrored = mirror.claim("config apply", mirror.cluster_id)

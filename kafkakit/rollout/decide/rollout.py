@@ -13,20 +13,27 @@ take its place.
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from statistics import median
 from typing import Any, TypeAlias
 
-from kafkakit.core.cluster_facts import CLUSTER_DEFAULT, PartitionState, ResourceKind, Sample
+from kafkakit.core.cluster_facts import (
+    CLUSTER_DEFAULT,
+    ConfigLayer,
+    LayeredValue,
+    PartitionState,
+    ResourceKind,
+    Sample,
+)
 from kafkakit.core.journal_lines import Grammar, Line, RecordKind, line_data, read_data
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.quantities import epoch_ms
 from kafkakit.execution.decide.journal import ConfigKey
 from kafkakit.rollout.decide.plan import ConfigPlan, shown
-from kafkakit.rollout.decide.settings import ClusterConfigs, SettingChange, is_same, where_of
+from kafkakit.rollout.decide.settings import ClusterConfigs, PlannedStep, SettingChange, is_same, where_of
 
 HEADER = {"kind": "config-rollout", "schema": 1}
 DAMAGED_HINT = "values that a rollout set are still there: compare them with `kafkakit config diff FILE live`"
@@ -132,6 +139,8 @@ class RolloutState:
     end: RolloutEnd | None = None
     left: tuple[str, ...] = ()
     ended_at: datetime | None = None
+    hiding: frozenset[tuple[int, str]] | None = None
+    """Brokers with keys of the cluster default that had values of their own at the beginning; None: not recorded."""
     writes: tuple[tuple[datetime, SettingChange], ...] = field(default=())
     """Every change that was made or may have been, in order, for the values of an earlier time."""
 
@@ -143,9 +152,19 @@ class RolloutState:
         return "being taken back" if self.is_back else f"open, {len(self.passed)} of {len(self.plan.steps)} steps"
 
 
-def opening(plan: ConfigPlan, watch: WatchSettings, by: str, rehearsal_of: str = "") -> dict[str, Any]:
-    """The data of the first line."""
-    return {"plan": line_data(plan), "watch": line_data(watch), "by": by, "rehearsal_of": rehearsal_of}
+def opening(
+    plan: ConfigPlan, watch: WatchSettings, by: str, rehearsal_of: str, hiding: Iterable[tuple[int, str]]
+) -> dict[str, Any]:
+    """The data of the first line; `hiding` as in `RolloutState`."""
+    return {"plan": line_data(plan), "watch": line_data(watch), "by": by, "rehearsal_of": rehearsal_of} | {
+        "hiding": sorted(map(list, hiding))
+    }
+
+
+def hiding_default(plan: ConfigPlan, live: ClusterConfigs) -> frozenset[tuple[int, str]]:
+    """The brokers with values of their own that hide a change of the cluster default, with the keys."""
+    keys = {c.key for c in plan.changes if c.kind is ResourceKind.BROKER and c.name == CLUSTER_DEFAULT}
+    return frozenset((broker, key) for broker, own in live.own.items() for key in keys & own.keys())
 
 
 def change_data(change: SettingChange) -> dict[str, Any]:
@@ -167,12 +186,17 @@ def fold(state: RolloutState | None, line: RolloutLine) -> RolloutState:
             by=str(line.data["by"]),
             rehearsal_of=str(line.data.get("rehearsal_of", "")),
             began_at=line.time,
+            hiding=_hiding(line.data.get("hiding")),
         )
     if line.kind is RecordKind.INTENT:
         return _intended(state, line)
     if line.kind is RecordKind.EFFECT:
         return state
     return _CHECKS[line.what](state, line)
+
+
+def _hiding(rows: Any) -> frozenset[tuple[int, str]] | None:
+    return None if rows is None else frozenset((int(broker), str(key)) for broker, key in rows)
 
 
 def _intended(state: RolloutState, line: RolloutLine) -> RolloutState:
@@ -265,6 +289,88 @@ def _is_there(kind: ResourceKind, name: str, live: ClusterConfigs) -> bool:
     if kind is ResourceKind.TOPIC:
         return name in live.topics
     return name == CLUSTER_DEFAULT or int(name) in live.in_force
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadBack:
+    """What is set now: of topics and the cluster default themselves, and what brokers run with, by layer.
+
+    Topics that are gone and brokers that do not answer are absent.
+    """
+
+    own: Mapping[ConfigKey, str | None]
+    running: Mapping[int, Mapping[str, LayeredValue]]
+
+
+def differing(
+    steps: Sequence[PlannedStep], now: ReadBack, brokers: Iterable[int], hiding: Collection[tuple[int, str]] | None
+) -> tuple[str, ...]:
+    """Where a cluster has not what these steps set, in words; what is not known counts as another value.
+
+    `brokers` are those that run with the cluster default, but where they are `hiding` it.
+    """
+    wanted: dict[ConfigKey, tuple[str | None, ConfigLayer]] = {}
+    for step in steps:
+        layer = ConfigLayer.STATIC if step.restart else ConfigLayer.DYNAMIC_BROKER
+        wanted |= {ConfigKey(c.kind, c.name, c.key): (c.after, layer) for c in step.changes}
+    ids = sorted(brokers)
+    found: list[str] = []
+    for key, (after, layer) in wanted.items():
+        where = where_of(key.kind, key.name)
+        if key.kind is ResourceKind.BROKER and key.name != CLUSTER_DEFAULT:
+            found += _differing_on(int(key.name), key.key, after, layer, now)
+        elif key not in now.own:
+            found.append(f"{where} {key.key}: {GONE}")
+        elif not is_same(now.own[key], after):
+            found.append(_changed(where, key.key, now.own[key], after))
+        elif key.kind is ResourceKind.BROKER:
+            own = {b for b in ids if wanted.get(ConfigKey(key.kind, str(b), key.key), (None, layer))[0] is not None}
+            for broker in (b for b in ids if b not in own):
+                found += _differing_default(broker, key.key, after, now, hiding)
+    return tuple(dict.fromkeys(found))
+
+
+def passed_alone(state: RolloutState) -> tuple[PlannedStep, ...]:
+    """The steps that passed, without what later steps change again: those may have been begun."""
+    steps = tuple(enumerate(state.plan.steps))
+    later = {ConfigKey(c.kind, c.name, c.key) for n, s in steps if n not in state.passed for c in s.changes}
+    return tuple(
+        replace(s, changes=tuple(c for c in s.changes if ConfigKey(c.kind, c.name, c.key) not in later))
+        for n, s in steps
+        if n in state.passed
+    )
+
+
+def _differing_on(broker: int, key: str, after: str | None, layer: ConfigLayer, now: ReadBack) -> list[str]:
+    """The difference of a value that is set on the broker itself."""
+    if broker not in now.running:
+        return [_unknown(broker)]
+    found = now.running[broker].get(key)
+    value = None if found is None or found.layer is not layer else found.value
+    return [] if is_same(value, after) else [_changed(f"broker {broker}", key, value, after)]
+
+
+def _differing_default(
+    broker: int, key: str, after: str | None, now: ReadBack, hiding: Collection[tuple[int, str]] | None
+) -> list[str]:
+    """The difference of what a broker runs with where the cluster default is set."""
+    if broker not in now.running:
+        return [_unknown(broker)]
+    found = now.running[broker].get(key)
+    is_own = found is not None and found.layer is ConfigLayer.DYNAMIC_BROKER
+    if is_own and (hiding is None or (broker, key) in hiding):
+        return []
+    value = found.value if found is not None and (is_own or found.layer is ConfigLayer.DYNAMIC_DEFAULT) else None
+    return [] if is_same(value, after) else [_changed(f"broker {broker}", key, value, after)]
+
+
+def _changed(where: str, key: str, value: str | None, after: str | None) -> str:
+    was = "removed" if after is None else f"set to {shown(key, after)}"
+    return f"{where} {key} is {shown(key, value)}, and was {was}: another process changed it"
+
+
+def _unknown(broker: int) -> str:
+    return f"broker {broker} does not answer, so that what it runs with is not known"
 
 
 GAUGES = frozenset({Signal.OFFLINE, Signal.UNDER_MIN_ISR, Signal.UNDER_REPLICATED})
