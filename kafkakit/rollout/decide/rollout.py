@@ -390,12 +390,21 @@ class HealthLook:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionView:
-    """The partitions of a cluster at one moment, and how many copies of each topic must be in sync."""
+    """The partitions of a cluster at one moment, and how many copies of each topic must be in sync.
+
+    With `stops_above_replicas` that is so where there are fewer copies as well, as up to Kafka 3.6.
+    """
 
     at_ms: int
     states: Mapping[TopicPartition, PartitionState]
     min_isr: Mapping[str, int]
     answer_ms: float
+    stops_above_replicas: bool = False
+
+    def is_under_min_isr(self, key: TopicPartition) -> bool:
+        """True where a write with acks=all fails because too few copies are in sync."""
+        state, least = self.states[key], self.min_isr.get(key.topic, 1)
+        return len(state.isr) < (least if self.stops_above_replicas else min(least, len(state.replicas)))
 
 
 def look_between(before: PartitionView | None, now: PartitionView) -> HealthLook:
@@ -404,9 +413,7 @@ def look_between(before: PartitionView | None, now: PartitionView) -> HealthLook
     Copies that come and go between two views are not seen.
     """
     offline = [key for key, s in now.states.items() if s.leader is None]
-    under = [
-        key for key, s in now.states.items() if s.leader is not None and len(s.isr) < now.min_isr.get(key.topic, 1)
-    ]
+    under = [key for key, s in now.states.items() if s.leader is not None and now.is_under_min_isr(key)]
     lacking = sum(1 for s in now.states.values() if not set(s.replicas) <= set(s.isr))
     values: dict[Signal, float] = {
         Signal.OFFLINE: len(offline),

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkakit.core.cluster_facts import CLUSTER_DEFAULT, LayeredValue, ResourceKind
+from kafkakit.core.cluster_facts import CLUSTER_DEFAULT, LayeredValue, PartitionState, ResourceKind
 from kafkakit.core.errors import (
     InputError,
     LeaseHeldError,
@@ -22,7 +22,7 @@ from kafkakit.core.errors import (
     UsageError,
 )
 from kafkakit.core.lease import Holder, Life
-from kafkakit.core.model import ClusterSnapshot
+from kafkakit.core.model import ClusterSnapshot, TopicPartition
 from kafkakit.execution.act.control_requests import ControlRequests
 from kafkakit.execution.act.leases import ClusterAccess, Lease, lease_path
 from kafkakit.rollout.act import writing as journal_files
@@ -31,11 +31,13 @@ from kafkakit.rollout.decide.plan import ConfigPlan, without_restarts
 from kafkakit.rollout.decide.rollout import (
     Health,
     HealthLook,
+    PartitionView,
     RolloutEnd,
     Signal,
     baseline_of,
     judge,
     limit_of,
+    look_between,
     looks_in,
     prometheus_queries,
 )
@@ -881,6 +883,17 @@ NUMBERS = st.floats(0, 1e6, allow_nan=False)
 
 def looks(*values: dict[Signal, float]) -> list[HealthLook]:
     return [HealthLook(at_ms=n, values=v) for n, v in enumerate(values)]
+
+
+@pytest.mark.parametrize(("stops", "under"), [(True, 2), (False, 1)])
+def test_min_isr_above_the_replicas_stops_writes_up_to_kafka_3_6(stops: bool, under: int) -> None:
+    """From 3.7 on only the replicas that there are count (KAFKA-15583)."""
+    states = {
+        TopicPartition("t", 0): PartitionState(replicas=(1, 2), isr=(1, 2), leader=1),
+        TopicPartition("t", 1): PartitionState(replicas=(1, 2), isr=(1,), leader=1),
+    }
+    view = PartitionView(at_ms=0, states=states, min_isr={"t": 3}, answer_ms=1, stops_above_replicas=stops)
+    assert look_between(None, view).values[Signal.UNDER_MIN_ISR] == under
 
 
 def test_the_limit_of_times_is_the_median_and_three_and_a_half_deviations() -> None:
