@@ -63,6 +63,21 @@ def test_a_plan_that_lint_calls_an_error_is_not_written(host: Host, value: str) 
     assert (host.home.work / "plan.json").exists()
 
 
+def test_steps_of_counts_and_shares(host: Host) -> None:
+    """A rehearsal goes by the same steps."""
+    for name in ("u", "v", "w"):
+        for cluster in host.clusters.values():
+            cluster.add_topic(name, {0: (1, 2, 3)}, size_bytes=1)
+    words = ("retention.ms=86400000", "--topics", "where partitions >= 1", "--steps", "1,50%,rest")
+    assert "  1. topic t: " in host.plan(*words).stdout
+    ran = host.run("apply", "plan.json", "--yes", "--rehearse", "m", *QUICK)
+    assert ran.code == 0
+    steps = [line for line in ran.stderr.splitlines() if line.startswith("step ")]
+    assert steps == 2 * ["step 1 of 3: topic t", "step 2 of 3: topic u", "step 3 of 3: topics v, w"]
+    bad = host.plan("retention.ms=5", "--topic", "t", "--steps", "1,10%")
+    assert (bad.code, "--steps 1,10% ends with 10%, not with all" in bad.stderr) == (2, True)
+
+
 def test_a_value_that_no_broker_may_change_is_wrong_usage(host: Host) -> None:
     ran = host.run("plan", "node.id=7", "--all-brokers", "--plan", "plan.json", "--force")
     assert (ran.code, "node.id is never changed on a broker" in ran.stderr) == (2, True)

@@ -13,13 +13,15 @@ from kafkakit.execution.act.leases import ClusterAccess
 from kafkakit.lint.api import LintRequest, Pieces, RuleSet, RunOptions, lint_request
 from kafkakit.lint.decide.lint_config import read_lint_config
 from kafkakit.rollout.act.rollouts import NamedPlaces, NamedState, PlanTask, RolloutPorts, Rollouts, plan_change
-from kafkakit.rollout.act.writing import read_configs
+from kafkakit.rollout.act.writing import GroupLag, read_configs
 from kafkakit.rollout.decide.plan import ConfigPlan
 from kafkakit.rollout.decide.rollout import HealthQueries, Signal, WatchSettings
-from kafkakit.rollout.decide.settings import ClusterConfigs, StepSize
+from kafkakit.rollout.decide.settings import ClusterConfigs, StepChoice, StepSize
 from kafkakit.rules.catalogue import all_rules
 from tests.fakes.admin import FakeClock, FakeCluster
 from tests.fakes.control import FakeControlStore
+from tests.fakes.groups import FakeGroups
+from tests.fakes.log_reader import FakeLogReader
 from tests.rigs.reassign import Killed, Recorder
 
 WATCH = WatchSettings(window_s=30, every_s=5, baseline_s=60, settle_s=60)
@@ -95,6 +97,7 @@ class Bench:
     restart_fails: str = ""
     service: tuple[FakeMetrics, HealthQueries] | None = None
     control: FakeControlStore | None = None
+    lag: tuple[FakeGroups, FakeLogReader] | None = None
 
     def __post_init__(self) -> None:
         if not self.cluster.topics:
@@ -124,8 +127,13 @@ class Bench:
             by="me",
             make_restart=lambda _clock, _settings: self.restart,
             service=self.service,
+            open_lag=self.open_lag,
         )
         return Rollouts(self.access, ports)
+
+    def open_lag(self, names: Sequence[str]) -> GroupLag:
+        groups, log = self.lag or (FakeGroups(), FakeLogReader())
+        return GroupLag(groups, log, self.clock, names)
 
     def restart(self, broker: int, values: Mapping[str, str | None]) -> str:
         self.cluster.dying.pass_by()
@@ -149,7 +157,7 @@ class Bench:
         brokers: tuple[int | str, ...] = (),
         all_brokers: bool = False,
         cluster_default: bool = False,
-        size: StepSize = StepSize.GROW,
+        size: StepChoice = StepSize.GROW,
         files: tuple[Pieces, ...] = (),
         deleted: tuple[str, ...] = (),
         findings: tuple[str, ...] = (),

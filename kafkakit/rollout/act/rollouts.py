@@ -30,6 +30,7 @@ from kafkakit.ports.stores import ControlStore
 from kafkakit.rollout.act.writing import (
     PROGRAM,
     ClusterSettings,
+    GroupLag,
     PartitionWatch,
     RestartBroker,
     RolloutJournal,
@@ -39,7 +40,6 @@ from kafkakit.rollout.act.writing import (
     refused_by_brokers,
 )
 from kafkakit.rollout.decide.plan import (
-    ChangeScope,
     ConfigPlan,
     Rehearsal,
     changed_since,
@@ -73,11 +73,14 @@ from kafkakit.rollout.decide.rollout import (
     look_of,
     looks_in,
     passed_alone,
+    series,
     undoing,
     with_lost_lines,
 )
 from kafkakit.rollout.decide.settings import (
+    ChangeScope,
     ClusterConfigs,
+    StepChoice,
     StepSize,
     WantedSetting,
     asked_of_brokers,
@@ -93,13 +96,17 @@ MakeRestart = Callable[[Clock, WatchSettings], RestartBroker | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RolloutPorts:
-    """What rollouts on one cluster work with; `service` None: the brokers alone are watched."""
+    """What rollouts on one cluster work with; `service` None: the brokers alone are watched.
+
+    `open_lag` reads the lag of named groups.
+    """
 
     state_dir: Path
     reporter: Reporter
     by: str
     make_restart: MakeRestart
     service: tuple[SampleQueries, HealthQueries] | None = None
+    open_lag: Callable[[Sequence[str]], GroupLag] | None = None
     program: str = PROGRAM
 
 
@@ -128,7 +135,10 @@ def refused_change(refused: Sequence[str]) -> OperationFailedError:
 
 
 class HealthWatch:
-    """Takes looks; `service` None: the brokers tell everything. `stop` is called before each look and may raise."""
+    """Takes looks; `service` None: the brokers tell everything, `lag` None: no group's lag is watched.
+
+    `stop` is called before each look and may raise.
+    """
 
     def __init__(
         self,
@@ -138,9 +148,10 @@ class HealthWatch:
         settings: WatchSettings,
         reporter: Reporter,
         stop: Callable[[], None] = lambda: None,
+        lag: GroupLag | None = None,
     ) -> None:
         self._partitions, self._service, self._clock = partitions, service, clock
-        self._settings, self._reporter, self._stop = settings, reporter, stop
+        self._settings, self._reporter, self._stop, self._lag = settings, reporter, stop, lag
         self._problem = ""
 
     @property
@@ -162,6 +173,7 @@ class HealthWatch:
                 for number in range(count + 1):
                     looks.append(self._next(is_first=number == 0))
                     bar.update(number, count)
+            self._problem = next((look.problem for look in reversed(looks) if look.problem), "")
             return tuple(looks)
         step = max(1, count // MOST_PAST)
         now = self._clock.now()
@@ -170,12 +182,16 @@ class HealthWatch:
         self._problem = next((f.problem for f in reversed(found) if f is not None and f.problem), "")
         first = [self._next(is_first=True), self._next()]
         gauges = {s: max(look.values.get(s, 0.0) for look in first) for s in GAUGES}
+        gauges |= {Signal.LAG: max(lags)} if (lags := series(first, Signal.LAG)) else {}
+        self._problem = self._problem or first[-1].problem
         return tuple(
             HealthLook(at_ms=f.at_ms, values={**gauges, **f.values}, problem=f.problem) for f in found if f is not None
         )
 
     def problem_of(self, baseline: Baseline) -> str:
         """Why nothing can be judged with that past, empty where it can; a signal that is not told is warned of."""
+        if self._lag is not None and Signal.LAG not in baseline:
+            return f"no baseline is available: no {Signal.LAG.label}: {self._problem or 'too few readings'}"
         asked = () if self._service is None else tuple(self._service[1].texts)
         lacking = [signal.label for signal in asked if signal not in baseline]
         if not baseline or (asked and len(lacking) == len(asked)):
@@ -211,7 +227,8 @@ class HealthWatch:
         self._stop()
         if not is_first:
             self._clock.sleep(self._settings.every_s)
-        return joined(self._partitions.look(), self._asked(self._clock.now()))
+        lag = None if self._lag is None else self._lag.look()
+        return joined(self._partitions.look(), lag, self._asked(self._clock.now()))
 
     def _asked(self, at: datetime) -> HealthLook | None:
         """What the metrics service tells of a moment; queries that fail are named."""
@@ -265,7 +282,7 @@ class RolloutRun:
         self._journal.ended(RolloutEnd.APPLIED)
         return self._journal.rollout
 
-    def _step(self, number: int) -> Sequence[str]:
+    def _step(self, number: int) -> tuple[str, ...]:
         """Carry out a step, watch it, and read back what all steps so far have set; returns why it failed."""
         plan = self._journal.rollout.plan
         step = plan.steps[number]
@@ -275,7 +292,7 @@ class RolloutRun:
         baseline = self._journal.rollout.baseline or {}
         verdict = self._watch.window_after(baseline, step.name, restarted=step.restart)
         if verdict.is_bad:
-            return [f"after {step.name}: {reason}" for reason in verdict.reasons]
+            return tuple(f"after {step.name}: {reason}" for reason in verdict.reasons)
         if problems := self._writer.differing(plan.steps[: number + 1]):
             return problems
         self._journal.passed(number, verdict)
@@ -397,6 +414,7 @@ class Rollouts:
             settings,
             ports.reporter,
             lambda: abort_check(received),
+            None if ports.open_lag is None or not settings.groups else ports.open_lag(settings.groups),
         )
         restart = ports.make_restart(access.clock, settings)
         writer = SettingsWriter(access.admin, access.clock, journal, retrier, restart, settings.settle_s)
@@ -471,7 +489,7 @@ def rehearse(
     made = rehearsal_on(mirrored, plan, here, profile=profile, accept_unlike=accept_unlike)
     if made.plan is None:
         return None
-    done = mirror.apply(made.plan, replace(watch, source=""), lambda: True, mark)
+    done = mirror.apply(made.plan, replace(watch, source="", groups=()), lambda: True, mark)
     return None if done is None else _passed(done, profile)
 
 
@@ -563,7 +581,7 @@ class PlanTask:
     cluster_name: str | None = None
     findings: tuple[str, ...] = ()
     findings_file: tuple[str, bytes] | None = None
-    size: StepSize = StepSize.GROW
+    size: StepChoice = StepSize.GROW
     request: Mapping[str, str]
     profile: str | None = None
     core: LintRequest

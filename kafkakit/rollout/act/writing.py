@@ -9,11 +9,19 @@ from glob import escape
 from itertools import groupby
 from pathlib import Path
 
-from kafkakit.core.cluster_facts import CLUSTER_DEFAULT, ConfigChange, ConfigLayer, ConfigOp, LayeredValue, ResourceKind
+from kafkakit.core.cluster_facts import (
+    CLUSTER_DEFAULT,
+    ConfigChange,
+    ConfigLayer,
+    ConfigOp,
+    ItemError,
+    LayeredValue,
+    ResourceKind,
+)
 from kafkakit.core.errors import InputError, KafkakitError, LeaseLostError, RefusedError, TryLaterError, UsageError
 from kafkakit.core.findings import stops_above_replicas
 from kafkakit.core.journal_lines import RecordKind
-from kafkakit.core.model import ClusterSnapshot
+from kafkakit.core.model import ClusterSnapshot, TopicPartition
 from kafkakit.core.quantities import epoch_ms
 from kafkakit.core.text import shell_command, some
 from kafkakit.execution.act.journal_files import DiskFile, LineFile, LineJournal
@@ -23,6 +31,7 @@ from kafkakit.lint.api import Pieces
 from kafkakit.lint.api_act import live_pieces
 from kafkakit.ports.acting import Clock
 from kafkakit.ports.admin import ClusterAdmin
+from kafkakit.ports.data import GroupAdmin, LogReader
 from kafkakit.ports.machine import Processes
 from kafkakit.rollout.decide.plan import ConfigPlan, shown
 from kafkakit.rollout.decide.rollout import (
@@ -41,6 +50,7 @@ from kafkakit.rollout.decide.rollout import (
     change_data,
     differing,
     fold,
+    lag_look,
     look_between,
     not_ours,
     opening,
@@ -124,9 +134,9 @@ def refused_by_brokers(changes: Sequence[SettingChange], admin: ClusterAdmin) ->
         if (error := answers.get(asked)) is not None:
             keys.setdefault((change.where, str(error)), []).append(change.key)
     places: dict[tuple[str, str], list[str]] = {}
-    for (where, error), named in keys.items():
-        places.setdefault((", ".join(named), error), []).append(where)
-    return tuple(f"{named} of {some(wheres)}: refused ({error})" for (named, error), wheres in places.items())
+    for (where, words), named in keys.items():
+        places.setdefault((", ".join(named), words), []).append(where)
+    return tuple(f"{named} of {some(wheres)}: refused ({words})" for (named, words), wheres in places.items())
 
 
 def _alteration(change: SettingChange) -> ConfigChange:
@@ -386,6 +396,31 @@ class SettingsWriter:
         if wait_until(self._clock, self._settle_s, all_in_sync):
             return ()
         return (f"broker {broker} is not in sync again after {self._settle_s:g} s: {some(waiting)}",)
+
+
+class GroupLag:
+    """Reads the lag of consumer groups: what they committed, one request a group, and the ends of those partitions."""
+
+    def __init__(self, groups: GroupAdmin, log: LogReader, clock: Clock, names: Sequence[str]) -> None:
+        self._groups, self._log, self._clock, self._names = groups, log, clock, names
+
+    def look(self) -> HealthLook:
+        """The lag of all the groups; without a value, but with the reason, where a part of it is not known."""
+        at_ms = epoch_ms(self._clock.now())
+        commits: dict[str, dict[TopicPartition, int]] = {}
+        problems: list[str] = []
+        try:
+            for name in self._names:
+                found = self._groups.committed(name, stable=False)
+                commits[name] = {key: c.offset for key, c in found.items() if not isinstance(c, ItemError)}
+                problems += [f"group {name}, {key}: {c}" for key, c in found.items() if isinstance(c, ItemError)][:1]
+            spans = self._log.spans(sorted({key for offsets in commits.values() for key in offsets}))
+        except LeaseLostError:
+            raise
+        except KafkakitError as error:
+            return HealthLook(at_ms=at_ms, problem=error.message)
+        ends = {key: span.end for key, span in spans.items() if not isinstance(span, ItemError)}
+        return lag_look(at_ms, commits, ends, problems)
 
 
 MIN_ISR = "min.insync.replicas"

@@ -27,6 +27,7 @@ from kafkakit.rollout.commands.options import (
     RunName,
     WatchOptions,
     confirmed,
+    open_lag,
     open_mirror,
     ports_of,
     read_plan,
@@ -34,7 +35,6 @@ from kafkakit.rollout.commands.options import (
     side_of,
     stopped,
 )
-from kafkakit.rollout.decide.settings import StepSize
 
 Side = Annotated[
     str,
@@ -54,11 +54,14 @@ def plan(
         list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Values to set.", show_default=False)
     ] = None,
     steps: Annotated[
-        StepSize,
+        str,
         typer.Option(
-            "--steps", help="grow: one, its rack, the others; each: one by one; rack: rack by rack; all: at once."
+            "--steps",
+            metavar="STEPS",
+            help="grow: one, its rack, the others; each: one by one; rack: rack by rack; all: at once; or how many "
+            "have the change after each step, the last one all, such as 1,10%,rest.",
         ),
-    ] = StepSize.GROW,
+    ] = "grow",
     plan: Annotated[Path | None, typer.Option("--plan", help="Write the plan for `config apply` to this file.")] = None,
     exit_code: ExitCodeOption = False,
     force: Annotated[
@@ -77,14 +80,16 @@ def plan(
     kafkakit --profile prod config plan log.retention.ms=86400000 --cluster-default --plan change.json
     kafkakit --profile prod config plan --file clusters/prod.yaml --plan change.json
     kafkakit --profile prod config plan --finding KKR201 --plan change.json
+    kafkakit --profile prod config plan compression.type=lz4 --topics 'where partitions > 6' --steps 1,10%,rest
     """
     from kafkakit.rollout.act.rollouts import plan_change
     from kafkakit.rollout.decide.plan import encode_config_plan
+    from kafkakit.rollout.decide.settings import parse_steps
     from kafkakit.rollout.report import plan_report, refused_plan
     from kafkakit.wiring import system_clock, write_file
 
     cli = cli_context(ctx)
-    task = change.task(cli, system_clock(), values or [], steps)
+    task = change.task(cli, system_clock(), values or [], parse_steps(steps))
     with open_session(cli, read_only=True) as session:
         cli.cluster_id = session.cluster_id
         made = plan_change(task, session.admin, session.clock, lambda: change.tags.read(session))
@@ -132,8 +137,9 @@ def apply(
     """Carry out a plan step by step; a step that makes the cluster worse than its baseline is rolled back.
 
     Each step is watched for a window: offline partitions, partitions under min ISR, ISR shrinks and expands, leader
-    changes, and with a metrics service latency and client errors. docs/config.md has the test. Exits with 1 if values
-    were rolled back. The same command continues after any interruption.
+    changes, with a metrics service latency and client errors, and with --group the lag of consumer groups.
+    docs/config.md has the test. Exits with 1 if values were rolled back. The same command continues after any
+    interruption.
 
     Examples:
 
@@ -318,7 +324,8 @@ def watch(
     settings = options.settings(cli)
     with open_session(cli, read_only=True) as session:
         partitions = PartitionWatch(session.admin, session.clock)
-        watching = HealthWatch(partitions, options.service(cli), session.clock, settings, cli.output)
+        lag = open_lag(session, settings.groups) if settings.groups else None
+        watching = HealthWatch(partitions, options.service(cli), session.clock, settings, cli.output, lag=lag)
         cluster_id, verdicts = session.cluster_id, watch_windows(watching, windows)
     return finish(cli, watch_report(cluster_id, verdicts))
 

@@ -27,13 +27,16 @@ from kafkakit.lint.api import LintRequest, Pieces, lint
 from kafkakit.rollout.decide.settings import (
     ALL_BROKERS,
     IDENTITY,
+    ChangeScope,
     ClusterConfigs,
     PlannedStep,
     Resolved,
     SettingChange,
+    StepChoice,
     StepSize,
     WantedSetting,
     is_same,
+    parse_steps,
     plan_steps,
     pool_jumps,
     resolve,
@@ -117,7 +120,7 @@ def make_plan(
     *,
     created_at: datetime,
     request: Mapping[str, str],
-    size: StepSize,
+    size: StepChoice,
     profile: str | None,
 ) -> ConfigPlan:
     """The plan of what was resolved; raises `UsageError` for more than 10,000 changes."""
@@ -221,21 +224,6 @@ def _sha256(*rows: str) -> str:
 
 FINDINGS_LIMIT_BYTES = 64 << 20
 _KEY = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,200}")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChangeScope:
-    """Where values of the command line are set: topics by name, brokers, each broker, the default."""
-
-    topics: tuple[str, ...] = ()
-    brokers: tuple[int, ...] = ()
-    all_brokers: bool = False
-    cluster_default: bool = False
-
-    @property
-    def is_given(self) -> bool:
-        """True where something is named."""
-        return bool(self.topics or self.brokers or self.all_brokers or self.cluster_default)
 
 
 def wanted_of_words(
@@ -672,7 +660,7 @@ def rehearsal_of(
     resolved = resolve(wanted, there)
     if not resolved.changes and not resolved.restarts:
         return Rehearsal(plan=None, unlike=tuple(dict.fromkeys(unlike)))
-    size = StepSize(plan.request.get("steps", StepSize.GROW.value))
+    size = parse_steps(plan.request.get("steps", StepSize.GROW.value))
     made = make_plan(
         resolved, there, FindingsChange(), created_at=created_at, request=plan.request, size=size, profile=profile
     )

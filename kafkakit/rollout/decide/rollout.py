@@ -70,7 +70,8 @@ GRAMMAR = Grammar(header=HEADER, words=RolloutWord, damaged_hint=DAMAGED_HINT, s
 class WatchSettings:
     """How each step is watched: a look every `every_s`, judged after `window_s` against `baseline_s` before the change.
 
-    `source` is the metrics service in words, empty for the brokers alone. `settle_s` bounds the wait for a broker that
+    `source` is the metrics service in words, empty for the brokers alone; `groups` are the consumer groups whose lag is
+    watched. `settle_s` bounds the wait for a broker that
     was restarted.
     """
 
@@ -80,6 +81,7 @@ class WatchSettings:
     source: str = ""
     settle_s: float = 300.0
     restart_with: str = ""
+    groups: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +110,7 @@ class Signal(StrEnum):
     CLIENT_ERRORS = "client errors"
     REQUEST_MS = "ms of produce requests (p99)"
     METADATA_MS = "ms of a metadata answer"
+    LAG = "consumer lag in records"
 
     @property
     def label(self) -> str:
@@ -431,17 +434,30 @@ def look_between(before: PartitionView | None, now: PartitionView) -> HealthLook
     return HealthLook(at_ms=now.at_ms, values=values, worst=tuple(str(key) for key in (*offline, *under)[:8]))
 
 
-def joined(of_brokers: HealthLook, of_metrics: HealthLook | None) -> HealthLook:
-    """One look from both sources; what a metrics service tells counts before what the brokers tell."""
-    if of_metrics is None:
-        return of_brokers
-    problem = "; ".join(filter(None, (of_brokers.problem, of_metrics.problem)))
-    return HealthLook(
-        at_ms=of_brokers.at_ms,
-        values={**of_brokers.values, **of_metrics.values},
-        problem=problem,
-        worst=of_brokers.worst,
-    )
+def joined(of_brokers: HealthLook, *others: HealthLook | None) -> HealthLook:
+    """One look from all sources; what a metrics service tells counts before what the brokers tell."""
+    found = of_brokers
+    for other in others:
+        if other is not None:
+            problem = "; ".join(filter(None, (found.problem, other.problem)))
+            found = replace(found, values={**found.values, **other.values}, problem=problem)
+    return found
+
+
+def lag_look(
+    at_ms: int,
+    commits: Mapping[str, Mapping[TopicPartition, int]],
+    ends: Mapping[TopicPartition, int],
+    problems: Sequence[str] = (),
+) -> HealthLook:
+    """The lag of groups in records, by what they committed and the ends of the logs; none where one is not known."""
+    said = [*problems, *(f"group {group} has committed nothing" for group, offsets in commits.items() if not offsets)]
+    keys = sorted({key for offsets in commits.values() for key in offsets} - ends.keys())
+    said += [f"the end of {key} is not known" for key in keys[:1]]
+    if said:
+        return HealthLook(at_ms=at_ms, problem="; ".join(said))
+    lag = sum(max(0, ends[key] - offset) for offsets in commits.values() for key, offset in offsets.items())
+    return HealthLook(at_ms=at_ms, values={Signal.LAG: lag})
 
 
 def looks_in(window_s: float, every_s: float) -> int:
@@ -462,8 +478,10 @@ LEAST_RISE: Mapping[Signal, tuple[float, float]] = {
     Signal.REQUEST_MS: (0.25, 5.0),
     # One answer to one client says less: a busy machine doubles it.
     Signal.METADATA_MS: (1.0, 250.0),
+    # Between two commits of a group as much is behind as is written meanwhile.
+    Signal.LAG: (1.0, 1000.0),
 }
-"""Of times: the least share of the median, and the least milliseconds, by which a window must be above it."""
+"""Of times and lag: the least share of the median, and the least number, by which a window must be above it."""
 LEAST_ANSWERS = 5
 """Answers to one client on either side: the median of two or three is that of one pause of the machine."""
 CONFIRMED_BY = 2

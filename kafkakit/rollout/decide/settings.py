@@ -8,6 +8,10 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from fractions import Fraction
+from itertools import pairwise
+from math import ceil
+from typing import TypeAlias
 
 from kafkakit.config.keys import did_you_mean
 from kafkakit.core.cluster_facts import CLUSTER_DEFAULT, ConfigLayer, LayeredValue, ResourceKind
@@ -32,6 +36,21 @@ class WantedSetting:
     name: str
     key: str
     value: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeScope:
+    """Where values of the command line are set: topics by name, brokers, each broker, the default."""
+
+    topics: tuple[str, ...] = ()
+    brokers: tuple[int, ...] = ()
+    all_brokers: bool = False
+    cluster_default: bool = False
+
+    @property
+    def is_given(self) -> bool:
+        """True where something is named."""
+        return bool(self.topics or self.brokers or self.all_brokers or self.cluster_default)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -360,6 +379,73 @@ class StepSize(StrEnum):
     ALL = "all"
 
 
+_SHARE = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,4})?)%")
+_COUNT = re.compile(r"[0-9]{1,7}")
+_REST = "rest"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepShares:
+    """How many topics or brokers have the change after each step: counts, and shares of all as fractions; at last all.
+
+    `value` is the text of it, such as `1,10%,rest`.
+    """
+
+    value: str
+    ends: tuple[int | Fraction, ...]
+
+    def waves(self, names: Sequence[str]) -> tuple[tuple[str, ...], ...]:
+        """The names in the order of steps; a step that would add none, as of few names, is left out."""
+        found, done = [], 0
+        for end in self.ends:
+            upto = min(len(names), end if isinstance(end, int) else ceil(end * len(names)))
+            if upto > done:
+                found.append(tuple(names[done:upto]))
+                done = upto
+        return tuple(found)
+
+
+StepChoice: TypeAlias = StepSize | StepShares
+
+
+def parse_steps(text: str) -> StepChoice:
+    """`grow`, `each`, `rack`, `all`, or how many have the change after each step: `1,10%,rest`.
+
+    Raises `UsageError` for steps that are empty, do not grow, or do not come to all.
+    """
+    if text in set(StepSize):
+        return StepSize(text)
+    parts = [part.strip() for part in text.split(",")]
+    ends = [_step_end(part, text) for part in parts]
+    for kind in (int, Fraction):
+        alike = [(part, end) for part, end in zip(parts, ends, strict=True) if isinstance(end, kind)]
+        for (before, less), (part, more) in pairwise(alike):
+            if more <= less:
+                raise UsageError(f"--steps {text:.80}: {part} is not more than {before}", hint=STEPS_HINT)
+    if any(end == 1 and isinstance(end, Fraction) for end in ends[:-1]):
+        raise UsageError(f"--steps {text:.80}: nothing is left after all", hint=STEPS_HINT)
+    if ends[-1] != 1 or not isinstance(ends[-1], Fraction):
+        raise UsageError(f"--steps {text:.80} ends with {parts[-1]}, not with all", hint="end it with rest")
+    return StepShares(value=",".join(parts), ends=tuple(ends))
+
+
+STEPS_HINT = "each step says how many have the change after it, as in 1,10%,50%,rest"
+
+
+def _step_end(part: str, text: str) -> int | Fraction:
+    share, count = _SHARE.fullmatch(part), _COUNT.fullmatch(part)
+    if part == _REST:
+        return Fraction(1)
+    if share is None and count is None:
+        words = ", ".join(StepSize)
+        raise UsageError(f"--steps {text!r:.80} is none of {words}, and not like 1,10%,rest", hint=STEPS_HINT)
+    end: int | Fraction = int(part) if share is None else Fraction(share[1]) / 100
+    if end == 0 or (share is not None and end > 1):
+        problem = "is an empty step" if end == 0 else "is more than all"
+        raise UsageError(f"--steps {text:.80}: {part} {problem}", hint=STEPS_HINT)
+    return end
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedStep:
     """Changes that are made together. With `restart` they are in the file of one broker, which is restarted."""
@@ -370,7 +456,7 @@ class PlannedStep:
 
 
 def plan_steps(
-    changes: Iterable[SettingChange], restarts: Iterable[SettingChange], configs: ClusterConfigs, size: StepSize
+    changes: Iterable[SettingChange], restarts: Iterable[SettingChange], configs: ClusterConfigs, size: StepChoice
 ) -> tuple[PlannedStep, ...]:
     """Topics, brokers, the cluster default, then restarts: one broker at a time, whatever the size.
 
@@ -407,12 +493,18 @@ def plan_steps(
     return tuple(steps)
 
 
-def broker_waves(brokers: Sequence[PlanBroker], size: StepSize) -> Iterable[tuple[str, ...]]:
-    """The ids of brokers in the order of steps: one, the rest of its rack, the others; or racks; or all."""
+def broker_waves(brokers: Sequence[PlanBroker], size: StepChoice) -> Iterable[tuple[str, ...]]:
+    """The ids of brokers in the order of steps: one, the rest of its rack, the others; or racks; or all.
+
+    Shares go rack by rack as well, so that a step is in as few racks as may be.
+    """
     names = [str(b.id) for b in brokers]
     if not brokers:
         return
     racks = list(dict.fromkeys(b.rack for b in brokers))
+    if isinstance(size, StepShares):
+        yield from size.waves([str(b.id) for rack in racks for b in brokers if b.rack == rack])
+        return
     match size:
         case StepSize.EACH:
             yield from ((name,) for name in names)
@@ -439,9 +531,11 @@ def asked_of_brokers(changes: Iterable[SettingChange], configs: ClusterConfigs) 
     return tuple(asked[place] for place in sorted(asked))
 
 
-def _topic_waves(names: Sequence[str], size: StepSize) -> Iterable[tuple[str, ...]]:
+def _topic_waves(names: Sequence[str], size: StepChoice) -> Iterable[tuple[str, ...]]:
     if not names:
         return ()
+    if isinstance(size, StepShares):
+        return size.waves(names)
     if size is StepSize.EACH:
         return [(name,) for name in names]
     return [tuple(names[:1]), tuple(names[1:])][: len(names)] if size is StepSize.GROW else [tuple(names)]

@@ -20,10 +20,13 @@ from kafkakit.rollout.decide.plan import ConfigPlan, decode_config_plan, encode_
 from kafkakit.rollout.decide.settings import (
     ClusterConfigs,
     SettingChange,
+    StepChoice,
+    StepShares,
     StepSize,
     WantedSetting,
     broker_waves,
     is_same,
+    parse_steps,
     plan_steps,
     resolve,
 )
@@ -318,6 +321,88 @@ def test_waves_of_brokers_grow_by_rack() -> None:
     assert list(broker_waves(flat, StepSize.GROW)) == [("1",), ("2", "3")]
 
 
+@pytest.mark.parametrize(
+    ("text", "total", "sizes"),
+    [
+        ("1,10%,rest", 100, [1, 9, 90]),
+        ("1,10%,rest", 15, [1, 1, 13]),
+        ("1,10%,rest", 5, [1, 4]),  # a tenth of five is one, which has the change already
+        ("1,10%,rest", 1, [1]),
+        ("2,5,rest", 3, [2, 1]),
+        ("rest", 3, [3]),
+        ("100%", 3, [3]),
+        ("1, 2 ,100%", 3, [1, 1, 1]),
+        ("0.5%,50%,rest", 1000, [5, 495, 500]),
+        ("33.3333%,66.6666%,rest", 3, [1, 1, 1]),
+        ("50%,5,rest", 8, [4, 1, 3]),
+    ],
+)
+def test_steps_say_how_many_have_the_change_after_each(text: str, total: int, sizes: list[int]) -> None:
+    steps = parse_steps(text)
+    assert isinstance(steps, StepShares)
+    names = [str(n) for n in range(total)]
+    waves = steps.waves(names)
+    assert [len(wave) for wave in waves] == sizes
+    assert [name for wave in waves for name in wave] == names
+    assert parse_steps(steps.value) == steps
+
+
+@pytest.mark.parametrize("word", list(StepSize))
+def test_words_of_steps_stay_words(word: StepSize) -> None:
+    assert parse_steps(word.value) is word
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("1,10%", "ends with 10%, not with all"),
+        ("5", "ends with 5, not with all"),
+        ("1,1", "1 is not more than 1"),
+        ("5,2,rest", "2 is not more than 5"),
+        ("10%,5%,rest", "5% is not more than 10%"),
+        ("10%,10%,rest", "10% is not more than 10%"),
+        ("0,rest", "0 is an empty step"),
+        ("0%,rest", "0% is an empty step"),
+        ("1,101%", "101% is more than all"),
+        ("rest,rest", "rest is not more than rest"),
+        ("rest,1", "nothing is left after all"),
+        ("100%,2,rest", "rest is not more than 100%"),
+        ("", "is none of grow, each, rack, all"),
+        ("1,,rest", "is none of grow"),
+        ("1,rest,", "is none of grow"),
+        ("-1,rest", "is none of grow"),
+        ("1.5,rest", "is none of grow"),
+        ("1,10 %,rest", "is none of grow"),
+        ("1e3,rest", "is none of grow"),
+        ("Grow", "is none of grow"),
+        ("1,ten,rest", "is none of grow"),
+        ("99999999999,rest", "is none of grow"),
+    ],
+)
+def test_steps_that_are_empty_do_not_grow_or_do_not_cover_all_are_refused(text: str, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        parse_steps(text)
+
+
+def test_shares_of_brokers_go_rack_by_rack() -> None:
+    brokers = [PlanBroker(id=n, rack="ab"[n % 2]) for n in range(1, 6)]
+    assert list(broker_waves(brokers, parse_steps("1,40%,rest"))) == [("1",), ("3",), ("5", "2", "4")]
+    assert list(broker_waves([], parse_steps("1,rest"))) == []
+
+
+def test_shares_are_steps_of_topics_brokers_and_a_trial_of_the_default(bench: Bench) -> None:
+    for name in ("d", "e", "f"):
+        bench.cluster.add_topic(name, {0: (1, 2, 3)}, size_bytes=1)
+    shares = parse_steps("1,50%,rest")
+    topics = bench.plan("retention.ms=5", topics="where partitions >= 1", size=shares)
+    assert [s.name for s in topics.steps] == ["topic a", "topics b, c", "topics d, e, f"]
+    assert topics.request["steps"] == "1,50%,rest"
+    brokers = bench.plan("log.cleaner.backoff.ms=20000", all_brokers=True, size=shares)
+    assert [s.name for s in brokers.steps] == ["broker 1", "broker 2", "broker 3"]
+    default = bench.plan("log.cleaner.backoff.ms=20000", cluster_default=True, size=shares)
+    assert [s.name for s in default.steps] == ["for a trial broker 1", "for a trial broker 2", "cluster default"]
+
+
 KEYS = ("log.retention.ms", "log.cleaner.backoff.ms", "replica.fetch.max.bytes", "min.insync.replicas")
 WANTED = st.builds(
     WantedSetting,
@@ -349,9 +434,9 @@ def world() -> ClusterConfigs:
 
 
 @settings(max_examples=150)
-@given(st.lists(WANTED, max_size=8), st.sampled_from(list(StepSize)))
+@given(st.lists(WANTED, max_size=8), st.sampled_from([*StepSize, *map(parse_steps, ("rest", "1,rest", "1,67%,rest"))]))
 def test_steps_lead_from_what_is_set_to_what_is_wanted_and_nothing_else(
-    wanted: list[WantedSetting], size: StepSize
+    wanted: list[WantedSetting], size: StepChoice
 ) -> None:
     configs = world()
     try:

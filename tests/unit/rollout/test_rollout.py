@@ -36,6 +36,7 @@ from kafkakit.rollout.decide.rollout import (
     Signal,
     baseline_of,
     judge,
+    lag_look,
     limit_of,
     look_between,
     looks_in,
@@ -44,6 +45,8 @@ from kafkakit.rollout.decide.rollout import (
 from kafkakit.rollout.decide.settings import StepSize
 from tests.fakes.admin import FakeClock, FakeCluster
 from tests.fakes.control import FakeControlStore
+from tests.fakes.groups import FakeGroups
+from tests.fakes.log_reader import FakeLogReader
 from tests.rigs.reassign import Killed
 from tests.rigs.rollouts import WATCH, Bench, Dying, DyingCluster, DyingFile, FakeMetrics
 
@@ -494,6 +497,87 @@ def test_client_errors_and_latency_of_a_metrics_service_take_values_back(bench: 
     done = bench.apply(retention(bench), watch)
     assert "produce latency (p99): 90 ms, usual 20 ms, limit 25 ms" in done.state.reasons[0]
     assert all(t.configs == {} for t in bench.cluster.topics.values())
+
+
+T0 = TopicPartition("t", 0)
+
+
+def lagging(bench: Bench) -> tuple[FakeGroups, FakeLogReader]:
+    """Group `g` is 100 records behind."""
+    bench.lag = groups, log = FakeGroups(), FakeLogReader()
+    log.add_topic("t")
+    log.log(T0).end = 1100
+    groups.seed("g", T0, 1000)
+    return groups, log
+
+
+OF_GROUP = replace(WATCH, groups=("g",))
+
+
+def test_lag_of_a_group_that_grows_takes_values_back(bench: Bench) -> None:
+    _, log = lagging(bench)
+    bench.after_first_write(6, lambda: setattr(log.log(T0), "end", 5000))
+    done = bench.apply(retention(bench), OF_GROUP)
+    assert done.state.end is RolloutEnd.TAKEN_BACK
+    assert done.state.reasons == ("after topic a: consumer lag in records: 4000, usual 100, limit 1100",)
+
+
+def test_lag_that_stays_is_good_and_goes_on_with_the_same_groups(bench: Bench) -> None:
+    """A step that was cut is watched for the same groups, whatever the command that continues it says."""
+    _, log = lagging(bench)
+    bench.cluster.fail_next("alter_configs", LeaseLostError("lost"))
+    with pytest.raises(LeaseLostError):
+        bench.apply(retention(bench), OF_GROUP)
+    log.log(T0).end = 9999
+    done = bench.rollouts.proceed(bench.rollouts.journals.only_open())
+    assert "consumer lag" in done.state.reasons[0]
+    log.log(T0).end = 1600
+    assert bench.apply(retention(bench), OF_GROUP).state.end is RolloutEnd.APPLIED
+
+
+def test_lag_is_watched_beside_a_metrics_service(bench: Bench) -> None:
+    _, log = lagging(bench)
+    watched(bench, USUAL)
+    watch = replace(OF_GROUP, source=FakeMetrics.source)
+    assert bench.apply(retention(bench), watch).state.end is RolloutEnd.APPLIED
+    bench.after_first_write(6, lambda: setattr(log.log(T0), "end", 5000))
+    done = bench.apply(bench.plan("segment.ms=600000", topics="a"), watch)
+    assert "consumer lag in records: 4000" in done.state.reasons[0]
+
+
+@pytest.mark.parametrize("beside", [False, True])
+@pytest.mark.parametrize("what", ["unknown", "lost", "log"])
+def test_lag_that_is_not_known_from_the_start_changes_nothing(bench: Bench, what: str, beside: bool) -> None:
+    groups, log = lagging(bench)
+    watch = replace(OF_GROUP, groups=("g", "h") if what == "unknown" else ("g",))
+    if beside:
+        watched(bench, USUAL)
+        watch = replace(watch, source=FakeMetrics.source)
+    if what == "lost":
+        groups.lost.add("g")
+    if what == "log":
+        log.log(T0).leader = None
+    done = bench.apply(retention(bench), watch)
+    assert (done.state.end, bench.cluster.calls) == (RolloutEnd.TAKEN_BACK, [])
+    assert done.state.reasons[0].startswith("no baseline is available: no consumer lag in records: ")
+    said = {"unknown": "group h has committed nothing", "lost": "does not answer", "log": "the end of t-0 is not known"}
+    assert said[what] in done.state.reasons[0]
+
+
+def test_lag_that_is_no_longer_told_takes_values_back(bench: Bench) -> None:
+    groups, _ = lagging(bench)
+    bench.after_first_write(6, lambda: groups.lost.add("g"))
+    done = bench.apply(retention(bench), OF_GROUP)
+    assert done.state.end is RolloutEnd.TAKEN_BACK
+    assert "3 looks in a row without consumer lag in records: the coordinator of group g" in done.state.reasons[0]
+
+
+def test_lag_of_groups_is_the_sum_of_what_each_has_not_committed() -> None:
+    one, two = TopicPartition("t", 0), TopicPartition("t", 1)
+    found = lag_look(5, {"g": {one: 3, two: 9}, "h": {one: 10}}, {one: 12, two: 7})
+    assert (found.values, found.at_ms) == ({Signal.LAG: 9 + 0 + 2}, 5)
+    assert lag_look(5, {"g": {one: 3}}, {}).problem == "the end of t-0 is not known"
+    assert lag_look(5, {"g": {}}, {}).problem == "group g has committed nothing"
 
 
 def test_metrics_that_stop_take_values_back(bench: Bench) -> None:
