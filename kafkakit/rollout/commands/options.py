@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kafkakit.cli.common_options import NO_TAGS, MetricsAccess, MetricsSource, TagSource
-from kafkakit.cli.completion import BROKER_CHOICE, TOPIC_CHOICE, complete_profile_names
+from kafkakit.cli.completion import BROKER_CHOICE, TOPIC_CHOICE, complete_group_names, complete_profile_names
 from kafkakit.cli.option_groups import option
 from kafkakit.cli.run_options import Consent, change_question
 from kafkakit.core.errors import UsageError
@@ -232,7 +232,11 @@ class WatchOptions:
         "", "--datadog-tags", metavar="TAGS", help="Datadog: tags that choose the cluster: 'kafka_cluster:prod'."
     )
     group: list[str] | None = option(
-        None, "--group", metavar="GROUP", help="Also watch the lag of this consumer group. Repeatable."
+        None,
+        "--group",
+        metavar="GROUP",
+        autocompletion=complete_group_names,
+        help="Also watch the lag of this consumer group. Repeatable.",
     )
     access: MetricsAccess = NO_ACCESS
 
