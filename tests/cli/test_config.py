@@ -362,6 +362,28 @@ def test_what_stops_or_waits_prints_commands_for_the_same_cluster(host: Host, mo
     assert host.cluster.topics["t"].configs == {}
 
 
+@pytest.mark.parametrize("words", [("apply", "plan.json", "--yes", *QUICK), ("rollback",)])
+def test_what_is_stopped_before_it_begins_leaves_nothing_open(
+    host: Host, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    """While brokers are asked about a plan, and at the question of a rollback: there is nothing to resume."""
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    host.plan("retention.ms=5", "--topic", "t")
+    if words[0] == "rollback":
+        assert host.run("apply", "plan.json", "--yes", *QUICK).code == 0
+        monkeypatch.setattr("kafkakit.cli.context.CliContext.input_allowed", True)
+        monkeypatch.setattr("kafkakit.cli.output.Output.ask_typed", stop)
+    before = host.run("history").stdout
+    monkeypatch.setattr(host.cluster, "check_configs", stop)
+    cut = host.run(*words)
+    assert (cut.code, "stays open" in cut.stderr, "config resume" in cut.stderr) == (130, False, False)
+    assert host.run("history").stdout == before
+    assert host.run("resume", "--yes").code == 2
+
+
 def carried_out(host: Host, words: list[str], *more: str) -> Ran:
     """A printed command, as it stands."""
     assert words[:2] == ["--profile", "p"], words

@@ -1,6 +1,7 @@
 """`kafkakit config` on three real brokers: what passes, what is taken back, kills at each effect, and the runbook."""
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -12,7 +13,8 @@ from pathlib import Path
 from threading import Event, Thread
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer
+from confluent_kafka import TopicPartition as TopicOffset
 
 from kafkakit.core.cluster_facts import CLUSTER_DEFAULT, ConfigChange, ConfigLayer, ConfigOp, ResourceKind
 from kafkakit.core.model import TopicPartition
@@ -234,6 +236,38 @@ def test_a_value_that_another_process_changes_meanwhile_is_not_applied(trio: San
     with closing(trio.open_admin()) as admin:
         undo = replace(other, op=ConfigOp.DELETE, value=None)
         assert admin.alter_configs([undo]) == {undo: None}
+    becomes_set(trio, {})
+
+
+def write(cluster: SandboxCluster, topic: str, count: int) -> None:
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "acks": "all"})
+    for _ in range(count):
+        producer.produce(topic, b"x", partition=0)
+    assert producer.flush(60) == 0
+
+
+def test_a_rollout_by_shares_is_taken_back_when_the_lag_of_a_group_grows(trio: SandboxCluster, tmp_path: Path) -> None:
+    write(trio, "two", 10)
+    consumer = Consumer({"bootstrap.servers": trio.bootstrap_servers, "group.id": "late"})
+    consumer.commit(offsets=[TopicOffset("two", 0, 4)], asynchronous=False)
+    consumer.close()
+    values = f"retention.ms={DAY}", "--topics", "where partitions >= 2", "--steps", "1,50%,rest"
+    watch = ("--baseline", "10s", "--window", "10s", "--every", "1s", "--group", "late")
+    path = plan(trio, tmp_path, *values)
+    with subprocess.Popen(
+        words_of(trio, "apply", path, "--yes", *watch),
+        env=trio.env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    ) as process:  # fmt: skip
+        assert process.stdout is not None
+        lines: list[str] = []
+        for line in process.stdout:
+            lines.append(line)
+            if line.startswith("step 1 of 3: topic one"):
+                write(trio, "two", 5000)
+    said = "".join(lines)
+    # Seen in the first window, or in the next one.
+    assert process.returncode == 1, said
+    assert re.search("consumer lag in records: [0-9]+, usual 6, limit 1006", said)
     becomes_set(trio, {})
 
 

@@ -26,6 +26,7 @@ from kafkakit.rollout.commands.options import (
     RestartOptions,
     RunName,
     WatchOptions,
+    begun,
     confirmed,
     open_lag,
     open_mirror,
@@ -181,9 +182,9 @@ def apply(
             report = plan_report(wanted, "config apply", notes=found.notes)
             return finish(cli, replace(report, failure=refused_change(refused) if refused else None))
         access = session.claim("config apply", session.cluster_id)
-        cli.operation_words = stopped(cli)
         rollouts = Rollouts(access, ports_of(session, service, command))
-        if rehearsal.rehearse is not None and rollouts.journals.of_plan(wanted).is_empty:
+        is_new = rollouts.journals.of_plan(wanted).is_empty
+        if rehearsal.rehearse is not None and is_new:
             consent.require_possible(cli)  # the rehearsal changes a cluster before the question
             live = read_configs(access.admin, access.clock)
             require_fresh(wanted, live)
@@ -196,10 +197,8 @@ def apply(
             tried = Rollouts(mirrored, ports_of(mirror, None, command, profile))
             cli.operation_words = rehearsal_stopped(cli, profile)
             rehearse(wanted, live, tried, mirrored, settings, profile=profile, accept_unlike=unlike)
-            cli.operation_words = stopped(cli)
-        done = rollouts.apply(
-            wanted, settings, lambda: confirmed(cli, consent, session.cluster_id, lambda: step_lines(wanted))
-        )
+        cli.operation_words = None if is_new else stopped(cli)  # until it is begun, nothing stays open
+        done = rollouts.apply(wanted, settings, lambda: begun(cli, consent, session.cluster_id, step_lines(wanted)))
     if done is None:
         return finish(cli, nothing_report("config apply", wanted.cluster_id))
     return finish(cli, run_report("config apply", done.name, done.state, cli.program, wanted=RolloutEnd.APPLIED))
@@ -211,7 +210,7 @@ def resume(
 ) -> int:
     """Continue an open rollout, in its direction: the remaining steps, or the rollback.
 
-    It keeps the window, interval and baseline that it began with.
+    It keeps the window, interval, baseline and groups that it began with.
 
     Examples:
 
@@ -293,10 +292,10 @@ def rollback(ctx: typer.Context, restarts: RestartOptions, consent: Consent, run
         access = session.access() if consent.dry_run else session.claim("config rollback")
         rollouts = Rollouts(access, ports_of(session, None, command))
         journal = rollouts.journals.to_roll_back(run)
-        cli.operation_words = stopped(cli)
         if consent.dry_run or not confirmed(cli, consent, session.cluster_id, lambda: rollouts.undoing(journal).lines):
             state, undo = journal.rollout, rollouts.undoing(journal)
             return finish(cli, run_report("config rollback", journal.run, state, cli.program, wanted=None, undo=undo))
+        cli.operation_words = stopped(cli)
         done = rollouts.take_back(journal, "rolled back by an operator")
     return finish(cli, run_report("config rollback", done.name, done.state, cli.program, wanted=RolloutEnd.TAKEN_BACK))
 

@@ -348,6 +348,14 @@ def confirmed(cli: CliContext, consent: Consent, cluster_id: str, lines: Callabl
     return consent.confirm(cli, change_question(cli, cluster_id))
 
 
+def begun(cli: CliContext, consent: Consent, cluster_id: str, lines: Iterable[str]) -> bool:
+    """As `confirmed`, for a rollout that begins with it: from then on, one that is stopped stays open."""
+    is_agreed = confirmed(cli, consent, cluster_id, lambda: lines)
+    if is_agreed:
+        cli.operation_words = stopped(cli)
+    return is_agreed
+
+
 def ports_of(
     session: ClusterSession,
     service: tuple[SampleQueries, HealthQueries] | None,

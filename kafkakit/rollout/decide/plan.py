@@ -26,6 +26,7 @@ from kafkakit.execution.decide.journal import ConfigKey
 from kafkakit.lint.api import LintRequest, Pieces, lint
 from kafkakit.rollout.decide.settings import (
     ALL_BROKERS,
+    FIXED,
     IDENTITY,
     ChangeScope,
     ClusterConfigs,
@@ -200,6 +201,8 @@ def decode_config_plan(data: bytes, source: str) -> ConfigPlan:
         raise InputError(source, "its hash does not fit its changes", hint="make the plan again: kafkakit config plan")
     if any(is_secret_key(c.key) for c in plan.all_changes):
         raise InputError(source, "holds a setting that is a secret")
+    if fixed := [c.key for c in plan.all_changes if c.kind is ResourceKind.BROKER and c.key in FIXED]:
+        raise InputError(source, f"holds {fixed[0]}, which is never changed on a broker")
     return plan
 
 

@@ -16,9 +16,18 @@ from kafkakit.core.errors import InputError, TryLaterError, UsageError
 from kafkakit.core.findings import Severity
 from kafkakit.core.plan import PlanBroker
 from kafkakit.lint.decide.files import read_text
-from kafkakit.rollout.decide.plan import ConfigPlan, decode_config_plan, encode_config_plan, hash_of, subject_of
+from kafkakit.rollout.decide.plan import (
+    ConfigPlan,
+    FindingsChange,
+    decode_config_plan,
+    encode_config_plan,
+    hash_of,
+    make_plan,
+    subject_of,
+)
 from kafkakit.rollout.decide.settings import (
     ClusterConfigs,
+    Resolved,
     SettingChange,
     StepChoice,
     StepShares,
@@ -305,6 +314,18 @@ def test_a_plan_of_another_kind_or_with_a_secret_is_refused(bench: Bench) -> Non
     plan = bench.plan(f"retention.ms={DAY}", topics="a")
     with pytest.raises(InputError, match="is not a Kafka cluster id"):
         decode_config_plan(encode_config_plan(replace(plan, cluster_id="../etc")), "p")
+    change = SettingChange(kind=BROKER, name="1", key="node.id", before="1", after="7")
+    older = make_plan(
+        Resolved(changes=(), restarts=(change,)),
+        bench.configs,
+        FindingsChange(),
+        created_at=plan.created_at,
+        request={},
+        size=StepSize.GROW,
+        profile=None,
+    )
+    with pytest.raises(InputError, match=r"holds node\.id, which is never changed on a broker"):
+        decode_config_plan(encode_config_plan(older), "p")
     body = json.loads(encode_config_plan(plan))
     body["kafkakit"]["kind"] = "plan"
     with pytest.raises(InputError, match="expected 'config-plan'"):
