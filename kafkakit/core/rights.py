@@ -87,7 +87,8 @@ CLEANUP = Duty(
     name="removal of throttles",
     commands=("reassign cleanup", "config apply", "config resume", "config abort", "config rollback"),
     rights=_rights(cluster="describe alter_configs", topics="describe alter_configs"),
-    note="config apply and what follows it need them on all topics, which are watched",
+    note="config apply and what follows it need them on all topics, which are watched, and its --dry-run asks brokers "
+    "with them; --group needs DESCRIBE on the groups",
 )
 COMMITS = Duty(
     name="commits of groups",

@@ -92,6 +92,10 @@ class ClusterAdmin(Protocol):
         """Apply incremental changes in order; a dead broker's change answers with an error."""
         ...
 
+    def check_configs(self, changes: Sequence[ConfigChange]) -> Mapping[ConfigChange, ItemError | None]:
+        """Ask whether brokers would take the changes, which needs the right to make them; nothing is changed."""
+        ...
+
     def elect_preferred_leaders(
         self, partitions: Collection[TopicPartition]
     ) -> Mapping[TopicPartition, ItemError | None]:
@@ -224,6 +228,10 @@ class AdminReads:
     ) -> Mapping[int, Mapping[str, LayeredValue]]:
         """See `ports.ClusterAdmin`."""
         return self._inner.broker_configs(brokers, defaults=defaults)
+
+    def check_configs(self, changes: Sequence[ConfigChange]) -> Mapping[ConfigChange, ItemError | None]:
+        """See `ports.ClusterAdmin`."""
+        return self._inner.check_configs(changes)
 
     def describe_acls(self, kind: AclResourceKind, name: str) -> tuple[AclBinding, ...] | None:
         """See `ports.ClusterAdmin`."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from kafkakit.core.cluster_facts import CLUSTER_DEFAULT
-from kafkakit.core.errors import ExitCode, OperationFailedError
+from kafkakit.core.errors import ExitCode, InfeasibleError, OperationFailedError
 from kafkakit.core.quantities import counted
 from kafkakit.core.text import plain_value, shell_command, text_table
 from kafkakit.report import Report, capped, optional_section, records, text_of
@@ -49,11 +49,11 @@ def plan_report(plan: ConfigPlan, command: str, *, fail_on_changes: bool = False
 
 
 def refused_plan(report: Report, plan: ConfigPlan, *, writes: bool) -> Report:
-    """The report of a plan that brings findings of level error: it fails, and says what to do about it."""
+    """The report of a plan that brings findings of level error: it is infeasible, and says what to do about it."""
     words = f"the change brings {counted(len(plan.errors), 'finding')} of level error"
     return replace(
         report,
-        failure=OperationFailedError(
+        failure=InfeasibleError(
             f"{words}, so no plan was written" if writes else words,
             hint="choose other values, or pass --force if this is intended",
         ),

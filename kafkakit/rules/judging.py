@@ -303,12 +303,13 @@ _QUOTAS = ("max.connections", "max.connection.creation.rate")
 _CODECS = range(5)
 MOST_SNAPSHOT_UPDATES = 500
 """Of a share coordinator; part of the definition since 4.3."""
-_POOLS = (
+POOLS = (
     "num.io.threads", "num.replica.fetchers", "num.recovery.threads.per.data.dir", "background.threads",
     "log.cleaner.threads", "num.network.threads", "remote.log.reader.threads",
     "remote.log.manager.copier.thread.pool.size", "remote.log.manager.expiration.thread.pool.size",
     "remote.log.manager.follower.thread.pool.size",
 )  # fmt: skip
+"""Thread pools of which a running broker accepts at least half and at most double of what it runs with."""
 
 
 def broker_problem(broker: LintBroker, value: SetValue) -> str | None:
@@ -387,7 +388,7 @@ def _change_problem(broker: LintBroker, value: SetValue) -> str | None:
     wanted = to_int(value.text)
     if value.base in _QUOTAS:
         return "is 0, which a running broker refuses" if wanted == 0 else None
-    if value.key not in _POOLS or broker.current is None or wanted is None:
+    if value.key not in POOLS or broker.current is None or wanted is None:
         return None
     now = to_int(broker.current.get(value.key, ""))
     if now is None or wanted == now or (wanted >= 1 and now // 2 <= wanted <= now * 2):
@@ -406,5 +407,5 @@ _CHECKS: Mapping[str, Callable[[BrokerConfig, SetValue], str | None]] = {
     "share.coordinator.snapshot.update.records.per.snapshot": _snapshot_problem,
     "group.streams.rack.aware.assignment.tags": _tags_problem,
 }
-CHECKED = frozenset({*_CHECKS, *_POOLS, *_QUOTAS})
+CHECKED = frozenset({*_CHECKS, *POOLS, *_QUOTAS})
 """The keys that `broker_problem` may hold something against."""

@@ -8,6 +8,7 @@ import pytest
 
 from kafkakit import wiring
 from kafkakit.adapters.read_only import ReadOnlyAdmin
+from kafkakit.core.cluster_facts import ConfigChange, ConfigOp, ItemError, ResourceKind
 from kafkakit.core.errors import TryLaterError
 from kafkakit.ports.admin import ClusterAdmin
 from tests.fakes.admin import FakeClock, FakeCluster
@@ -54,12 +55,90 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
 @pytest.mark.parametrize("value", ["retention.ms=1d", "retention.ms=5", "min.insync.replicas=4"])
 def test_a_plan_that_lint_calls_an_error_is_not_written(host: Host, value: str) -> None:
     ran = host.run("plan", value, "--topic", "t", "--plan", "plan.json", "--exit-code")
-    assert ran.code == 1
+    assert ran.code == 4
     assert "of level error, so no plan was written\nhint: choose other values, or pass --force" in ran.stderr
     assert "steps:" in ran.stdout
     assert not (host.home.work / "plan.json").exists()
     assert host.plan(value, "--topic", "t").code == 0
     assert (host.home.work / "plan.json").exists()
+
+
+def test_steps_of_counts_and_shares(host: Host) -> None:
+    """A rehearsal goes by the same steps."""
+    for name in ("u", "v", "w"):
+        for cluster in host.clusters.values():
+            cluster.add_topic(name, {0: (1, 2, 3)}, size_bytes=1)
+    words = ("retention.ms=86400000", "--topics", "where partitions >= 1", "--steps", "1,50%,rest")
+    assert "  1. topic t: " in host.plan(*words).stdout
+    ran = host.run("apply", "plan.json", "--yes", "--rehearse", "m", *QUICK)
+    assert ran.code == 0
+    steps = [line for line in ran.stderr.splitlines() if line.startswith("step ")]
+    assert steps == 2 * ["step 1 of 3: topic t", "step 2 of 3: topic u", "step 3 of 3: topics v, w"]
+    bad = host.plan("retention.ms=5", "--topic", "t", "--steps", "1,10%")
+    assert (bad.code, "--steps 1,10% ends with 10%, not with all" in bad.stderr) == (2, True)
+
+
+def test_a_value_that_no_broker_may_change_is_wrong_usage(host: Host) -> None:
+    ran = host.run("plan", "node.id=7", "--all-brokers", "--plan", "plan.json", "--force")
+    assert (ran.code, "node.id is never changed on a broker" in ran.stderr) == (2, True)
+    assert not (host.home.work / "plan.json").exists()
+
+
+def test_a_thread_pool_is_told_the_way_of_several_plans(host: Host) -> None:
+    host.cluster.static_settings["num.io.threads"] = "8"
+    refused = host.run("plan", "num.io.threads=32", "--all-brokers", "--plan", "plan.json")
+    assert (refused.code, "plan after plan: 8 -> 16 -> 32" in refused.stdout) == (4, True)
+    for value in ("16", "32"):
+        assert host.run("plan", f"num.io.threads={value}", "--all-brokers", "--plan", "plan.json").code == 0
+        assert host.run("apply", "plan.json", "--yes", *QUICK).code == 0
+    assert {b.configs["num.io.threads"] for b in host.cluster.brokers.values()} == {"32"}
+
+
+def refuse(host: Host, value: str, words: str = "Not a number") -> None:
+    change = ConfigChange(kind=ResourceKind.TOPIC, name="t", key="retention.ms", op=ConfigOp.SET, value=value)
+    host.cluster.fail_item("check_configs", change, ItemError(name="InvalidConfigurationError", message=words))
+
+
+def test_a_dry_run_and_an_apply_ask_the_brokers_first(host: Host) -> None:
+    host.plan("retention.ms=1d", "--topic", "t")
+    for words in (("--dry-run",), ("--yes",), ("--yes", "--rehearse", "m")):
+        refuse(host, "1d")
+        ran = host.run("apply", "plan.json", *words)
+        assert (ran.code, host.clock.elapsed, host.cluster.calls) == (1, 0, []), words
+        said = "retention.ms of topic t: refused (InvalidConfigurationError: Not a number)"
+        assert f"error: brokers would refuse the change: {said}" in ran.stderr
+    assert host.clusters["mirror"].calls == []
+    assert "no rollout on this host" in host.run("history").stdout
+    refuse(host, "1d")
+    told = host.run("apply", "plan.json", "--dry-run", "-o", "json")
+    assert (told.code, json.loads(told.stdout)["changes"][0]["after"]) == (1, "1d")
+
+
+def test_a_dry_run_says_what_brokers_cannot_be_asked(host: Host) -> None:
+    script = host.home.work / "restart.sh"
+    host.home.work.mkdir(parents=True, exist_ok=True)
+    script.write_text("#!/bin/sh\n")
+    host.plan("replica.fetch.max.bytes=9", "--broker", "2")
+    ran = host.run("apply", "plan.json", "--dry-run", "--restart-with", "restart.sh")
+    said = "no broker can be asked about replica.fetch.max.bytes: it checks its file when it starts"
+    assert (ran.code, said in ran.stdout) == (0, True)
+
+
+def test_a_value_that_another_process_changed_is_not_applied(host: Host) -> None:
+    host.plan("retention.ms=5", "--topic", "t")
+
+    def meddle(_: float) -> None:
+        if host.cluster.calls:
+            host.clock.on_sleep.remove(meddle)
+            host.cluster.topics["t"].configs["retention.ms"] = "7"
+
+    host.clock.on_sleep.append(meddle)
+    ran = host.run("apply", "plan.json", "--yes", *QUICK)
+    assert (ran.code, ran.stdout.splitlines()[0].endswith(": incomplete")) == (1, True)
+    assert "topic t retention.ms is 7, and was set to 5: another process changed it" in ran.stderr
+    assert host.run("resume", "--yes").code == 2
+    back = host.run("rollback", "--yes")
+    assert (back.code, host.cluster.topics["t"].configs) == (1, {"retention.ms": "7"})
 
 
 def test_plan_apply_history_and_rollback(host: Host) -> None:
@@ -116,7 +195,8 @@ def test_history_needs_no_cluster(host: Host, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_bad_change_is_taken_back_and_exits_with_1(host: Host) -> None:
-    host.plan("min.insync.replicas=4", "--topic", "t")
+    host.cluster.kill(3)
+    host.plan("min.insync.replicas=3", "--topic", "t")
     ran = host.run("apply", "plan.json", "--yes", *QUICK)
     assert ran.code == 1
     assert "taken back: after topic t: partitions under min ISR: 2 (t-0, t-1), usual 0, limit 0" in ran.stderr
@@ -127,7 +207,9 @@ def test_a_rehearsal_comes_first_and_one_that_fails_changes_nothing(host: Host) 
     host.plan("retention.ms=5", "--topic", "t")
     assert host.run("apply", "plan.json", "--yes", "--rehearse", "m", *QUICK).code == 0
     assert host.clusters["mirror"].topics["t"].configs == {"retention.ms": "5"}
-    host.plan("min.insync.replicas=4", "--topic", "t")
+    for cluster in host.clusters.values():
+        cluster.kill(3)
+    host.plan("min.insync.replicas=3", "--topic", "t")
     ran = host.run("apply", "plan.json", "--yes", "--rehearse", "m", *QUICK)
     assert ran.code == 1
     assert "the rehearsal on profile m was taken back" in ran.stderr
@@ -278,6 +360,28 @@ def test_what_stops_or_waits_prints_commands_for_the_same_cluster(host: Host, mo
     assert (other.code, other.stderr.endswith(f"finish it, or take it back, first:{lines}")) == (2, True)
     assert host.run("abort", "--yes").code == 0
     assert host.cluster.topics["t"].configs == {}
+
+
+@pytest.mark.parametrize("words", [("apply", "plan.json", "--yes", *QUICK), ("rollback",)])
+def test_what_is_stopped_before_it_begins_leaves_nothing_open(
+    host: Host, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    """While brokers are asked about a plan, and at the question of a rollback: there is nothing to resume."""
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    host.plan("retention.ms=5", "--topic", "t")
+    if words[0] == "rollback":
+        assert host.run("apply", "plan.json", "--yes", *QUICK).code == 0
+        monkeypatch.setattr("kafkakit.cli.context.CliContext.input_allowed", True)
+        monkeypatch.setattr("kafkakit.cli.output.Output.ask_typed", stop)
+    before = host.run("history").stdout
+    monkeypatch.setattr(host.cluster, "check_configs", stop)
+    cut = host.run(*words)
+    assert (cut.code, "stays open" in cut.stderr, "config resume" in cut.stderr) == (130, False, False)
+    assert host.run("history").stdout == before
+    assert host.run("resume", "--yes").code == 2
 
 
 def carried_out(host: Host, words: list[str], *more: str) -> Ran:

@@ -323,6 +323,29 @@ class AdminContract:
         assert error_name(rig.admin.alter_configs([too_long])[too_long]) == "InvalidConfigurationError"
         assert rig.admin.dynamic_configs(ResourceKind.TOPIC, [name, "no-such-topic"]) == {name: {}}
 
+    def test_a_question_about_values_is_answered_and_changes_nothing(self, rig: Rig) -> None:
+        a, b, _ = rig.brokers
+        name = make_topic(rig, (a, b))
+        default = ConfigChange(
+            kind=ResourceKind.BROKER, name=CLUSTER_DEFAULT, key="log.cleaner.backoff.ms", op=ConfigOp.SET, value="14000"
+        )
+        good = [topic_change(name, LEADERS, ConfigOp.SET, "0:1"), rate_change(a, LEADER_RATE, "1000"), default]
+        assert rig.admin.check_configs(good) == dict.fromkeys(good)
+        bad = [
+            topic_change(name, LEADERS, ConfigOp.SET, "abc"),
+            topic_change("no-such-topic", LEADERS, ConfigOp.SET, "0:1"),
+            rate_change(a, LEADER_RATE, "abc"),
+            rate_change(UNKNOWN_BROKER, LEADER_RATE, "1000"),
+        ]
+        answers = rig.admin.check_configs(bad)
+        assert list(answers) == bad
+        assert None not in answers.values()
+        assert error_name(answers[bad[0]]) == "InvalidConfigurationError"
+        assert rig.admin.dynamic_configs(ResourceKind.TOPIC, [name]) == {name: {}}
+        found = rig.admin.dynamic_configs(ResourceKind.BROKER, [str(a), CLUSTER_DEFAULT])
+        assert LEADER_RATE not in found[str(a)]
+        assert "log.cleaner.backoff.ms" not in found[CLUSTER_DEFAULT]
+
     def test_a_value_at_the_limit_is_accepted_and_growing_it_is_refused(self, rig: Rig) -> None:
         a, b, _ = rig.brokers
         name = make_topic(rig, (a, b))

@@ -147,6 +147,7 @@ class FakeCluster:
         self.topics: dict[str, FakeTopic] = {}
         self.replication = FakeReplication(self.brokers, self.topics, line_rate)
         self.calls: list[tuple[str, Any]] = []
+        self.checked: list[tuple[ConfigChange, ...]] = []
         self.before_call: list[Callable[[str, Any], object]] = []
         self.log_dir_assignments: dict[TopicPartitionReplica, str] = {}
         self.static_settings: dict[str, str] = {}
@@ -396,6 +397,17 @@ class FakeCluster:
             return {change: answers[change] for change in changes}
 
         return self._mutate("alter_configs", tuple(changes), effect)
+
+    def check_configs(self, changes: Sequence[ConfigChange]) -> Mapping[ConfigChange, ItemResult]:
+        self._read("check_configs")
+        self.checked.append(tuple(changes))
+        groups: dict[tuple[ResourceKind, str], list[ConfigChange]] = {}
+        for change in changes:
+            groups.setdefault((change.kind, change.name), []).append(change)
+        answers: dict[ConfigChange, ItemResult] = {}
+        for group in groups.values():
+            answers |= dict.fromkeys(group, self._altered(group, "check_configs")[2])
+        return {change: answers[change] for change in changes}
 
     def elect_preferred_leaders(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, ItemResult]:
         def effect() -> dict[TopicPartition, ItemResult]:
@@ -681,6 +693,14 @@ class FakeCluster:
 
     def _alter(self, group: Sequence[ConfigChange]) -> dict[ConfigChange, ItemResult]:
         # One resource is changed as a whole or not at all.
+        configs, changed, refusal = self._altered(group, "alter_configs")
+        if refusal is None:
+            configs.clear()
+            configs.update(changed)
+        return dict.fromkeys(group, refusal)
+
+    def _altered(self, group: Sequence[ConfigChange], call: str) -> tuple[dict[str, str], dict[str, str], ItemResult]:
+        """A resource's values, what they would be, and why not."""
         kind, name = group[0].kind, group[0].name
         refusal: ItemResult = None
         configs: dict[str, str] = {}
@@ -696,11 +716,8 @@ class FakeCluster:
             refusal = ItemError(name="BrokerNotAvailableError", message="the broker does not answer", retriable=True)
         changed = dict(configs)
         for change in group:
-            refusal = self._injected("alter_configs", change) or refusal or _apply(changed, change)
-        if refusal is None:
-            configs.clear()
-            configs.update(changed)
-        return dict.fromkeys(group, refusal)
+            refusal = self._injected(call, change) or refusal or _apply(changed, change)
+        return configs, changed, refusal
 
     def _elect(self, key: TopicPartition) -> ItemResult:
         partition = self._find(key)

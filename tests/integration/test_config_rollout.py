@@ -1,19 +1,22 @@
 """`kafkakit config` on three real brokers: what passes, what is taken back, kills at each effect, and the runbook."""
 
 import json
+import re
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from threading import Event, Thread
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer
+from confluent_kafka import TopicPartition as TopicOffset
 
-from kafkakit.core.cluster_facts import CLUSTER_DEFAULT, ConfigLayer, ResourceKind
+from kafkakit.core.cluster_facts import CLUSTER_DEFAULT, ConfigChange, ConfigLayer, ConfigOp, ResourceKind
 from kafkakit.core.model import TopicPartition
 from tests.integration.conftest import LeaseClusters, SandboxCluster
 from tests.integration.runbooks import blocks, run_blocks
@@ -119,16 +122,152 @@ def test_a_kill_at_each_effect_is_resumed_or_undone(trio: SandboxCluster, tmp_pa
     assert {run["state"] for run in runs} == {"taken back"}
 
 
-def test_a_min_isr_above_what_is_alive_is_taken_back(trio: SandboxCluster, tmp_path: Path) -> None:
+def test_a_min_isr_above_the_replicas_passes_and_one_above_what_is_alive_is_taken_back(
+    trio: SandboxCluster, tmp_path: Path
+) -> None:
+    watch = ("--baseline", "2s", "--window", "2s", "--every", "500ms")
     path = plan(trio, tmp_path, "min.insync.replicas=4", "--topic", "one")
-    said = kit(trio, "apply", path, "--yes", "--baseline", "2s", "--window", "2s", "--every", "500ms", code=1)
-    assert "partitions under min ISR: 2 (one-0, one-1), usual 0, limit 0" in said
+    kit(trio, "apply", path, "--yes", *watch)  # Kafka 3.7 and later count the replicas that there are
+    kit(trio, "rollback", "--yes")
+    becomes_set(trio, {})
+    trio.kill(trio.broker_ids[2])
+    try:
+        with closing(trio.open_admin()) as admin:
+            becomes(
+                "the killed broker is in sync",
+                lambda: all(len(s.isr) == 2 for s in admin.partition_states(["one", "two", STARVED]).values()),
+            )
+        refused = kit(trio, "plan", "min.insync.replicas=3", "--topic", "one", code=4)
+        assert "writes with acks=all fail" in refused
+        path = plan(trio, tmp_path, "min.insync.replicas=3", "--topic", "one")
+        said = kit(trio, "apply", path, "--yes", *watch, code=1)
+        assert "partitions under min ISR: 2 (one-0, one-1), usual 0, limit 0" in said
+    finally:
+        trio.revive()
     becomes_set(trio, {})
 
 
-def test_a_broker_that_refuses_has_everything_taken_back(trio: SandboxCluster, tmp_path: Path) -> None:
-    path = plan(trio, tmp_path, "log.cleaner.threads=4", "--all-brokers", "--steps", "each")
-    assert "at least 1MB per cleaner thread" in kit(trio, "apply", path, "--yes", *QUICK, code=1)
+@pytest.mark.parametrize(
+    ("words", "planned", "said"),
+    [
+        (("log.cleaner.threads=4", "--all-brokers"), "log.cleaner.threads 4 is more than", "1MB per cleaner thread"),
+        (("num.io.threads=9000000", "--all-brokers"), "goes to 1 to 4 (plan after plan: 2 -> 4", "greater than double"),
+        (("num.io.threads=9", "--cluster-default"), "(plan after plan: 2 -> 4 -> 8 -> 9)", "greater than double"),
+        (("retention.ms=1d", "--topic", "one"), "not a whole number", "Not a number of type LONG"),
+        (("cleanup.policy=foo", "--topic", "one"), "not one of the accepted values", "cleanup.policy"),
+    ],
+)
+def test_what_brokers_refuse_is_refused_by_plan_dry_run_and_apply(
+    trio: SandboxCluster, tmp_path: Path, words: tuple[str, ...], planned: str, said: str
+) -> None:
+    """An apply asks before it measures the baseline: it leaves no journal."""
+    before = kit(trio, "history")
+    assert planned in kit(trio, "plan", *words, code=4)
+    path = plan(trio, tmp_path, *words)
+    assert said in kit(trio, "apply", path, "--dry-run", code=1)
+    assert said in kit(trio, "apply", path, "--yes", "--baseline", "1h", code=1)
+    assert kit(trio, "history") == before
+    becomes_set(trio, {})
+
+
+def test_what_a_broker_never_changes_is_wrong_usage(trio: SandboxCluster) -> None:
+    for word in ("node.id=7", "broker.id=7", "process.roles=controller", "log.dirs=/tmp/x"):
+        assert "is never changed" in kit(trio, "plan", word, "--all-brokers", "--force", code=2)
+
+
+def test_values_that_brokers_write_otherwise_are_in_force(trio: SandboxCluster, tmp_path: Path) -> None:
+    words = ("log.retention.ms=0086400000", "log.cleaner.min.cleanable.ratio=0.50", "log.preallocate=TRUE")
+    path = plan(trio, tmp_path, *words, "--all-brokers", "--steps", "all")
+    kit(trio, "apply", path, "--yes", *QUICK)
+    assert "nothing to change" in kit(trio, "plan", *words, "--all-brokers")
+    kit(trio, "rollback", "--yes")
+    becomes_set(trio, {})
+
+
+def test_the_default_in_force_is_not_a_brokers_own_value(trio: SandboxCluster) -> None:
+    own = ConfigChange(
+        kind=ResourceKind.BROKER, name=str(trio.broker_ids[1]), key="log.retention.ms", op=ConfigOp.SET, value="7200000"
+    )
+    with closing(trio.open_admin()) as admin:
+        assert admin.alter_configs([own]) == {own: None}
+        try:
+            becomes_set(trio, {own.name: {own.key: "7200000"}})
+            said = kit(trio, "plan", "log.retention.ms=86400000", "--cluster-default", "--force", "-o", "json")
+            (change,) = json.loads(said[: said.rindex("}") + 1])["changes"]
+            assert change["in_force"] == "604800000"
+        finally:
+            undo = replace(own, op=ConfigOp.DELETE, value=None)
+            assert admin.alter_configs([undo]) == {undo: None}
+    becomes_set(trio, {})
+
+
+def test_a_value_that_another_process_changes_meanwhile_is_not_applied(trio: SandboxCluster, tmp_path: Path) -> None:
+    """The value of a step that passed, while the next one is watched."""
+    a = str(trio.broker_ids[0])
+    key = "message.max.bytes"
+    path = plan(trio, tmp_path, f"{key}=2200000", "--all-brokers", "--steps", "each")
+    # The change is seen at the end of the second step, or of the third.
+    watch = ("--baseline", "10s", "--window", "10s", "--every", "1s")
+    other = ConfigChange(kind=ResourceKind.BROKER, name=a, key=key, op=ConfigOp.SET, value="1500000")
+    with (
+        closing(trio.open_admin()) as admin,
+        subprocess.Popen(
+            words_of(trio, "apply", path, "--yes", *watch),
+            env=trio.env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        ) as process,
+    ):
+        assert process.stdout is not None
+        lines: list[str] = []
+        for line in process.stdout:
+            lines.append(line)
+            if line.startswith("step 2"):
+                assert admin.alter_configs([other]) == {other: None}
+        said = "".join(lines)
+    assert process.returncode == 1, said
+    assert f"broker {a} {key} is 1500000, and was set to 2200000: another process changed it" in said
+    assert f"broker {a} {key} is 1500000 by now, which is not of this rollout" in said
+    assert ": incomplete" in said
+    becomes_set(trio, {a: {key: "1500000"}})
+    assert "is 1500000 by now" in kit(trio, "rollback", "--yes", code=1)
+    becomes_set(trio, {a: {key: "1500000"}})
+    with closing(trio.open_admin()) as admin:
+        undo = replace(other, op=ConfigOp.DELETE, value=None)
+        assert admin.alter_configs([undo]) == {undo: None}
+    becomes_set(trio, {})
+
+
+def write(cluster: SandboxCluster, topic: str, count: int) -> None:
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "acks": "all"})
+    for _ in range(count):
+        producer.produce(topic, b"x", partition=0)
+    assert producer.flush(60) == 0
+
+
+def test_a_rollout_by_shares_is_taken_back_when_the_lag_of_a_group_grows(trio: SandboxCluster, tmp_path: Path) -> None:
+    write(trio, "two", 10)
+    consumer = Consumer({"bootstrap.servers": trio.bootstrap_servers, "group.id": "late"})
+    consumer.commit(offsets=[TopicOffset("two", 0, 4)], asynchronous=False)
+    consumer.close()
+    values = f"retention.ms={DAY}", "--topics", "where partitions >= 2", "--steps", "1,50%,rest"
+    watch = ("--baseline", "10s", "--window", "10s", "--every", "1s", "--group", "late")
+    path = plan(trio, tmp_path, *values)
+    with subprocess.Popen(
+        words_of(trio, "apply", path, "--yes", *watch),
+        env=trio.env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    ) as process:  # fmt: skip
+        assert process.stdout is not None
+        lines: list[str] = []
+        for line in process.stdout:
+            lines.append(line)
+            if line.startswith("step 1 of 3: topic one"):
+                write(trio, "two", 5000)
+    said = "".join(lines)
+    # Seen in the first window, or in the next one.
+    assert process.returncode == 1, said
+    assert re.search("consumer lag in records: [0-9]+, usual 6, limit 1006", said)
     becomes_set(trio, {})
 
 

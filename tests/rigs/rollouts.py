@@ -13,13 +13,15 @@ from kafkakit.execution.act.leases import ClusterAccess
 from kafkakit.lint.api import LintRequest, Pieces, RuleSet, RunOptions, lint_request
 from kafkakit.lint.decide.lint_config import read_lint_config
 from kafkakit.rollout.act.rollouts import NamedPlaces, NamedState, PlanTask, RolloutPorts, Rollouts, plan_change
-from kafkakit.rollout.act.writing import read_configs
+from kafkakit.rollout.act.writing import GroupLag, read_configs
 from kafkakit.rollout.decide.plan import ConfigPlan
 from kafkakit.rollout.decide.rollout import HealthQueries, Signal, WatchSettings
-from kafkakit.rollout.decide.settings import ClusterConfigs, StepSize
+from kafkakit.rollout.decide.settings import ClusterConfigs, StepChoice, StepSize
 from kafkakit.rules.catalogue import all_rules
 from tests.fakes.admin import FakeClock, FakeCluster
 from tests.fakes.control import FakeControlStore
+from tests.fakes.groups import FakeGroups
+from tests.fakes.log_reader import FakeLogReader
 from tests.rigs.reassign import Killed, Recorder
 
 WATCH = WatchSettings(window_s=30, every_s=5, baseline_s=60, settle_s=60)
@@ -95,6 +97,7 @@ class Bench:
     restart_fails: str = ""
     service: tuple[FakeMetrics, HealthQueries] | None = None
     control: FakeControlStore | None = None
+    lag: tuple[FakeGroups, FakeLogReader] | None = None
 
     def __post_init__(self) -> None:
         if not self.cluster.topics:
@@ -124,8 +127,13 @@ class Bench:
             by="me",
             make_restart=lambda _clock, _settings: self.restart,
             service=self.service,
+            open_lag=self.open_lag,
         )
         return Rollouts(self.access, ports)
+
+    def open_lag(self, names: Sequence[str]) -> GroupLag:
+        groups, log = self.lag or (FakeGroups(), FakeLogReader())
+        return GroupLag(groups, log, self.clock, names)
 
     def restart(self, broker: int, values: Mapping[str, str | None]) -> str:
         self.cluster.dying.pass_by()
@@ -149,11 +157,12 @@ class Bench:
         brokers: tuple[int | str, ...] = (),
         all_brokers: bool = False,
         cluster_default: bool = False,
-        size: StepSize = StepSize.GROW,
+        size: StepChoice = StepSize.GROW,
         files: tuple[Pieces, ...] = (),
         deleted: tuple[str, ...] = (),
         findings: tuple[str, ...] = (),
         findings_file: tuple[str, bytes] | None = None,
+        lint_with: LintRequest | None = None,
     ) -> ConfigPlan:
         places = NamedPlaces(
             topics=() if topics is None else (topics,),
@@ -170,7 +179,7 @@ class Bench:
             findings_file=findings_file,
             size=size,
             request={"steps": size.value},
-            core=rules(),
+            core=rules() if lint_with is None else lint_with,
             every=rules(RuleSet.STRICT),
         )
         return plan_change(task, self.cluster, self.clock, self.read_tags)
@@ -216,9 +225,9 @@ class Bench:
         """Another process changes a topic."""
         self.cluster.topics[topic].configs[key] = value
 
-    def refuse(self, kind: ResourceKind, name: str, key: str, value: str) -> None:
-        """Have a broker refuse a change once."""
+    def refuse(self, kind: ResourceKind, name: str, key: str, value: str, call: str = "alter_configs") -> None:
+        """Have a broker refuse a change once, when it is made or when it is asked about."""
         from kafkakit.core.cluster_facts import ConfigOp
 
         change = ConfigChange(kind=kind, name=name, key=key, op=ConfigOp.SET, value=value)
-        self.cluster.fail_item("alter_configs", change, ItemError(name="InvalidRequestError", message="no"))
+        self.cluster.fail_item(call, change, ItemError(name="InvalidRequestError", message="no"))

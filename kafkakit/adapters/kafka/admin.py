@@ -187,6 +187,10 @@ class KafkaAdmin:
         """See `ports.ClusterAdmin`; changes of one resource succeed or fail together within a request."""
         return alter_configs(self._session, changes)
 
+    def check_configs(self, changes: Sequence[ConfigChange]) -> Mapping[ConfigChange, ItemResult]:
+        """See `ports.ClusterAdmin`; changes of one resource are judged together."""
+        return check_configs(self._session, changes)
+
     def elect_preferred_leaders(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, ItemResult]:
         """See `ports.ClusterAdmin`."""
         if not partitions:
@@ -423,15 +427,29 @@ def alter_configs(session: KafkaSession, changes: Sequence[ConfigChange]) -> dic
     for wanted in write.config_rounds([c for c in changes if c not in reported]):
         overgrown = _overgrown(session, wanted)
         reported |= overgrown
-        to_brokers: dict[int, tuple[Any, dict[tuple[int, str], write.Changes]]] = {}
-        for broker, request, groups in write.config_batches([c for c in wanted if c not in overgrown]):
-            if broker is None:
-                response = session.request("change configurations", request)
-                reported |= write.config_results(response, groups)
-            else:
-                to_brokers[broker] = (request, groups)
-        reported |= _alter_brokers(session, to_brokers)
+        reported |= _sent(session, [c for c in wanted if c not in overgrown], validate_only=False)
     return {change: reported[change] for change in changes}
+
+
+def check_configs(session: KafkaSession, changes: Sequence[ConfigChange]) -> dict[ConfigChange, ItemResult]:
+    """One answer for each change, by the broker that would make it; nothing is changed."""
+    reported: dict[ConfigChange, ItemResult] = {c: error for c in changes if (error := write.too_long(c))}
+    reported |= _sent(session, [c for c in changes if c not in reported], validate_only=True)
+    return {change: reported[change] for change in changes}
+
+
+def _sent(
+    session: KafkaSession, changes: Sequence[ConfigChange], *, validate_only: bool
+) -> dict[ConfigChange, ItemResult]:
+    reported: dict[ConfigChange, ItemResult] = {}
+    to_brokers: dict[int, tuple[Any, dict[tuple[int, str], write.Changes]]] = {}
+    for broker, request, groups in write.config_batches(list(changes), validate_only=validate_only):
+        if broker is None:
+            response = session.request("check configurations" if validate_only else "change configurations", request)
+            reported |= write.config_results(response, groups)
+        else:
+            to_brokers[broker] = (request, groups)
+    return reported | _alter_brokers(session, to_brokers)
 
 
 def _alter_brokers(

@@ -159,7 +159,9 @@ def too_long(change: ConfigChange, present: str = "") -> ItemResult:
     return None
 
 
-def config_batches(changes: Changes) -> Iterator[tuple[int | None, Any, dict[tuple[int, str], Changes]]]:
+def config_batches(
+    changes: Changes, *, validate_only: bool = False
+) -> Iterator[tuple[int | None, Any, dict[tuple[int, str], Changes]]]:
     """(broker or None for any, request, changes by resource): a broker's changes go to that broker alone."""
     from kafka.protocol.admin import IncrementalAlterConfigsRequest
 
@@ -180,7 +182,7 @@ def config_batches(changes: Changes) -> Iterator[tuple[int | None, Any, dict[tup
             (*key, [(c.key, OPERATION_CODE[c.op], None if c.op is ConfigOp.DELETE else c.value) for c in group])
             for key, group in groups.items()
         ]
-        yield broker, IncrementalAlterConfigsRequest(resources=resources, validate_only=False), groups
+        yield broker, IncrementalAlterConfigsRequest(resources=resources, validate_only=validate_only), groups
 
 
 def config_results(response: Any, groups: Mapping[tuple[int, str], Changes]) -> dict[ConfigChange, ItemResult]:

@@ -30,15 +30,16 @@ from kafkakit.ports.stores import ControlStore
 from kafkakit.rollout.act.writing import (
     PROGRAM,
     ClusterSettings,
+    GroupLag,
     PartitionWatch,
     RestartBroker,
     RolloutJournal,
     RolloutJournals,
     SettingsWriter,
     read_configs,
+    refused_by_brokers,
 )
 from kafkakit.rollout.decide.plan import (
-    ChangeScope,
     ConfigPlan,
     Rehearsal,
     changed_since,
@@ -66,14 +67,26 @@ from kafkakit.rollout.decide.rollout import (
     Undoing,
     WatchSettings,
     baseline_of,
+    hiding_default,
     joined,
     judge,
     look_of,
     looks_in,
+    passed_alone,
+    series,
     undoing,
     with_lost_lines,
 )
-from kafkakit.rollout.decide.settings import ClusterConfigs, StepSize, WantedSetting, is_same, resolve
+from kafkakit.rollout.decide.settings import (
+    ChangeScope,
+    ClusterConfigs,
+    StepChoice,
+    StepSize,
+    WantedSetting,
+    asked_of_brokers,
+    is_same,
+    resolve,
+)
 
 RETRY_LIMIT_S = 60.0
 COMMANDS = "config "
@@ -83,13 +96,17 @@ MakeRestart = Callable[[Clock, WatchSettings], RestartBroker | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RolloutPorts:
-    """What rollouts on one cluster work with; `service` None: the brokers alone are watched."""
+    """What rollouts on one cluster work with; `service` None: the brokers alone are watched.
+
+    `open_lag` reads the lag of named groups.
+    """
 
     state_dir: Path
     reporter: Reporter
     by: str
     make_restart: MakeRestart
     service: tuple[SampleQueries, HealthQueries] | None = None
+    open_lag: Callable[[Sequence[str]], GroupLag] | None = None
     program: str = PROGRAM
 
 
@@ -101,8 +118,27 @@ class NamedState:
     state: RolloutState
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanCheck:
+    """What was found without a change: notes, and what brokers would refuse, in their words."""
+
+    notes: tuple[str, ...]
+    refused: tuple[str, ...] = ()
+
+
+def refused_change(refused: Sequence[str]) -> OperationFailedError:
+    """The error of a plan that brokers would refuse."""
+    more = f" and {len(refused) - 3} more" if len(refused) > 3 else ""
+    return OperationFailedError(
+        f"brokers would refuse the change: {'; '.join(refused[:3])}{more}", hint="choose other values, and plan again"
+    )
+
+
 class HealthWatch:
-    """Takes looks; `service` None: the brokers tell everything. `stop` is called before each look and may raise."""
+    """Takes looks; `service` None: the brokers tell everything, `lag` None: no group's lag is watched.
+
+    `stop` is called before each look and may raise.
+    """
 
     def __init__(
         self,
@@ -112,9 +148,10 @@ class HealthWatch:
         settings: WatchSettings,
         reporter: Reporter,
         stop: Callable[[], None] = lambda: None,
+        lag: GroupLag | None = None,
     ) -> None:
         self._partitions, self._service, self._clock = partitions, service, clock
-        self._settings, self._reporter, self._stop = settings, reporter, stop
+        self._settings, self._reporter, self._stop, self._lag = settings, reporter, stop, lag
         self._problem = ""
 
     @property
@@ -136,6 +173,7 @@ class HealthWatch:
                 for number in range(count + 1):
                     looks.append(self._next(is_first=number == 0))
                     bar.update(number, count)
+            self._problem = next((look.problem for look in reversed(looks) if look.problem), "")
             return tuple(looks)
         step = max(1, count // MOST_PAST)
         now = self._clock.now()
@@ -144,12 +182,16 @@ class HealthWatch:
         self._problem = next((f.problem for f in reversed(found) if f is not None and f.problem), "")
         first = [self._next(is_first=True), self._next()]
         gauges = {s: max(look.values.get(s, 0.0) for look in first) for s in GAUGES}
+        gauges |= {Signal.LAG: max(lags)} if (lags := series(first, Signal.LAG)) else {}
+        self._problem = self._problem or first[-1].problem
         return tuple(
             HealthLook(at_ms=f.at_ms, values={**gauges, **f.values}, problem=f.problem) for f in found if f is not None
         )
 
     def problem_of(self, baseline: Baseline) -> str:
         """Why nothing can be judged with that past, empty where it can; a signal that is not told is warned of."""
+        if self._lag is not None and Signal.LAG not in baseline:
+            return f"no baseline is available: no {Signal.LAG.label}: {self._problem or 'too few readings'}"
         asked = () if self._service is None else tuple(self._service[1].texts)
         lacking = [signal.label for signal in asked if signal not in baseline]
         if not baseline or (asked and len(lacking) == len(asked)):
@@ -185,7 +227,8 @@ class HealthWatch:
         self._stop()
         if not is_first:
             self._clock.sleep(self._settings.every_s)
-        return joined(self._partitions.look(), self._asked(self._clock.now()))
+        lag = None if self._lag is None else self._lag.look()
+        return joined(self._partitions.look(), lag, self._asked(self._clock.now()))
 
     def _asked(self, at: datetime) -> HealthLook | None:
         """What the metrics service tells of a moment; queries that fail are named."""
@@ -228,24 +271,33 @@ class RolloutRun:
                 self._journal.usual(self._watch.past())
                 if problem := self._watch.problem_of(self._journal.rollout.baseline or {}):
                     return self.back([problem])
-            for number, step in enumerate(state.plan.steps):
-                if number in state.passed:
-                    continue
-                self._reporter.say(f"step {number + 1} of {len(state.plan.steps)}: {step.name}")
-                problems = self._writer.carry_out(step)
-                if problems:
+            # Steps of an earlier process passed some time ago, and other processes may have acted since.
+            if problems := self._writer.differing(passed_alone(state)):
+                return self.back(problems)
+            for number in range(len(state.plan.steps)):
+                if number not in state.passed and (problems := self._step(number)):
                     return self.back(problems)
-                verdict = self._watch.window_after(
-                    self._journal.rollout.baseline or {}, step.name, restarted=step.restart
-                )
-                if verdict.is_bad:
-                    return self.back([f"after {step.name}: {reason}" for reason in verdict.reasons])
-                self._journal.passed(number, verdict)
-                self._reporter.say(f"  {_words(verdict)}")
         except AbortRequestedError as request:
             return self.back([request.message])
         self._journal.ended(RolloutEnd.APPLIED)
         return self._journal.rollout
+
+    def _step(self, number: int) -> tuple[str, ...]:
+        """Carry out a step, watch it, and read back what all steps so far have set; returns why it failed."""
+        plan = self._journal.rollout.plan
+        step = plan.steps[number]
+        self._reporter.say(f"step {number + 1} of {len(plan.steps)}: {step.name}")
+        if problems := self._writer.carry_out(step):
+            return problems
+        baseline = self._journal.rollout.baseline or {}
+        verdict = self._watch.window_after(baseline, step.name, restarted=step.restart)
+        if verdict.is_bad:
+            return tuple(f"after {step.name}: {reason}" for reason in verdict.reasons)
+        if problems := self._writer.differing(plan.steps[: number + 1]):
+            return problems
+        self._journal.passed(number, verdict)
+        self._reporter.say(f"  {_words(verdict)}")
+        return ()
 
     def back(self, reasons: Sequence[str]) -> RolloutState:
         """Take back every value that is still of this rollout, and say why."""
@@ -280,22 +332,35 @@ class Rollouts:
             if is_applied(plan, live):
                 return None
             require_fresh(plan, live)
+            self.require_accepted(plan, live)
             if not confirm():
                 return None
-            journal.begin(plan, watch, self._ports.by, rehearsed)
+            journal.begin(plan, watch, self._ports.by, rehearsed, hiding_default(plan, live))
         return self.proceed(journal)
 
-    def check(self, plan: ConfigPlan) -> str:
-        """What `apply` would do with a plan, in words; raises where it would refuse."""
+    def refusals(self, plan: ConfigPlan, live: ClusterConfigs) -> tuple[str, ...]:
+        """What brokers would refuse of a plan, in their words; of what they read at start nothing can be asked."""
+        return refused_by_brokers(asked_of_brokers(plan.changes, live), self._access.admin)
+
+    def require_accepted(self, plan: ConfigPlan, live: ClusterConfigs) -> None:
+        """Ask the brokers about a plan; `OperationFailedError` in their words where they would refuse it."""
+        if refused := self.refusals(plan, live):
+            raise refused_change(refused)
+
+    def check(self, plan: ConfigPlan) -> PlanCheck:
+        """What `apply` would do with a plan, and what brokers would refuse; raises where it would refuse itself."""
         require_cluster(plan, self._access.cluster_id)
         journal = self.journals.of_plan(plan)
         if not journal.is_empty:
-            return f"rollout {journal.run} is {journal.rollout.words}; config apply continues it"
+            words = f"rollout {journal.run} is {journal.rollout.words}; config apply continues it"
+            return PlanCheck(notes=(words,))
         live = read_configs(self._access.admin, self._access.clock)
         if is_applied(plan, live):
-            return "every value is set already"
+            return PlanCheck(notes=("every value is set already",))
         require_fresh(plan, live)
-        return "nothing is done"
+        keys = sorted({c.key for c in plan.restarts})
+        unasked = f"no broker can be asked about {some(keys)}: it checks its file when it starts"
+        return PlanCheck(notes=(*([unasked] if keys else []), "nothing is done"), refused=self.refusals(plan, live))
 
     def proceed(self, journal: RolloutJournal) -> NamedState:
         """Continue an open rollout in its direction."""
@@ -349,6 +414,7 @@ class Rollouts:
             settings,
             ports.reporter,
             lambda: abort_check(received),
+            None if ports.open_lag is None or not settings.groups else ports.open_lag(settings.groups),
         )
         restart = ports.make_restart(access.clock, settings)
         writer = SettingsWriter(access.admin, access.clock, journal, retrier, restart, settings.settle_s)
@@ -423,7 +489,7 @@ def rehearse(
     made = rehearsal_on(mirrored, plan, here, profile=profile, accept_unlike=accept_unlike)
     if made.plan is None:
         return None
-    done = mirror.apply(made.plan, replace(watch, source=""), lambda: True, mark)
+    done = mirror.apply(made.plan, replace(watch, source="", groups=()), lambda: True, mark)
     return None if done is None else _passed(done, profile)
 
 
@@ -439,6 +505,17 @@ def rehearsal_on(
             hint="make it alike, or --accept-unlike",
         )
     return made
+
+
+def refused_there(
+    mirrored: ClusterAccess, plan: ConfigPlan, here: ClusterConfigs, *, profile: str, accept_unlike: bool
+) -> tuple[str, ...]:
+    """What brokers of a mirrored cluster would refuse of the rehearsal; raises as `rehearsal_on` does."""
+    made = rehearsal_on(mirrored, plan, here, profile=profile, accept_unlike=accept_unlike).plan
+    if made is None:
+        return ()
+    asked = asked_of_brokers(made.changes, read_configs(mirrored.admin, mirrored.clock))
+    return tuple(f"profile {profile}: {each}" for each in refused_by_brokers(asked, mirrored.admin))
 
 
 def _passed(done: NamedState, profile: str) -> NamedState:
@@ -504,7 +581,7 @@ class PlanTask:
     cluster_name: str | None = None
     findings: tuple[str, ...] = ()
     findings_file: tuple[str, bytes] | None = None
-    size: StepSize = StepSize.GROW
+    size: StepChoice = StepSize.GROW
     request: Mapping[str, str]
     profile: str | None = None
     core: LintRequest
@@ -535,13 +612,13 @@ def plan_change(
     plan = make_plan(
         resolved,
         read.configs,
-        findings_change(live, resolved, task.core),
+        findings_change(live, resolved, read.configs, task.core, task.every),
         created_at=clock.now(),
         request=task.request,
         size=task.size,
         profile=task.profile,
     )
-    return _with_warnings(plan, unmet(task.files, read.configs))
+    return _with_warnings(plan, unmet(task.files, task.cluster_name, read.configs))
 
 
 def scope_of(places: NamedPlaces, snapshot: ClusterSnapshot, read_tags: Callable[[], TagSet]) -> ChangeScope:

@@ -9,10 +9,19 @@ from glob import escape
 from itertools import groupby
 from pathlib import Path
 
-from kafkakit.core.cluster_facts import CLUSTER_DEFAULT, ConfigChange, ConfigLayer, ConfigOp, LayeredValue, ResourceKind
+from kafkakit.core.cluster_facts import (
+    CLUSTER_DEFAULT,
+    ConfigChange,
+    ConfigLayer,
+    ConfigOp,
+    ItemError,
+    LayeredValue,
+    ResourceKind,
+)
 from kafkakit.core.errors import InputError, KafkakitError, LeaseLostError, RefusedError, TryLaterError, UsageError
+from kafkakit.core.findings import stops_above_replicas
 from kafkakit.core.journal_lines import RecordKind
-from kafkakit.core.model import ClusterSnapshot
+from kafkakit.core.model import ClusterSnapshot, TopicPartition
 from kafkakit.core.quantities import epoch_ms
 from kafkakit.core.text import shell_command, some
 from kafkakit.execution.act.journal_files import DiskFile, LineFile, LineJournal
@@ -22,6 +31,7 @@ from kafkakit.lint.api import Pieces
 from kafkakit.lint.api_act import live_pieces
 from kafkakit.ports.acting import Clock
 from kafkakit.ports.admin import ClusterAdmin
+from kafkakit.ports.data import GroupAdmin, LogReader
 from kafkakit.ports.machine import Processes
 from kafkakit.rollout.decide.plan import ConfigPlan, shown
 from kafkakit.rollout.decide.rollout import (
@@ -30,6 +40,7 @@ from kafkakit.rollout.decide.rollout import (
     HealthLook,
     HealthVerdict,
     PartitionView,
+    ReadBack,
     RolloutEnd,
     RolloutState,
     RolloutWord,
@@ -37,7 +48,9 @@ from kafkakit.rollout.decide.rollout import (
     WatchSettings,
     baseline_of,
     change_data,
+    differing,
     fold,
+    lag_look,
     look_between,
     not_ours,
     opening,
@@ -79,9 +92,11 @@ class RolloutJournal(LineJournal[RolloutWord, RolloutState | None]):
             self.check(RolloutWord.SALVAGED, {"problem": damage})
         return damage
 
-    def begin(self, plan: ConfigPlan, watch: WatchSettings, by: str, rehearsal_of: str = "") -> None:
-        """Record the plan; the first line."""
-        self.check(RolloutWord.OPEN, opening(plan, watch, by, rehearsal_of))
+    def begin(
+        self, plan: ConfigPlan, watch: WatchSettings, by: str, rehearsal_of: str, hiding: Iterable[tuple[int, str]]
+    ) -> None:
+        """Record the plan, and which brokers hide the cluster default; the first line."""
+        self.check(RolloutWord.OPEN, opening(plan, watch, by, rehearsal_of, hiding))
 
     def intend(self, word: RolloutWord, changes: Iterable[SettingChange]) -> int:
         """Record what is about to be written; returns the number that `answered` refers to."""
@@ -108,6 +123,25 @@ class RolloutJournal(LineJournal[RolloutWord, RolloutState | None]):
     def ended(self, end: RolloutEnd, left: Sequence[str] = ()) -> None:
         """Record how it ended."""
         self.check(RolloutWord.END, {"end": end.value, "left": list(left)})
+
+
+def refused_by_brokers(changes: Sequence[SettingChange], admin: ClusterAdmin) -> tuple[str, ...]:
+    """Ask brokers whether they would take changes, which makes none; returns what they would not, in their words."""
+    altered = [_alteration(c) for c in changes]
+    answers = admin.check_configs(altered)
+    keys: dict[tuple[str, str], list[str]] = {}
+    for change, asked in zip(changes, altered, strict=True):
+        if (error := answers.get(asked)) is not None:
+            keys.setdefault((change.where, str(error)), []).append(change.key)
+    places: dict[tuple[str, str], list[str]] = {}
+    for (where, words), named in keys.items():
+        places.setdefault((", ".join(named), words), []).append(where)
+    return tuple(f"{named} of {some(wheres)}: refused ({words})" for (named, words), wheres in places.items())
+
+
+def _alteration(change: SettingChange) -> ConfigChange:
+    op = ConfigOp.DELETE if change.after is None else ConfigOp.SET
+    return ConfigChange(kind=change.kind, name=change.name, key=change.key, op=op, value=change.after)
 
 
 class SettingsWriter:
@@ -146,9 +180,10 @@ class SettingsWriter:
     def take_back(self, touched: Sequence[TouchedSetting]) -> tuple[str, ...]:
         """Restore what every setting had first, the last one first; returns what was left, and why.
 
-        A value that is not ours by now is left alone.
+        A value that is not ours by now is left alone. All are read back at the end.
         """
         left: list[str] = []
+        restored: list[TouchedSetting] = []
         for (restart, kind, name), group in groupby(
             reversed(touched), key=lambda t: (t.restart, t.key.kind, t.key.name)
         ):
@@ -160,6 +195,7 @@ class SettingsWriter:
                     not_ours(t, values[t.key]) for t in settings if t.key in values and not t.is_ours(values[t.key])
                 ]
                 left += [f"{where} {t.key.key}: {GONE}" for t in settings if t.key not in values]
+                before = len(left)
                 todo = tuple(
                     SettingChange(kind=kind, name=name, key=t.key.key, before=values[t.key], after=t.original)
                     for t in settings
@@ -169,11 +205,65 @@ class SettingsWriter:
                     left += self._restarted(RolloutWord.RESTORE, todo) or self._rejoined(int(name))
                 elif todo:
                     left += self._written(RolloutWord.RESTORE, todo)
+                ours = (t for t in settings if t.key in values and t.is_ours(values[t.key]))
+                restored += ours if len(left) == before else ()
             except LeaseLostError:
                 raise
             except TryLaterError as error:
                 left.append(f"{where}: {error.message}")
-        return tuple(left)
+        return (*left, *self._not_restored(restored))
+
+    def _not_restored(self, restored: Sequence[TouchedSetting]) -> tuple[str, ...]:
+        """What another process changed after it was restored, and what is not known any more."""
+        found: list[str] = []
+
+        def are_restored() -> bool:
+            nonlocal found
+            values: Values = {}
+            for restart in (False, True):
+                keys = [t.key for t in restored if t.restart is restart]
+                values |= self.values(keys, restart=restart) if keys else {}
+            gone = [f"{where_of(t.key.kind, t.key.name)} {t.key.key}: {GONE}" for t in restored if t.key not in values]
+            others = [t for t in restored if t.key in values and not is_same(values[t.key], t.original)]
+            found = gone + [not_ours(t, values[t.key]) for t in others]
+            return not found
+
+        try:
+            wait_until(self._clock, SHOW_TIMEOUT_S, are_restored, every_s=1.0)
+        except LeaseLostError:
+            raise
+        except TryLaterError as error:
+            return (f"what is set is not known: {error.message}",)
+        return tuple(found)
+
+    def differing(self, steps: Sequence[PlannedStep]) -> tuple[str, ...]:
+        """Where the cluster has not what these steps set, after a wait for it; what is not known counts as well."""
+        state = self._journal.rollout
+        changes = [c for step in steps for c in step.changes]
+        is_default = any(c.kind is ResourceKind.BROKER and c.name == CLUSTER_DEFAULT for c in changes)
+        brokers = [b.id for b in state.plan.brokers] if is_default else []
+        found: tuple[str, ...] = ()
+
+        def is_as_planned() -> bool:
+            nonlocal found
+            found = differing(steps, self._read_back(changes, brokers), brokers, state.hiding)
+            return not found
+
+        try:
+            wait_until(self._clock, SHOW_TIMEOUT_S, is_as_planned, every_s=1.0)
+        except LeaseLostError:
+            raise
+        except TryLaterError as error:
+            return (f"what is set is not known: {error.message}",)
+        return found
+
+    def _read_back(self, changes: Iterable[SettingChange], brokers: Iterable[int]) -> ReadBack:
+        keys = {key_of(c) for c in changes}
+        of_brokers = {k for k in keys if k.kind is ResourceKind.BROKER and k.name != CLUSTER_DEFAULT}
+        ids = sorted({*brokers, *(int(k.name) for k in of_brokers)})
+        own = self.values(sorted(keys - of_brokers))
+        running = self._retrier.call("reading settings", lambda: self._admin.broker_configs(ids)) if ids else {}
+        return ReadBack(own=own, running=running)
 
     def values(self, keys: Collection[ConfigKey], *, restart: bool = False) -> Values:
         """What is set now; settings of topics that are gone and of brokers that do not answer are absent."""
@@ -231,16 +321,7 @@ class SettingsWriter:
 
     def _written(self, word: RolloutWord, changes: Sequence[SettingChange]) -> tuple[str, ...]:
         """Journal and make changes, and wait until they show."""
-        altered = [
-            ConfigChange(
-                kind=c.kind,
-                name=c.name,
-                key=c.key,
-                op=ConfigOp.DELETE if c.after is None else ConfigOp.SET,
-                value=c.after,
-            )
-            for c in changes
-        ]
+        altered = [_alteration(c) for c in changes]
         seq = self._journal.intend(word, changes)
         answers = self._retrier.call("changing settings", lambda: self._admin.alter_configs(altered))
         errors = tuple(
@@ -317,6 +398,31 @@ class SettingsWriter:
         return (f"broker {broker} is not in sync again after {self._settle_s:g} s: {some(waiting)}",)
 
 
+class GroupLag:
+    """Reads the lag of consumer groups: what they committed, one request a group, and the ends of those partitions."""
+
+    def __init__(self, groups: GroupAdmin, log: LogReader, clock: Clock, names: Sequence[str]) -> None:
+        self._groups, self._log, self._clock, self._names = groups, log, clock, names
+
+    def look(self) -> HealthLook:
+        """The lag of all the groups; without a value, but with the reason, where a part of it is not known."""
+        at_ms = epoch_ms(self._clock.now())
+        commits: dict[str, dict[TopicPartition, int]] = {}
+        problems: list[str] = []
+        try:
+            for name in self._names:
+                found = self._groups.committed(name, stable=False)
+                commits[name] = {key: c.offset for key, c in found.items() if not isinstance(c, ItemError)}
+                problems += [f"group {name}, {key}: {c}" for key, c in found.items() if isinstance(c, ItemError)][:1]
+            spans = self._log.spans(sorted({key for offsets in commits.values() for key in offsets}))
+        except LeaseLostError:
+            raise
+        except KafkakitError as error:
+            return HealthLook(at_ms=at_ms, problem=error.message)
+        ends = {key: span.end for key, span in spans.items() if not isinstance(span, ItemError)}
+        return lag_look(at_ms, commits, ends, problems)
+
+
 MIN_ISR = "min.insync.replicas"
 
 
@@ -349,6 +455,7 @@ class PartitionWatch:
         self._admin, self._clock = admin, clock
         self._before: PartitionView | None = None
         self._min_isr: dict[str, int] = {}
+        self._stops = False
         self.renew()
 
     def renew(self, *, forget: bool = False) -> None:
@@ -360,6 +467,7 @@ class PartitionWatch:
         try:
             snapshot = self._admin.snapshot(now=self._clock.now(), sizes=False)
             self._min_isr = min_isr_of(snapshot, self._admin)
+            self._stops = stops_above_replicas(snapshot.kafka_version)
         except TryLaterError:
             if not self._min_isr:
                 raise
@@ -372,7 +480,13 @@ class PartitionWatch:
         except TryLaterError as error:
             return HealthLook(at_ms=at_ms, problem=error.message)
         answer_ms = (self._clock.monotonic() - begun_s) * 1000
-        now = PartitionView(at_ms=at_ms, states=states, min_isr=self._min_isr, answer_ms=answer_ms)
+        now = PartitionView(
+            at_ms=at_ms,
+            states=states,
+            min_isr=self._min_isr,
+            answer_ms=answer_ms,
+            stops_above_replicas=self._stops,
+        )
         found = look_between(self._before, now)
         self._before = now
         return found

@@ -7,6 +7,7 @@ out or take it back; `watch` and `history` show how a cluster does and what was 
 from __future__ import annotations
 
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -25,7 +26,9 @@ from kafkakit.rollout.commands.options import (
     RestartOptions,
     RunName,
     WatchOptions,
+    begun,
     confirmed,
+    open_lag,
     open_mirror,
     ports_of,
     read_plan,
@@ -33,7 +36,6 @@ from kafkakit.rollout.commands.options import (
     side_of,
     stopped,
 )
-from kafkakit.rollout.decide.settings import StepSize
 
 Side = Annotated[
     str,
@@ -53,11 +55,14 @@ def plan(
         list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Values to set.", show_default=False)
     ] = None,
     steps: Annotated[
-        StepSize,
+        str,
         typer.Option(
-            "--steps", help="grow: one, its rack, the others; each: one by one; rack: rack by rack; all: at once."
+            "--steps",
+            metavar="STEPS",
+            help="grow: one, its rack, the others; each: one by one; rack: rack by rack; all: at once; or how many "
+            "have the change after each step, the last one all, such as 1,10%,rest.",
         ),
-    ] = StepSize.GROW,
+    ] = "grow",
     plan: Annotated[Path | None, typer.Option("--plan", help="Write the plan for `config apply` to this file.")] = None,
     exit_code: ExitCodeOption = False,
     force: Annotated[
@@ -67,7 +72,7 @@ def plan(
     """Show what a change of configuration would do: values before and after, steps, restarts, lint findings.
 
     Nothing is written to the cluster. Restarts of brokers are always one at a time. If the change introduces a lint
-    error, such as a value that brokers refuse, the command writes no plan and exits with 1.
+    error, such as a value that brokers refuse, the command writes no plan and exits with 4.
 
     Examples:
 
@@ -76,14 +81,16 @@ def plan(
     kafkakit --profile prod config plan log.retention.ms=86400000 --cluster-default --plan change.json
     kafkakit --profile prod config plan --file clusters/prod.yaml --plan change.json
     kafkakit --profile prod config plan --finding KKR201 --plan change.json
+    kafkakit --profile prod config plan compression.type=lz4 --topics 'where partitions > 6' --steps 1,10%,rest
     """
     from kafkakit.rollout.act.rollouts import plan_change
     from kafkakit.rollout.decide.plan import encode_config_plan
+    from kafkakit.rollout.decide.settings import parse_steps
     from kafkakit.rollout.report import plan_report, refused_plan
     from kafkakit.wiring import system_clock, write_file
 
     cli = cli_context(ctx)
-    task = change.task(cli, system_clock(), values or [], steps)
+    task = change.task(cli, system_clock(), values or [], parse_steps(steps))
     with open_session(cli, read_only=True) as session:
         cli.cluster_id = session.cluster_id
         made = plan_change(task, session.admin, session.clock, lambda: change.tags.read(session))
@@ -131,8 +138,9 @@ def apply(
     """Carry out a plan step by step; a step that makes the cluster worse than its baseline is rolled back.
 
     Each step is watched for a window: offline partitions, partitions under min ISR, ISR shrinks and expands, leader
-    changes, and with a metrics service latency and client errors. docs/config.md has the test. Exits with 1 if values
-    were rolled back. The same command continues after any interruption.
+    changes, with a metrics service latency and client errors, and with --group the lag of consumer groups.
+    docs/config.md has the test. Exits with 1 if values were rolled back. The same command continues after any
+    interruption.
 
     Examples:
 
@@ -142,7 +150,8 @@ def apply(
     """
     from kafkakit.rollout.act.rollouts import (
         Rollouts,
-        rehearsal_on,
+        refused_change,
+        refused_there,
         rehearse,
         require_cluster,
         require_fresh,
@@ -160,20 +169,26 @@ def apply(
         session = stack.enter_context(open_session(cli, read_only=consent.dry_run))
         require_cluster(wanted, session.cluster_id)
         if consent.dry_run:
-            found = Rollouts(session.access(), ports_of(session, service, command)).check(wanted)
+            rollouts = Rollouts(session.access(), ports_of(session, service, command))
+            found = rollouts.check(wanted)
+            refused = list(found.refused)
             if rehearsal.rehearse is not None:
                 mirror = stack.enter_context(open_mirror(cli, rehearsal.rehearse, read_only=True))
                 require_mirror(session.cluster_id, mirror.cluster_id, rehearsal.rehearse)
                 live, profile = read_configs(session.admin, session.clock), rehearsal.rehearse
-                rehearsal_on(mirror.access(), wanted, live, profile=profile, accept_unlike=rehearsal.accept_unlike)
-            return finish(cli, plan_report(wanted, "config apply", notes=(found,)))
+                refused += refused_there(
+                    mirror.access(), wanted, live, profile=profile, accept_unlike=rehearsal.accept_unlike
+                )
+            report = plan_report(wanted, "config apply", notes=found.notes)
+            return finish(cli, replace(report, failure=refused_change(refused) if refused else None))
         access = session.claim("config apply", session.cluster_id)
-        cli.operation_words = stopped(cli)
         rollouts = Rollouts(access, ports_of(session, service, command))
-        if rehearsal.rehearse is not None and rollouts.journals.of_plan(wanted).is_empty:
+        is_new = rollouts.journals.of_plan(wanted).is_empty
+        if rehearsal.rehearse is not None and is_new:
             consent.require_possible(cli)  # the rehearsal changes a cluster before the question
             live = read_configs(access.admin, access.clock)
             require_fresh(wanted, live)
+            rollouts.require_accepted(wanted, live)
             mirror = stack.enter_context(open_mirror(cli, rehearsal.rehearse))
             require_mirror(session.cluster_id, mirror.cluster_id, rehearsal.rehearse)
             mirrored = mirror.claim("config apply", mirror.cluster_id)
@@ -182,10 +197,8 @@ def apply(
             tried = Rollouts(mirrored, ports_of(mirror, None, command, profile))
             cli.operation_words = rehearsal_stopped(cli, profile)
             rehearse(wanted, live, tried, mirrored, settings, profile=profile, accept_unlike=unlike)
-            cli.operation_words = stopped(cli)
-        done = rollouts.apply(
-            wanted, settings, lambda: confirmed(cli, consent, session.cluster_id, lambda: step_lines(wanted))
-        )
+        cli.operation_words = None if is_new else stopped(cli)  # until it is begun, nothing stays open
+        done = rollouts.apply(wanted, settings, lambda: begun(cli, consent, session.cluster_id, step_lines(wanted)))
     if done is None:
         return finish(cli, nothing_report("config apply", wanted.cluster_id))
     return finish(cli, run_report("config apply", done.name, done.state, cli.program, wanted=RolloutEnd.APPLIED))
@@ -197,7 +210,7 @@ def resume(
 ) -> int:
     """Continue an open rollout, in its direction: the remaining steps, or the rollback.
 
-    It keeps the window, interval and baseline that it began with.
+    It keeps the window, interval, baseline and groups that it began with.
 
     Examples:
 
@@ -279,10 +292,10 @@ def rollback(ctx: typer.Context, restarts: RestartOptions, consent: Consent, run
         access = session.access() if consent.dry_run else session.claim("config rollback")
         rollouts = Rollouts(access, ports_of(session, None, command))
         journal = rollouts.journals.to_roll_back(run)
-        cli.operation_words = stopped(cli)
         if consent.dry_run or not confirmed(cli, consent, session.cluster_id, lambda: rollouts.undoing(journal).lines):
             state, undo = journal.rollout, rollouts.undoing(journal)
             return finish(cli, run_report("config rollback", journal.run, state, cli.program, wanted=None, undo=undo))
+        cli.operation_words = stopped(cli)
         done = rollouts.take_back(journal, "rolled back by an operator")
     return finish(cli, run_report("config rollback", done.name, done.state, cli.program, wanted=RolloutEnd.TAKEN_BACK))
 
@@ -310,7 +323,8 @@ def watch(
     settings = options.settings(cli)
     with open_session(cli, read_only=True) as session:
         partitions = PartitionWatch(session.admin, session.clock)
-        watching = HealthWatch(partitions, options.service(cli), session.clock, settings, cli.output)
+        lag = open_lag(session, settings.groups) if settings.groups else None
+        watching = HealthWatch(partitions, options.service(cli), session.clock, settings, cli.output, lag=lag)
         cluster_id, verdicts = session.cluster_id, watch_windows(watching, windows)
     return finish(cli, watch_report(cluster_id, verdicts))
 

@@ -5,7 +5,7 @@ Commands that watch a cluster and change it have options for how, with which met
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kafkakit.cli.common_options import NO_TAGS, MetricsAccess, MetricsSource, TagSource
-from kafkakit.cli.completion import BROKER_CHOICE, TOPIC_CHOICE, complete_profile_names
+from kafkakit.cli.completion import BROKER_CHOICE, TOPIC_CHOICE, complete_group_names, complete_profile_names
 from kafkakit.cli.option_groups import option
 from kafkakit.cli.run_options import Consent, change_question
 from kafkakit.core.errors import UsageError
 from kafkakit.core.text import shell_command
-from kafkakit.rollout.decide.settings import StepSize
+from kafkakit.rollout.decide.settings import StepChoice
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from kafkakit.ports.acting import Clock
     from kafkakit.ports.services import SampleQueries
     from kafkakit.rollout.act.rollouts import PlanTask, RolloutPorts
-    from kafkakit.rollout.act.writing import RestartBroker
+    from kafkakit.rollout.act.writing import GroupLag, RestartBroker
     from kafkakit.rollout.decide.plan import ConfigPlan, ConfigSide
     from kafkakit.rollout.decide.rollout import HealthQueries, WatchSettings
 
@@ -79,7 +79,7 @@ class ChangeOptions:
     )
     tags: TagSource = NO_TAGS
 
-    def task(self, cli: CliContext, clock: Clock, words: list[str], size: StepSize) -> PlanTask:
+    def task(self, cli: CliContext, clock: Clock, words: list[str], size: StepChoice) -> PlanTask:
         """What is asked for, with the files read; `UsageError` for a file that cannot be used."""
         from kafkakit.rollout.act.rollouts import NamedPlaces, PlanTask
         from kafkakit.rollout.decide.plan import FINDINGS_LIMIT_BYTES
@@ -109,7 +109,7 @@ class ChangeOptions:
             every=every,
         )
 
-    def _recorded(self, words: list[str], size: StepSize) -> dict[str, str]:
+    def _recorded(self, words: list[str], size: StepChoice) -> dict[str, str]:
         given = {
             "command": "config plan",
             "values": " ".join(words),
@@ -231,6 +231,13 @@ class WatchOptions:
     datadog_tags: str = option(
         "", "--datadog-tags", metavar="TAGS", help="Datadog: tags that choose the cluster: 'kafka_cluster:prod'."
     )
+    group: list[str] | None = option(
+        None,
+        "--group",
+        metavar="GROUP",
+        autocompletion=complete_group_names,
+        help="Also watch the lag of this consumer group. Repeatable.",
+    )
     access: MetricsAccess = NO_ACCESS
 
     def settings(self, cli: CliContext, restart_with: str = "", settle: str = "5m") -> WatchSettings:
@@ -247,6 +254,7 @@ class WatchOptions:
             source="" if service is None else service[0].source,
             settle_s=parse_duration(settle, "--settle"),
             restart_with=restart_with,
+            groups=tuple(dict.fromkeys(self.group or ())),
         )
         if found.window_s < 2 * found.every_s:
             raise UsageError("--window must be at least twice --every")
@@ -340,6 +348,14 @@ def confirmed(cli: CliContext, consent: Consent, cluster_id: str, lines: Callabl
     return consent.confirm(cli, change_question(cli, cluster_id))
 
 
+def begun(cli: CliContext, consent: Consent, cluster_id: str, lines: Iterable[str]) -> bool:
+    """As `confirmed`, for a rollout that begins with it: from then on, one that is stopped stays open."""
+    is_agreed = confirmed(cli, consent, cluster_id, lambda: lines)
+    if is_agreed:
+        cli.operation_words = stopped(cli)
+    return is_agreed
+
+
 def ports_of(
     session: ClusterSession,
     service: tuple[SampleQueries, HealthQueries] | None,
@@ -370,5 +386,13 @@ def ports_of(
         by=session.requester,
         make_restart=make_restart,
         service=service,
+        open_lag=lambda names: open_lag(session, names),
         program=session.cli.program if mirror is None else session.cli.program_for(mirror),
     )
+
+
+def open_lag(session: ClusterSession, names: Sequence[str]) -> GroupLag:
+    """The reader of the lag of groups on the session's cluster."""
+    from kafkakit.rollout.act.writing import GroupLag
+
+    return GroupLag(session.groups, session.log, session.clock, names)

@@ -20,19 +20,26 @@ from kafkakit.core.cluster_facts import CLUSTER_DEFAULT, ConfigLayer, ResourceKi
 from kafkakit.core.documents import decode_document, decode_json, encode_document
 from kafkakit.core.errors import InputError, UsageError
 from kafkakit.core.findings import NAMED_IN_WHERE, Finding, Severity
+from kafkakit.core.findings import fingerprint_of as fingerprint_of_finding
 from kafkakit.core.plan import PlanBroker
 from kafkakit.execution.decide.journal import ConfigKey
 from kafkakit.lint.api import LintRequest, Pieces, lint
 from kafkakit.rollout.decide.settings import (
     ALL_BROKERS,
+    FIXED,
+    IDENTITY,
+    ChangeScope,
     ClusterConfigs,
     PlannedStep,
     Resolved,
     SettingChange,
+    StepChoice,
     StepSize,
     WantedSetting,
     is_same,
+    parse_steps,
     plan_steps,
+    pool_jumps,
     resolve,
     where_of,
 )
@@ -114,7 +121,7 @@ def make_plan(
     *,
     created_at: datetime,
     request: Mapping[str, str],
-    size: StepSize,
+    size: StepChoice,
     profile: str | None,
 ) -> ConfigPlan:
     """The plan of what was resolved; raises `UsageError` for more than 10,000 changes."""
@@ -194,6 +201,8 @@ def decode_config_plan(data: bytes, source: str) -> ConfigPlan:
         raise InputError(source, "its hash does not fit its changes", hint="make the plan again: kafkakit config plan")
     if any(is_secret_key(c.key) for c in plan.all_changes):
         raise InputError(source, "holds a setting that is a secret")
+    if fixed := [c.key for c in plan.all_changes if c.kind is ResourceKind.BROKER and c.key in FIXED]:
+        raise InputError(source, f"holds {fixed[0]}, which is never changed on a broker")
     return plan
 
 
@@ -218,29 +227,6 @@ def _sha256(*rows: str) -> str:
 
 FINDINGS_LIMIT_BYTES = 64 << 20
 _KEY = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,200}")
-# Of a file, what tells a broker from others; it is no change to make.
-IDENTITY = frozenset(
-    {
-        "broker.id", "node.id", "process.roles", "broker.rack", "listeners", "advertised.listeners", "log.dirs",
-        "log.dir", "controller.quorum.voters", "controller.quorum.bootstrap.servers", "controller.listener.names",
-        "zookeeper.connect", "metadata.log.dir",
-    }
-)  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChangeScope:
-    """Where values of the command line are set: topics by name, brokers, each broker, the default."""
-
-    topics: tuple[str, ...] = ()
-    brokers: tuple[int, ...] = ()
-    all_brokers: bool = False
-    cluster_default: bool = False
-
-    @property
-    def is_given(self) -> bool:
-        """True where something is named."""
-        return bool(self.topics or self.brokers or self.all_brokers or self.cluster_default)
 
 
 def wanted_of_words(
@@ -287,13 +273,19 @@ def wanted_of_files(files: Iterable[Pieces], cluster: str | None, configs: Clust
         raise UsageError(f"the files are of several clusters: {listed:.300}", hint="choose one with --cluster-name")
     if cluster is not None and names and cluster not in names:
         raise UsageError(f"no file is of cluster {cluster!r:.80}")
-    return tuple(w for p in pieces for w in _of_pieces(p, cluster, configs))
+    found = (w for p in pieces for w in _of_pieces(p, cluster, configs))
+    return tuple(w for w in found if w.kind is ResourceKind.TOPIC or configs.is_defined(w.kind, w.key))
 
 
-def unmet(files: Iterable[Pieces], configs: ClusterConfigs) -> tuple[str, ...]:
-    """Topics of files that the cluster does not have, as warnings; a change of configuration makes none."""
+def unmet(files: Sequence[Pieces], cluster: str | None, configs: ClusterConfigs) -> tuple[str, ...]:
+    """What of files is not planned, as warnings: topics that the cluster does not have, keys that brokers hide."""
     missing = sorted({t.name for p in files for t in p.topics} - configs.topics.keys())
-    return (f"not in the cluster, and left out: topic {', '.join(missing[:20])}",) if missing else ()
+    found = {w.key for p in files for w in _of_pieces(p, cluster, configs) if w.kind is ResourceKind.BROKER}
+    hidden = sorted(key for key in found if not configs.is_defined(ResourceKind.BROKER, key))
+    warnings = [f"not in the cluster, and left out: topic {', '.join(missing[:20])}"] if missing else []
+    if hidden:
+        warnings.append(f"not settings of Kafka {configs.version}, and left out: {', '.join(hidden[:20])}")
+    return tuple(warnings)
 
 
 def _of_pieces(pieces: Pieces, cluster: str | None, configs: ClusterConfigs) -> Iterator[WantedSetting]:
@@ -421,14 +413,49 @@ def _pair(word: str) -> tuple[str, str]:
     return (key, value) if "=" in word else ("", "")
 
 
-def findings_change(live: Pieces, resolved: Resolved, request: LintRequest) -> FindingsChange:
-    """Lint the cluster as it is and as it would be; findings are compared by fingerprint. Twice the cost of lint."""
+def findings_change(
+    live: Pieces, resolved: Resolved, configs: ClusterConfigs, request: LintRequest, known: LintRequest
+) -> FindingsChange:
+    """Lint the cluster as it is and as it would be; findings are compared by fingerprint. Twice the cost of lint.
+
+    What brokers refuse is among the new ones as an error, whatever a configuration of lint leaves out; for that the
+    rules of `known` look at what changes.
+    """
+    changed = changed_pieces(live, resolved)
     before = {c.finding.fingerprint: c.finding for c in lint((), [live], request).unaccepted}
-    after = {c.finding.fingerprint: c.finding for c in lint((), [changed_pieces(live, resolved)], request).unaccepted}
+    after = {c.finding.fingerprint: c.finding for c in lint((), [changed], request).unaccepted}
+    refused = {f.fingerprint: f for f in _refusals(live, changed, resolved, configs, known)}
+    new = {print_: f for print_, f in after.items() if print_ not in before and print_ not in refused}
     return FindingsChange(
-        gone=tuple(f for print_, f in before.items() if print_ not in after),
-        new=tuple(f for print_, f in after.items() if print_ not in before),
+        gone=tuple(f for print_, f in before.items() if print_ not in after and print_ not in refused),
+        new=(*new.values(), *refused.values()),
     )
+
+
+def _refusals(
+    live: Pieces, changed: Pieces, resolved: Resolved, configs: ClusterConfigs, known: LintRequest
+) -> Iterator[Finding]:
+    """What brokers refuse of the change, also where they would refuse the value of now: it is set already."""
+    rules = replace(known, rules=known.known, severities={}, per_file_ignores=(), baseline=None)
+    topics = {c.name for c in resolved.changes if c.kind is ResourceKind.TOPIC}
+
+    def refused(pieces: Pieces) -> dict[tuple[str, str], Finding]:
+        some = replace(pieces, topics=tuple(t for t in pieces.topics if t.name in topics))
+        found = (c for c in lint((), [some], rules).unaccepted if c.refused)
+        return {(c.finding.fingerprint, c.finding.message): c.finding for c in found}
+
+    present = refused(live)
+    yield from (f for key, f in refused(changed).items() if key not in present)
+    for jump in pool_jumps(resolved.changes, configs):
+        where = where_of(ResourceKind.BROKER, str(jump.broker))
+        yield Finding(
+            rule="KKV003",
+            severity=Severity.ERROR,
+            message=f"{jump.words}: brokers refuse the change",
+            where=where,
+            hint="",
+            fingerprint=fingerprint_of_finding("KKV003", where, jump.key, "thread pool"),
+        )
 
 
 def changed_pieces(live: Pieces, resolved: Resolved) -> Pieces:
@@ -636,7 +663,7 @@ def rehearsal_of(
     resolved = resolve(wanted, there)
     if not resolved.changes and not resolved.restarts:
         return Rehearsal(plan=None, unlike=tuple(dict.fromkeys(unlike)))
-    size = StepSize(plan.request.get("steps", StepSize.GROW.value))
+    size = parse_steps(plan.request.get("steps", StepSize.GROW.value))
     made = make_plan(
         resolved, there, FindingsChange(), created_at=created_at, request=plan.request, size=size, profile=profile
     )

@@ -13,20 +13,27 @@ take its place.
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from statistics import median
 from typing import Any, TypeAlias
 
-from kafkakit.core.cluster_facts import CLUSTER_DEFAULT, PartitionState, ResourceKind, Sample
+from kafkakit.core.cluster_facts import (
+    CLUSTER_DEFAULT,
+    ConfigLayer,
+    LayeredValue,
+    PartitionState,
+    ResourceKind,
+    Sample,
+)
 from kafkakit.core.journal_lines import Grammar, Line, RecordKind, line_data, read_data
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.quantities import epoch_ms
 from kafkakit.execution.decide.journal import ConfigKey
 from kafkakit.rollout.decide.plan import ConfigPlan, shown
-from kafkakit.rollout.decide.settings import ClusterConfigs, SettingChange, is_same, where_of
+from kafkakit.rollout.decide.settings import ClusterConfigs, PlannedStep, SettingChange, is_same, where_of
 
 HEADER = {"kind": "config-rollout", "schema": 1}
 DAMAGED_HINT = "values that a rollout set are still there: compare them with `kafkakit config diff FILE live`"
@@ -63,7 +70,8 @@ GRAMMAR = Grammar(header=HEADER, words=RolloutWord, damaged_hint=DAMAGED_HINT, s
 class WatchSettings:
     """How each step is watched: a look every `every_s`, judged after `window_s` against `baseline_s` before the change.
 
-    `source` is the metrics service in words, empty for the brokers alone. `settle_s` bounds the wait for a broker that
+    `source` is the metrics service in words, empty for the brokers alone; `groups` are the consumer groups whose lag is
+    watched. `settle_s` bounds the wait for a broker that
     was restarted.
     """
 
@@ -73,6 +81,7 @@ class WatchSettings:
     source: str = ""
     settle_s: float = 300.0
     restart_with: str = ""
+    groups: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +110,7 @@ class Signal(StrEnum):
     CLIENT_ERRORS = "client errors"
     REQUEST_MS = "ms of produce requests (p99)"
     METADATA_MS = "ms of a metadata answer"
+    LAG = "consumer lag in records"
 
     @property
     def label(self) -> str:
@@ -132,6 +142,8 @@ class RolloutState:
     end: RolloutEnd | None = None
     left: tuple[str, ...] = ()
     ended_at: datetime | None = None
+    hiding: frozenset[tuple[int, str]] | None = None
+    """Brokers with keys of the cluster default that had values of their own at the beginning; None: not recorded."""
     writes: tuple[tuple[datetime, SettingChange], ...] = field(default=())
     """Every change that was made or may have been, in order, for the values of an earlier time."""
 
@@ -143,9 +155,19 @@ class RolloutState:
         return "being taken back" if self.is_back else f"open, {len(self.passed)} of {len(self.plan.steps)} steps"
 
 
-def opening(plan: ConfigPlan, watch: WatchSettings, by: str, rehearsal_of: str = "") -> dict[str, Any]:
-    """The data of the first line."""
-    return {"plan": line_data(plan), "watch": line_data(watch), "by": by, "rehearsal_of": rehearsal_of}
+def opening(
+    plan: ConfigPlan, watch: WatchSettings, by: str, rehearsal_of: str, hiding: Iterable[tuple[int, str]]
+) -> dict[str, Any]:
+    """The data of the first line; `hiding` as in `RolloutState`."""
+    return {"plan": line_data(plan), "watch": line_data(watch), "by": by, "rehearsal_of": rehearsal_of} | {
+        "hiding": sorted(map(list, hiding))
+    }
+
+
+def hiding_default(plan: ConfigPlan, live: ClusterConfigs) -> frozenset[tuple[int, str]]:
+    """The brokers with values of their own that hide a change of the cluster default, with the keys."""
+    keys = {c.key for c in plan.changes if c.kind is ResourceKind.BROKER and c.name == CLUSTER_DEFAULT}
+    return frozenset((broker, key) for broker, own in live.own.items() for key in keys & own.keys())
 
 
 def change_data(change: SettingChange) -> dict[str, Any]:
@@ -167,12 +189,17 @@ def fold(state: RolloutState | None, line: RolloutLine) -> RolloutState:
             by=str(line.data["by"]),
             rehearsal_of=str(line.data.get("rehearsal_of", "")),
             began_at=line.time,
+            hiding=_hiding(line.data.get("hiding")),
         )
     if line.kind is RecordKind.INTENT:
         return _intended(state, line)
     if line.kind is RecordKind.EFFECT:
         return state
     return _CHECKS[line.what](state, line)
+
+
+def _hiding(rows: Any) -> frozenset[tuple[int, str]] | None:
+    return None if rows is None else frozenset((int(broker), str(key)) for broker, key in rows)
 
 
 def _intended(state: RolloutState, line: RolloutLine) -> RolloutState:
@@ -267,6 +294,88 @@ def _is_there(kind: ResourceKind, name: str, live: ClusterConfigs) -> bool:
     return name == CLUSTER_DEFAULT or int(name) in live.in_force
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadBack:
+    """What is set now: of topics and the cluster default themselves, and what brokers run with, by layer.
+
+    Topics that are gone and brokers that do not answer are absent.
+    """
+
+    own: Mapping[ConfigKey, str | None]
+    running: Mapping[int, Mapping[str, LayeredValue]]
+
+
+def differing(
+    steps: Sequence[PlannedStep], now: ReadBack, brokers: Iterable[int], hiding: Collection[tuple[int, str]] | None
+) -> tuple[str, ...]:
+    """Where a cluster has not what these steps set, in words; what is not known counts as another value.
+
+    `brokers` are those that run with the cluster default, but where they are `hiding` it.
+    """
+    wanted: dict[ConfigKey, tuple[str | None, ConfigLayer]] = {}
+    for step in steps:
+        layer = ConfigLayer.STATIC if step.restart else ConfigLayer.DYNAMIC_BROKER
+        wanted |= {ConfigKey(c.kind, c.name, c.key): (c.after, layer) for c in step.changes}
+    ids = sorted(brokers)
+    found: list[str] = []
+    for key, (after, layer) in wanted.items():
+        where = where_of(key.kind, key.name)
+        if key.kind is ResourceKind.BROKER and key.name != CLUSTER_DEFAULT:
+            found += _differing_on(int(key.name), key.key, after, layer, now)
+        elif key not in now.own:
+            found.append(f"{where} {key.key}: {GONE}")
+        elif not is_same(now.own[key], after):
+            found.append(_changed(where, key.key, now.own[key], after))
+        elif key.kind is ResourceKind.BROKER:
+            own = {b for b in ids if wanted.get(ConfigKey(key.kind, str(b), key.key), (None, layer))[0] is not None}
+            for broker in (b for b in ids if b not in own):
+                found += _differing_default(broker, key.key, after, now, hiding)
+    return tuple(dict.fromkeys(found))
+
+
+def passed_alone(state: RolloutState) -> tuple[PlannedStep, ...]:
+    """The steps that passed, without what later steps change again: those may have been begun."""
+    steps = tuple(enumerate(state.plan.steps))
+    later = {ConfigKey(c.kind, c.name, c.key) for n, s in steps if n not in state.passed for c in s.changes}
+    return tuple(
+        replace(s, changes=tuple(c for c in s.changes if ConfigKey(c.kind, c.name, c.key) not in later))
+        for n, s in steps
+        if n in state.passed
+    )
+
+
+def _differing_on(broker: int, key: str, after: str | None, layer: ConfigLayer, now: ReadBack) -> list[str]:
+    """The difference of a value that is set on the broker itself."""
+    if broker not in now.running:
+        return [_unknown(broker)]
+    found = now.running[broker].get(key)
+    value = None if found is None or found.layer is not layer else found.value
+    return [] if is_same(value, after) else [_changed(f"broker {broker}", key, value, after)]
+
+
+def _differing_default(
+    broker: int, key: str, after: str | None, now: ReadBack, hiding: Collection[tuple[int, str]] | None
+) -> list[str]:
+    """The difference of what a broker runs with where the cluster default is set."""
+    if broker not in now.running:
+        return [_unknown(broker)]
+    found = now.running[broker].get(key)
+    is_own = found is not None and found.layer is ConfigLayer.DYNAMIC_BROKER
+    if is_own and (hiding is None or (broker, key) in hiding):
+        return []
+    value = found.value if found is not None and (is_own or found.layer is ConfigLayer.DYNAMIC_DEFAULT) else None
+    return [] if is_same(value, after) else [_changed(f"broker {broker}", key, value, after)]
+
+
+def _changed(where: str, key: str, value: str | None, after: str | None) -> str:
+    was = "removed" if after is None else f"set to {shown(key, after)}"
+    return f"{where} {key} is {shown(key, value)}, and was {was}: another process changed it"
+
+
+def _unknown(broker: int) -> str:
+    return f"broker {broker} does not answer, so that what it runs with is not known"
+
+
 GAUGES = frozenset({Signal.OFFLINE, Signal.UNDER_MIN_ISR, Signal.UNDER_REPLICATED})
 EVENTS = frozenset({Signal.SHRINKS, Signal.EXPANDS, Signal.LEADER_CHANGES, Signal.CLIENT_ERRORS})
 
@@ -284,12 +393,21 @@ class HealthLook:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionView:
-    """The partitions of a cluster at one moment, and how many copies of each topic must be in sync."""
+    """The partitions of a cluster at one moment, and how many copies of each topic must be in sync.
+
+    With `stops_above_replicas` that is so where there are fewer copies as well, as up to Kafka 3.6.
+    """
 
     at_ms: int
     states: Mapping[TopicPartition, PartitionState]
     min_isr: Mapping[str, int]
     answer_ms: float
+    stops_above_replicas: bool = False
+
+    def is_under_min_isr(self, key: TopicPartition) -> bool:
+        """True where a write with acks=all fails because too few copies are in sync."""
+        state, least = self.states[key], self.min_isr.get(key.topic, 1)
+        return len(state.isr) < (least if self.stops_above_replicas else min(least, len(state.replicas)))
 
 
 def look_between(before: PartitionView | None, now: PartitionView) -> HealthLook:
@@ -298,9 +416,7 @@ def look_between(before: PartitionView | None, now: PartitionView) -> HealthLook
     Copies that come and go between two views are not seen.
     """
     offline = [key for key, s in now.states.items() if s.leader is None]
-    under = [
-        key for key, s in now.states.items() if s.leader is not None and len(s.isr) < now.min_isr.get(key.topic, 1)
-    ]
+    under = [key for key, s in now.states.items() if s.leader is not None and now.is_under_min_isr(key)]
     lacking = sum(1 for s in now.states.values() if not set(s.replicas) <= set(s.isr))
     values: dict[Signal, float] = {
         Signal.OFFLINE: len(offline),
@@ -318,17 +434,30 @@ def look_between(before: PartitionView | None, now: PartitionView) -> HealthLook
     return HealthLook(at_ms=now.at_ms, values=values, worst=tuple(str(key) for key in (*offline, *under)[:8]))
 
 
-def joined(of_brokers: HealthLook, of_metrics: HealthLook | None) -> HealthLook:
-    """One look from both sources; what a metrics service tells counts before what the brokers tell."""
-    if of_metrics is None:
-        return of_brokers
-    problem = "; ".join(filter(None, (of_brokers.problem, of_metrics.problem)))
-    return HealthLook(
-        at_ms=of_brokers.at_ms,
-        values={**of_brokers.values, **of_metrics.values},
-        problem=problem,
-        worst=of_brokers.worst,
-    )
+def joined(of_brokers: HealthLook, *others: HealthLook | None) -> HealthLook:
+    """One look from all sources; what a metrics service tells counts before what the brokers tell."""
+    found = of_brokers
+    for other in others:
+        if other is not None:
+            problem = "; ".join(filter(None, (found.problem, other.problem)))
+            found = replace(found, values={**found.values, **other.values}, problem=problem)
+    return found
+
+
+def lag_look(
+    at_ms: int,
+    commits: Mapping[str, Mapping[TopicPartition, int]],
+    ends: Mapping[TopicPartition, int],
+    problems: Sequence[str] = (),
+) -> HealthLook:
+    """The lag of groups in records, by what they committed and the ends of the logs; none where one is not known."""
+    said = [*problems, *(f"group {group} has committed nothing" for group, offsets in commits.items() if not offsets)]
+    keys = sorted({key for offsets in commits.values() for key in offsets} - ends.keys())
+    said += [f"the end of {key} is not known" for key in keys[:1]]
+    if said:
+        return HealthLook(at_ms=at_ms, problem="; ".join(said))
+    lag = sum(max(0, ends[key] - offset) for offsets in commits.values() for key, offset in offsets.items())
+    return HealthLook(at_ms=at_ms, values={Signal.LAG: lag})
 
 
 def looks_in(window_s: float, every_s: float) -> int:
@@ -349,8 +478,10 @@ LEAST_RISE: Mapping[Signal, tuple[float, float]] = {
     Signal.REQUEST_MS: (0.25, 5.0),
     # One answer to one client says less: a busy machine doubles it.
     Signal.METADATA_MS: (1.0, 250.0),
+    # Between two commits of a group as much is behind as is written meanwhile.
+    Signal.LAG: (1.0, 1000.0),
 }
-"""Of times: the least share of the median, and the least milliseconds, by which a window must be above it."""
+"""Of times and lag: the least share of the median, and the least number, by which a window must be above it."""
 LEAST_ANSWERS = 5
 """Answers to one client on either side: the median of two or three is that of one pause of the machine."""
 CONFIRMED_BY = 2

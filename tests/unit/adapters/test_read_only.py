@@ -26,6 +26,7 @@ READS: dict[str, Callable[[ClusterAdmin], object]] = {
     "log_dirs": lambda a: a.log_dirs([1, 2], [TopicPartition("t", 0)]),
     "reassignments": lambda a: a.reassignments(),
     "dynamic_configs": lambda a: a.dynamic_configs(ResourceKind.TOPIC, ["t"]),
+    "check_configs": lambda a: a.check_configs([]),
     "broker_configs": lambda a: a.broker_configs([1, 2]),
     "topic_names": lambda a: a.topic_names(),
     "topic_operations": lambda a: a.topic_operations(["t"]),

@@ -13,20 +13,33 @@ from jsonschema import Draft202012Validator
 
 from kafkakit.core.cluster_facts import CLUSTER_DEFAULT, ConfigLayer, LayeredValue, ResourceKind
 from kafkakit.core.errors import InputError, TryLaterError, UsageError
+from kafkakit.core.findings import Severity
 from kafkakit.core.plan import PlanBroker
 from kafkakit.lint.decide.files import read_text
-from kafkakit.rollout.decide.plan import ConfigPlan, decode_config_plan, encode_config_plan, hash_of, subject_of
+from kafkakit.rollout.decide.plan import (
+    ConfigPlan,
+    FindingsChange,
+    decode_config_plan,
+    encode_config_plan,
+    hash_of,
+    make_plan,
+    subject_of,
+)
 from kafkakit.rollout.decide.settings import (
     ClusterConfigs,
+    Resolved,
     SettingChange,
+    StepChoice,
+    StepShares,
     StepSize,
     WantedSetting,
     broker_waves,
     is_same,
+    parse_steps,
     plan_steps,
     resolve,
 )
-from tests.rigs.rollouts import Bench
+from tests.rigs.rollouts import Bench, rules
 
 DAY = "86400000"
 BROKER, TOPIC = ResourceKind.BROKER, ResourceKind.TOPIC
@@ -75,11 +88,88 @@ def test_a_plan_says_what_must_restart_and_what_it_takes_back(bench: Bench) -> N
         (("log.retention.ms=1",), {"brokers": (9,)}, "broker 9 is not in the cluster"),
         (("ssl.keystore.password=x",), {"brokers": (1,)}, "holds a secret"),
         (("listeners=PLAINTEXT://:1",), {"cluster_default": True}, "is set for each broker"),
+        (("num.io.thread=4",), {"all_brokers": True}, "is not a broker setting.*did you mean num.io.threads"),
+        (("retention.ms=4",), {"cluster_default": True}, "is not a broker setting.*did you mean log.retention.ms"),
+        (("cruise.control.metrics.topic=x",), {"brokers": (1,)}, "is not a broker setting"),
+        (("listener.name.x.ssl.no.such.key=x",), {"brokers": (1,)}, "is not a broker setting"),
+        (("broker.id=5",), {"brokers": (1,)}, "broker.id is never changed on a broker: the data"),
+        (("node.id=7",), {"all_brokers": True}, "node.id is never changed"),
+        (("node.id=7",), {"cluster_default": True}, "node.id is never changed"),
+        (("cluster.id=x",), {"all_brokers": True}, "cluster.id is never changed"),
+        (("process.roles=broker",), {"brokers": (2,)}, "process.roles is never changed"),
+        (("log.dirs=/a,/b",), {"brokers": (2,)}, "log.dirs is never changed on a broker: they hold replicas"),
+        (("log.dir=/a",), {"brokers": (2,)}, "log.dir is never changed"),
+        (("metadata.log.dir=/a",), {"brokers": (2,)}, "metadata.log.dir is never changed"),
+        (("controller.quorum.voters=1@a:1",), {"all_brokers": True}, "controller.quorum.voters is never changed"),
     ],
 )
 def test_what_cannot_be_asked_for(bench: Bench, words: tuple[str, ...], scope: dict[str, Any], said: str) -> None:
     with pytest.raises(UsageError, match=said):
         bench.plan(*words, **scope)
+
+
+def test_what_a_broker_never_changes_is_not_taken_out_either(bench: Bench) -> None:
+    with pytest.raises(UsageError, match=r"node\.id is never changed"):
+        bench.plan(all_brokers=True, deleted=("node.id",))
+
+
+@pytest.mark.parametrize(
+    ("now", "wanted", "said"),
+    [
+        ("8", "32", "from 8 it goes to 4 to 16 (plan after plan: 8 -> 16 -> 32)"),
+        ("8", "17", "from 8 it goes to 4 to 16 (plan after plan: 8 -> 16 -> 17)"),
+        ("8", "1", "from 8 it goes to 4 to 16 (plan after plan: 8 -> 4 -> 2 -> 1)"),
+        ("1", "999999", "(plan after plan: 1 -> 2 -> 4 -> 8 -> 16 -> 32 -> ... -> 999999)"),
+        ("8", "16", None),
+        ("8", "4", None),
+        ("3", "1", None),
+        ("1", "2", None),
+    ],
+)
+@pytest.mark.parametrize("scope", [{"all_brokers": True}, {"cluster_default": True}])
+@pytest.mark.parametrize("key", ["num.io.threads", "log.cleaner.threads", "remote.log.reader.threads"])
+def test_a_thread_pool_goes_from_half_to_double(
+    bench: Bench, now: str, wanted: str, said: str | None, scope: dict[str, bool], key: str
+) -> None:
+    bench.cluster.static_settings[key] = now
+    errors = [f.message for f in bench.plan(f"{key}={wanted}", **scope).errors if f.rule == "KKV003"]  # type: ignore[arg-type]
+    assert len(errors) == (0 if said is None else 3)
+    assert all(message.startswith(f"{key} {wanted} ") and said in message for message in errors if said)
+
+
+def test_a_thread_pool_counts_from_what_each_broker_runs_with(bench: Bench) -> None:
+    bench.cluster.static_settings["background.threads"] = "4"
+    bench.cluster.own_static[3] = {"background.threads": "9"}
+    bench.cluster.brokers[2].configs["background.threads"] = "64"
+    default = bench.plan("background.threads=8", cluster_default=True)  # broker 2 keeps its own
+    assert default.errors == ()
+    assert {f.where for f in bench.plan("background.threads=16", all_brokers=True).errors} == {"broker 1", "broker 2"}
+    assert bench.plan(brokers=(2,), deleted=("background.threads",)).errors == ()  # its file is not known
+    bench.cluster.dynamic_default["background.threads"] = "8"
+    (error,) = bench.plan(brokers=(2,), deleted=("background.threads",)).errors
+    assert (error.where, "from 64 it goes to 32 to 128" in error.message) == ("broker 2", True)
+
+
+@pytest.mark.parametrize(
+    ("before", "word", "rule"),
+    [
+        (None, "retention.ms=1d", "KKV002"),
+        ("5d", "retention.ms=1d", "KKV002"),
+        (None, "cleanup.policy=foo", "KKV003"),
+        (None, "retention.ms=-5", "KKV003"),
+    ],
+)
+def test_what_brokers_refuse_is_an_error_whatever_lint_leaves_out(
+    bench: Bench, before: str | None, word: str, rule: str
+) -> None:
+    """An ignored rule, one whose level was lowered, and a value of now that was refused as well."""
+    if before is not None:
+        bench.cluster.topics["a"].configs["retention.ms"] = before
+    for request in (rules(), replace(rules(), rules=()), replace(rules(), severities={rule: Severity.NOTE})):
+        plan = bench.plan(word, topics="a", lint_with=request)
+        assert rule in {f.rule for f in plan.errors}
+        assert rule not in {f.rule for f in plan.findings_gone}
+    assert bench.plan("retention.ms=86400000", topics="a", lint_with=replace(rules(), rules=())).errors == ()
 
 
 def test_a_broker_that_does_not_answer_is_named_and_not_planned_for(bench: Bench) -> None:
@@ -119,6 +209,13 @@ def test_files_of_lint_are_what_is_wanted(bench: Bench) -> None:
     both = (read_text("a.yaml", FILE).pieces, read_text("b.yaml", FILE.replace("prod", "other")).pieces)
     with pytest.raises(UsageError, match="of several clusters: other, prod"):
         bench.plan(files=both)
+
+
+def test_keys_of_plugins_in_files_are_left_out(bench: Bench) -> None:
+    text = FILE.replace("log.retention.ms", "num.io.thread: 3\n  confluent.x.y: 4\n  log.retention.ms")
+    plan = bench.plan(files=(read_text("prod.yaml", text).pieces,))
+    assert {c.key for c in plan.all_changes if c.kind is BROKER} == {"log.retention.ms", "replica.fetch.max.bytes"}
+    assert "not settings of Kafka fake, and left out: confluent.x.y, num.io.thread" in plan.warnings
 
 
 def test_a_finding_of_lint_is_ended_by_its_plan(bench: Bench) -> None:
@@ -170,6 +267,22 @@ def test_values_that_differ_in_blanks_are_the_same() -> None:
     assert is_same(None, None)
 
 
+@pytest.mark.parametrize(
+    ("one", "other"), [("007", "7"), ("+5", "5"), ("0.50", "0.5"), ("1e7", "10000000"), ("TRUE", "true"), (" 5", "5")]
+)
+def test_values_that_brokers_write_otherwise_are_the_same(one: str, other: str) -> None:
+    assert is_same(one, other)
+    assert is_same(other, one)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("7", "70"), ("0.5", "0.05"), ("true", "false"), ("1:2", "1:02"), ("a", "A"), ("", "0"), ("1e999", "inf")],
+)
+def test_values_that_mean_something_else_are_not_the_same(one: str, other: str) -> None:
+    assert not is_same(one, other)
+
+
 def schema() -> dict[str, Any]:
     text = resources.files("kafkakit").joinpath("core", "schemas", "config-plan.schema.json").read_text("utf-8")
     found: dict[str, Any] = json.loads(text)
@@ -201,6 +314,18 @@ def test_a_plan_of_another_kind_or_with_a_secret_is_refused(bench: Bench) -> Non
     plan = bench.plan(f"retention.ms={DAY}", topics="a")
     with pytest.raises(InputError, match="is not a Kafka cluster id"):
         decode_config_plan(encode_config_plan(replace(plan, cluster_id="../etc")), "p")
+    change = SettingChange(kind=BROKER, name="1", key="node.id", before="1", after="7")
+    older = make_plan(
+        Resolved(changes=(), restarts=(change,)),
+        bench.configs,
+        FindingsChange(),
+        created_at=plan.created_at,
+        request={},
+        size=StepSize.GROW,
+        profile=None,
+    )
+    with pytest.raises(InputError, match=r"holds node\.id, which is never changed on a broker"):
+        decode_config_plan(encode_config_plan(older), "p")
     body = json.loads(encode_config_plan(plan))
     body["kafkakit"]["kind"] = "plan"
     with pytest.raises(InputError, match="expected 'config-plan'"):
@@ -215,6 +340,88 @@ def test_waves_of_brokers_grow_by_rack() -> None:
     assert list(broker_waves(brokers[:1], StepSize.GROW)) == [("1",)]
     flat = [PlanBroker(id=n) for n in (1, 2, 3)]
     assert list(broker_waves(flat, StepSize.GROW)) == [("1",), ("2", "3")]
+
+
+@pytest.mark.parametrize(
+    ("text", "total", "sizes"),
+    [
+        ("1,10%,rest", 100, [1, 9, 90]),
+        ("1,10%,rest", 15, [1, 1, 13]),
+        ("1,10%,rest", 5, [1, 4]),  # a tenth of five is one, which has the change already
+        ("1,10%,rest", 1, [1]),
+        ("2,5,rest", 3, [2, 1]),
+        ("rest", 3, [3]),
+        ("100%", 3, [3]),
+        ("1, 2 ,100%", 3, [1, 1, 1]),
+        ("0.5%,50%,rest", 1000, [5, 495, 500]),
+        ("33.3333%,66.6666%,rest", 3, [1, 1, 1]),
+        ("50%,5,rest", 8, [4, 1, 3]),
+    ],
+)
+def test_steps_say_how_many_have_the_change_after_each(text: str, total: int, sizes: list[int]) -> None:
+    steps = parse_steps(text)
+    assert isinstance(steps, StepShares)
+    names = [str(n) for n in range(total)]
+    waves = steps.waves(names)
+    assert [len(wave) for wave in waves] == sizes
+    assert [name for wave in waves for name in wave] == names
+    assert parse_steps(steps.value) == steps
+
+
+@pytest.mark.parametrize("word", list(StepSize))
+def test_words_of_steps_stay_words(word: StepSize) -> None:
+    assert parse_steps(word.value) is word
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("1,10%", "ends with 10%, not with all"),
+        ("5", "ends with 5, not with all"),
+        ("1,1", "1 is not more than 1"),
+        ("5,2,rest", "2 is not more than 5"),
+        ("10%,5%,rest", "5% is not more than 10%"),
+        ("10%,10%,rest", "10% is not more than 10%"),
+        ("0,rest", "0 is an empty step"),
+        ("0%,rest", "0% is an empty step"),
+        ("1,101%", "101% is more than all"),
+        ("rest,rest", "rest is not more than rest"),
+        ("rest,1", "nothing is left after all"),
+        ("100%,2,rest", "rest is not more than 100%"),
+        ("", "is none of grow, each, rack, all"),
+        ("1,,rest", "is none of grow"),
+        ("1,rest,", "is none of grow"),
+        ("-1,rest", "is none of grow"),
+        ("1.5,rest", "is none of grow"),
+        ("1,10 %,rest", "is none of grow"),
+        ("1e3,rest", "is none of grow"),
+        ("Grow", "is none of grow"),
+        ("1,ten,rest", "is none of grow"),
+        ("99999999999,rest", "is none of grow"),
+    ],
+)
+def test_steps_that_are_empty_do_not_grow_or_do_not_cover_all_are_refused(text: str, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        parse_steps(text)
+
+
+def test_shares_of_brokers_go_rack_by_rack() -> None:
+    brokers = [PlanBroker(id=n, rack="ab"[n % 2]) for n in range(1, 6)]
+    assert list(broker_waves(brokers, parse_steps("1,40%,rest"))) == [("1",), ("3",), ("5", "2", "4")]
+    assert list(broker_waves([], parse_steps("1,rest"))) == []
+
+
+def test_shares_are_steps_of_topics_brokers_and_a_trial_of_the_default(bench: Bench) -> None:
+    for name in ("d", "e", "f"):
+        bench.cluster.add_topic(name, {0: (1, 2, 3)}, size_bytes=1)
+    shares = parse_steps("1,50%,rest")
+    topics = bench.plan("retention.ms=5", topics="where partitions >= 1", size=shares)
+    assert [s.name for s in topics.steps] == ["topic a", "topics b, c", "topics d, e, f"]
+    assert topics.request["steps"] == "1,50%,rest"
+    brokers = bench.plan("log.cleaner.backoff.ms=20000", all_brokers=True, size=shares)
+    assert [s.name for s in brokers.steps] == ["broker 1", "broker 2", "broker 3"]
+    default = bench.plan("log.cleaner.backoff.ms=20000", cluster_default=True, size=shares)
+    assert [s.name for s in default.steps] == ["for a trial broker 1", "for a trial broker 2", "cluster default"]
 
 
 KEYS = ("log.retention.ms", "log.cleaner.backoff.ms", "replica.fetch.max.bytes", "min.insync.replicas")
@@ -248,9 +455,9 @@ def world() -> ClusterConfigs:
 
 
 @settings(max_examples=150)
-@given(st.lists(WANTED, max_size=8), st.sampled_from(list(StepSize)))
+@given(st.lists(WANTED, max_size=8), st.sampled_from([*StepSize, *map(parse_steps, ("rest", "1,rest", "1,67%,rest"))]))
 def test_steps_lead_from_what_is_set_to_what_is_wanted_and_nothing_else(
-    wanted: list[WantedSetting], size: StepSize
+    wanted: list[WantedSetting], size: StepChoice
 ) -> None:
     configs = world()
     try:
@@ -278,6 +485,18 @@ def test_steps_lead_from_what_is_set_to_what_is_wanted_and_nothing_else(
     assert hash_of("f", steps) == hash_of("f", plan_steps(resolved.changes, resolved.restarts, configs, size))
 
 
+def test_a_brokers_own_value_is_no_trial_of_the_default(bench: Bench) -> None:
+    """Each broker has its value from its own step, and keeps it; the last wave is not tried."""
+    wanted = [WantedSetting(kind=BROKER, name=name, key="log.retention.ms", value=value)
+              for name, value in (("1", "7"), (CLUSTER_DEFAULT, "5"))]  # fmt: skip
+    configs = bench.configs
+    resolved = resolve(wanted, configs)
+    steps = plan_steps(resolved.changes, resolved.restarts, configs, StepSize.GROW)
+    assert [(c.name, c.before, c.after) for s in steps for c in s.changes] == [
+        ("1", None, "7"), ("2", None, "5"), (CLUSTER_DEFAULT, None, "5"), ("2", "5", None)
+    ]  # fmt: skip
+
+
 def test_topics_and_brokers_are_named_as_everywhere(bench: Bench) -> None:
     def wheres(**scope: Any) -> list[str]:
         word = "segment.ms=600000" if "topics" in scope else "log.retention.ms=5"
@@ -303,3 +522,21 @@ def test_what_a_cluster_default_runs_with_is_what_all_brokers_run_with(bench: Be
     bench.cluster.own_static[2]["log.retention.ms"] = "8"
     (change,) = bench.plan("log.retention.ms=5", cluster_default=True).changes
     assert change.in_force is None
+
+
+def test_a_brokers_own_value_is_not_what_the_cluster_default_runs_with(bench: Bench) -> None:
+    bench.cluster.brokers[2].configs["log.retention.ms"] = "7200000"
+    (change,) = bench.plan("log.retention.ms=86400000", cluster_default=True).changes
+    assert change.in_force is None
+    bench.cluster.static_settings["log.retention.hours"] = "168"
+    (change,) = bench.plan("log.retention.ms=86400000", cluster_default=True).changes
+    assert change.in_force == "604800000"
+    bench.cluster.static_settings["log.retention.minutes"] = "2"
+    (change,) = bench.plan("retention.ms=86400000", topics="a").changes
+    assert change.in_force is None  # broker 2 keeps it for two hours, the others for two minutes
+    del bench.cluster.brokers[2].configs["log.retention.ms"]
+    (change,) = bench.plan("retention.ms=86400000", topics="a").changes
+    assert change.in_force == "120000"
+    bench.cluster.dynamic_default["log.retention.ms"] = "9"
+    (change,) = bench.plan("log.retention.ms=86400000", cluster_default=True).changes
+    assert (change.before, change.in_force) == ("9", "9")

@@ -1,6 +1,6 @@
 """Rollouts on a cluster in memory; the robust test."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkakit.core.cluster_facts import ResourceKind
+from kafkakit.core.cluster_facts import CLUSTER_DEFAULT, LayeredValue, PartitionState, ResourceKind
 from kafkakit.core.errors import (
     InputError,
     LeaseHeldError,
@@ -22,25 +22,31 @@ from kafkakit.core.errors import (
     UsageError,
 )
 from kafkakit.core.lease import Holder, Life
-from kafkakit.core.model import ClusterSnapshot
+from kafkakit.core.model import ClusterSnapshot, TopicPartition
 from kafkakit.execution.act.control_requests import ControlRequests
 from kafkakit.execution.act.leases import ClusterAccess, Lease, lease_path
 from kafkakit.rollout.act import writing as journal_files
-from kafkakit.rollout.act.rollouts import NamedState, abort_or_request, is_applied, rehearse, usable_plan
+from kafkakit.rollout.act.rollouts import NamedState, PlanCheck, abort_or_request, is_applied, rehearse, usable_plan
 from kafkakit.rollout.decide.plan import ConfigPlan, without_restarts
 from kafkakit.rollout.decide.rollout import (
     Health,
     HealthLook,
+    PartitionView,
     RolloutEnd,
     Signal,
     baseline_of,
     judge,
+    lag_look,
     limit_of,
+    look_between,
     looks_in,
     prometheus_queries,
 )
+from kafkakit.rollout.decide.settings import StepSize
 from tests.fakes.admin import FakeClock, FakeCluster
 from tests.fakes.control import FakeControlStore
+from tests.fakes.groups import FakeGroups
+from tests.fakes.log_reader import FakeLogReader
 from tests.rigs.reassign import Killed
 from tests.rigs.rollouts import WATCH, Bench, Dying, DyingCluster, DyingFile, FakeMetrics
 
@@ -163,6 +169,195 @@ def test_a_value_of_ours_that_another_process_changed_is_left_and_reported(bench
     assert done.state.end is RolloutEnd.INCOMPLETE
     assert done.state.left == ("topic a retention.ms is 7 by now, which is not of this rollout",)
     assert bench.cluster.topics["a"].configs == {"retention.ms": "7"}
+
+
+OURS = "topic a retention.ms is 7, and was set to 86400000: another process changed it"
+
+
+@pytest.mark.parametrize("second", [75, 100])
+def test_a_value_of_a_step_that_passed_is_read_back_before_the_rollout_counts_as_applied(
+    bench: Bench, second: float
+) -> None:
+    """In the first step's own window, and in that of the last step, after which nothing else would look."""
+    plan = retention(bench)
+    bench.after_seconds(second, lambda: bench.set_by_another("a", "retention.ms", "7"))
+    done = bench.apply(plan)
+    assert (done.state.end, done.state.reasons) == (RolloutEnd.INCOMPLETE, (OURS,))
+    assert done.state.left == ("topic a retention.ms is 7 by now, which is not of this rollout",)
+    assert {n: t.configs for n, t in bench.cluster.topics.items()} == {"a": {"retention.ms": "7"}, "b": {}, "c": {}}
+    again = bench.rollouts.take_back(bench.rollouts.journals.last_applied(), "again")
+    assert (again.state.end, again.state.left) == (RolloutEnd.INCOMPLETE, done.state.left)
+    assert bench.cluster.topics["a"].configs == {"retention.ms": "7"}
+
+
+def test_a_rollout_that_goes_on_reads_back_what_passed_before(bench: Bench) -> None:
+    """Before its next step, so that nothing more is set beside the other process."""
+    plan = retention(bench)
+    failing = iter([None, LeaseLostError("lost")])
+
+    def fail_second(name: str, _: object) -> None:
+        if name == "alter_configs" and (error := next(failing, None)) is not None:
+            raise error
+
+    bench.cluster.before_call.append(fail_second)
+    with pytest.raises(LeaseLostError):
+        bench.apply(plan)
+    bench.set_by_another("a", "retention.ms", "7")
+    bench.reporter.said.clear()
+    done = bench.rollouts.proceed(bench.rollouts.journals.only_open())
+    assert (done.state.end, done.state.reasons) == (RolloutEnd.INCOMPLETE, (OURS,))
+    assert not [line for line in bench.reporter.said if line.startswith("step")]
+
+
+def test_a_topic_of_a_step_that_passed_and_is_deleted_is_not_applied(bench: Bench) -> None:
+    plan = retention(bench)
+    bench.after_seconds(100, lambda: bench.cluster.topics.pop("a"))
+    done = bench.apply(plan)
+    said = "topic a retention.ms: the topic is gone, or the broker does not answer"
+    assert (done.state.end, done.state.reasons, done.state.left) == (RolloutEnd.INCOMPLETE, (said,), (said,))
+    assert {n: t.configs for n, t in bench.cluster.topics.items()} == {"b": {}, "c": {}}
+
+
+@pytest.mark.parametrize(("scope", "left"), [({"all_brokers": True}, True), ({"cluster_default": True}, False)])
+def test_a_broker_that_does_not_answer_at_the_end_is_not_known_to_run_with_the_value(
+    bench: Bench, scope: dict[str, bool], left: bool
+) -> None:
+    """What was set on the broker itself cannot be taken back there; the default can."""
+    plan = bench.plan("log.cleaner.backoff.ms=20000", size=StepSize.ALL, **scope)  # type: ignore[arg-type]
+    read = bench.cluster.broker_configs
+
+    def silent(brokers: Collection[int], *, defaults: bool = False) -> Mapping[int, Mapping[str, LayeredValue]]:
+        return {b: v for b, v in read(brokers, defaults=defaults).items() if b != 2}
+
+    own = bench.cluster.dynamic_configs
+
+    def gone(kind: ResourceKind, names: Collection[str]) -> Mapping[str, Mapping[str, str]]:
+        return {name: values for name, values in own(kind, names).items() if name != "2"}
+
+    bench.after_first_write(20, lambda: setattr(bench.cluster, "broker_configs", silent))
+    bench.after_first_write(20, lambda: setattr(bench.cluster, "dynamic_configs", gone))
+    done = bench.apply(plan)
+    assert done.state.reasons == ("broker 2 does not answer, so that what it runs with is not known",)
+    assert done.state.end is (RolloutEnd.INCOMPLETE if left else RolloutEnd.TAKEN_BACK)
+    assert bench.clock.elapsed >= WATCH.baseline_s + 20 + 20  # it is waited for
+
+
+def test_a_broker_that_answers_again_in_time_is_known(bench: Bench) -> None:
+    plan = bench.plan("log.cleaner.backoff.ms=20000", brokers=(2,))
+    read = bench.cluster.broker_configs
+    bench.after_first_write(20, lambda: setattr(bench.cluster, "broker_configs", lambda *_, **__: {}))
+    bench.after_first_write(40, lambda: setattr(bench.cluster, "broker_configs", read))
+    assert bench.apply(plan).state.end is RolloutEnd.APPLIED
+
+
+def test_the_cluster_default_is_read_back_on_each_broker(bench: Bench) -> None:
+    bench.cluster.brokers[2].configs["log.cleaner.backoff.ms"] = "9"  # it hid the default before, and may go on
+    plan = bench.plan("log.cleaner.backoff.ms=20000", cluster_default=True)
+    assert bench.apply(plan).state.end is RolloutEnd.APPLIED
+    bench.rollouts.take_back(bench.rollouts.journals.last_applied(), "no")
+    begun = bench.clock.elapsed
+    values = bench.cluster.brokers[3].configs
+    bench.after_seconds(100, lambda: values.update({"log.cleaner.backoff.ms": "7"}))
+    done = bench.apply(bench.plan("log.cleaner.backoff.ms=20000", cluster_default=True))
+    assert bench.clock.elapsed > begun + 100
+    said = "broker 3 log.cleaner.backoff.ms is 7, and was set to 20000: another process changed it"
+    assert done.state.reasons == (said,)
+    assert (values, bench.cluster.dynamic_default) == ({"log.cleaner.backoff.ms": "7"}, {})
+
+
+def test_a_default_that_another_process_removes_or_tries_again_is_noticed(bench: Bench) -> None:
+    values = bench.cluster.dynamic_default
+    plan = bench.plan("log.cleaner.backoff.ms=20000", cluster_default=True)
+    bench.after_seconds(100, values.clear)
+    reason, *_ = bench.apply(plan).state.reasons
+    assert (
+        reason == "cluster default log.cleaner.backoff.ms is not set, and was set to 20000: another process changed it"
+    )
+    values["log.cleaner.backoff.ms"] = "5"
+    plan = bench.plan(cluster_default=True, deleted=("log.cleaner.backoff.ms",))
+    bench.after_first_write(5, lambda: values.update({"log.cleaner.backoff.ms": "6"}))
+    reason, *_ = bench.apply(plan).state.reasons
+    assert reason == "cluster default log.cleaner.backoff.ms is 6, and was removed: another process changed it"
+
+
+def test_a_value_in_the_file_of_a_restarted_broker_is_read_back(bench: Bench) -> None:
+    plan = bench.plan("replica.fetch.max.bytes=5", brokers=(1, 2))
+    bench.after_seconds(110, lambda: bench.cluster.own_static[1].update({"replica.fetch.max.bytes": "6"}))
+    done = bench.apply(plan)
+    said = "broker 1 replica.fetch.max.bytes is 6, and was set to 5: another process changed it"
+    assert (done.state.end, done.state.reasons) == (RolloutEnd.INCOMPLETE, (said,))
+    assert bench.cluster.own_static == {1: {"replica.fetch.max.bytes": "6"}, 2: {}}
+
+
+def test_a_journal_of_before_does_not_say_which_brokers_hid_the_default(bench: Bench) -> None:
+    bench.cluster.brokers[2].configs["log.cleaner.backoff.ms"] = "9"
+    plan = bench.plan("log.cleaner.backoff.ms=20000", cluster_default=True)
+    bench.cluster.fail_next("alter_configs", LeaseLostError("lost"))
+    with pytest.raises(LeaseLostError):
+        bench.apply(plan)
+    (path,) = bench.folder.glob("config-rollouts/*/*.journal")
+    hiding = b',"hiding":[[2,"log.cleaner.backoff.ms"]]'
+    first, *_ = path.read_bytes().splitlines(keepends=True)
+    assert hiding in first
+    # Lines of earlier versions have no checksum either.
+    path.write_bytes(first.replace(hiding, b"").rpartition(b',"crc":')[0] + b"}\n")
+    state = bench.rollouts.journals.only_open().rollout
+    assert state.hiding is None
+    assert bench.apply(plan).state.end is RolloutEnd.APPLIED
+
+
+def test_what_is_changed_again_while_values_are_taken_back_is_named(bench: Bench) -> None:
+    bench.apply(retention(bench))
+    calls = iter((lambda: None, lambda: bench.set_by_another("c", "retention.ms", "7")))
+
+    def meddle(name: str, _: object) -> None:
+        if name == "alter_configs":
+            next(calls, lambda: None)()
+
+    bench.cluster.before_call.append(meddle)
+    done = bench.rollouts.take_back(bench.rollouts.journals.last_applied(), "no")
+    assert done.state.end is RolloutEnd.INCOMPLETE
+    assert done.state.left == ("topic c retention.ms is 7 by now, which is not of this rollout",)
+
+
+def test_brokers_are_asked_before_the_baseline_is_measured(bench: Bench) -> None:
+    plan = retention(bench)
+    bench.refuse(TOPIC, "c", "retention.ms", DAY, call="check_configs")
+    with pytest.raises(OperationFailedError, match=r"would refuse the change: retention.ms of topic c: refused \(Inv"):
+        bench.apply(plan)
+    assert (bench.clock.elapsed, bench.cluster.calls, bench.rollouts.journals.states()) == (0, [], ())
+    bench.refuse(TOPIC, "c", "retention.ms", DAY, call="check_configs")
+    assert bench.rollouts.check(plan).refused == ("retention.ms of topic c: refused (InvalidRequestError: no)",)
+    assert bench.rollouts.check(plan) == PlanCheck(notes=("nothing is done",))
+    assert bench.apply(plan).state.end is RolloutEnd.APPLIED
+
+
+def test_each_broker_that_will_run_with_a_default_is_asked(bench: Bench) -> None:
+    bench.cluster.brokers[2].configs["log.cleaner.backoff.ms"] = "9"
+    plan = bench.plan("log.cleaner.backoff.ms=20000", "min.insync.replicas=2", cluster_default=True)
+    bench.rollouts.check(plan)
+    (asked,) = bench.cluster.checked
+    assert [(c.name, c.key) for c in asked] == [
+        (CLUSTER_DEFAULT, "log.cleaner.backoff.ms"),
+        (CLUSTER_DEFAULT, "min.insync.replicas"),
+        ("1", "log.cleaner.backoff.ms"),
+        ("3", "log.cleaner.backoff.ms"),
+    ]
+
+
+def test_what_is_read_at_start_is_not_asked_about(bench: Bench) -> None:
+    plan = bench.plan("replica.fetch.max.bytes=5", f"log.retention.ms={DAY}", brokers=(1,))
+    said = "no broker can be asked about replica.fetch.max.bytes: it checks its file when it starts"
+    assert bench.rollouts.check(plan) == PlanCheck(notes=(said, "nothing is done"))
+    assert [c.key for c in bench.cluster.checked[0]] == ["log.retention.ms"]
+
+
+def test_a_rehearsal_asks_the_brokers_of_the_mirror(bench: Bench, tmp_path: Path) -> None:
+    mirror, plan = mirror_of(tmp_path), bench.plan("log.cleaner.backoff.ms=20000", brokers=(2,))
+    mirror.refuse(ResourceKind.BROKER, "12", "log.cleaner.backoff.ms", "20000", call="check_configs")
+    with pytest.raises(OperationFailedError, match=r"log.cleaner.backoff.ms of broker 12: refused"):
+        tried(bench, mirror, plan)
+    assert (mirror.clock.elapsed, mirror.cluster.calls) == (0, [])
 
 
 def test_an_accepted_value_that_does_not_show_is_a_change_of_another_process(bench: Bench) -> None:
@@ -302,6 +497,87 @@ def test_client_errors_and_latency_of_a_metrics_service_take_values_back(bench: 
     done = bench.apply(retention(bench), watch)
     assert "produce latency (p99): 90 ms, usual 20 ms, limit 25 ms" in done.state.reasons[0]
     assert all(t.configs == {} for t in bench.cluster.topics.values())
+
+
+T0 = TopicPartition("t", 0)
+
+
+def lagging(bench: Bench) -> tuple[FakeGroups, FakeLogReader]:
+    """Group `g` is 100 records behind."""
+    bench.lag = groups, log = FakeGroups(), FakeLogReader()
+    log.add_topic("t")
+    log.log(T0).end = 1100
+    groups.seed("g", T0, 1000)
+    return groups, log
+
+
+OF_GROUP = replace(WATCH, groups=("g",))
+
+
+def test_lag_of_a_group_that_grows_takes_values_back(bench: Bench) -> None:
+    _, log = lagging(bench)
+    bench.after_first_write(6, lambda: setattr(log.log(T0), "end", 5000))
+    done = bench.apply(retention(bench), OF_GROUP)
+    assert done.state.end is RolloutEnd.TAKEN_BACK
+    assert done.state.reasons == ("after topic a: consumer lag in records: 4000, usual 100, limit 1100",)
+
+
+def test_lag_that_stays_is_good_and_goes_on_with_the_same_groups(bench: Bench) -> None:
+    """A step that was cut is watched for the same groups, whatever the command that continues it says."""
+    _, log = lagging(bench)
+    bench.cluster.fail_next("alter_configs", LeaseLostError("lost"))
+    with pytest.raises(LeaseLostError):
+        bench.apply(retention(bench), OF_GROUP)
+    log.log(T0).end = 9999
+    done = bench.rollouts.proceed(bench.rollouts.journals.only_open())
+    assert "consumer lag" in done.state.reasons[0]
+    log.log(T0).end = 1600
+    assert bench.apply(retention(bench), OF_GROUP).state.end is RolloutEnd.APPLIED
+
+
+def test_lag_is_watched_beside_a_metrics_service(bench: Bench) -> None:
+    _, log = lagging(bench)
+    watched(bench, USUAL)
+    watch = replace(OF_GROUP, source=FakeMetrics.source)
+    assert bench.apply(retention(bench), watch).state.end is RolloutEnd.APPLIED
+    bench.after_first_write(6, lambda: setattr(log.log(T0), "end", 5000))
+    done = bench.apply(bench.plan("segment.ms=600000", topics="a"), watch)
+    assert "consumer lag in records: 4000" in done.state.reasons[0]
+
+
+@pytest.mark.parametrize("beside", [False, True])
+@pytest.mark.parametrize("what", ["unknown", "lost", "log"])
+def test_lag_that_is_not_known_from_the_start_changes_nothing(bench: Bench, what: str, beside: bool) -> None:
+    groups, log = lagging(bench)
+    watch = replace(OF_GROUP, groups=("g", "h") if what == "unknown" else ("g",))
+    if beside:
+        watched(bench, USUAL)
+        watch = replace(watch, source=FakeMetrics.source)
+    if what == "lost":
+        groups.lost.add("g")
+    if what == "log":
+        log.log(T0).leader = None
+    done = bench.apply(retention(bench), watch)
+    assert (done.state.end, bench.cluster.calls) == (RolloutEnd.TAKEN_BACK, [])
+    assert done.state.reasons[0].startswith("no baseline is available: no consumer lag in records: ")
+    said = {"unknown": "group h has committed nothing", "lost": "does not answer", "log": "the end of t-0 is not known"}
+    assert said[what] in done.state.reasons[0]
+
+
+def test_lag_that_is_no_longer_told_takes_values_back(bench: Bench) -> None:
+    groups, _ = lagging(bench)
+    bench.after_first_write(6, lambda: groups.lost.add("g"))
+    done = bench.apply(retention(bench), OF_GROUP)
+    assert done.state.end is RolloutEnd.TAKEN_BACK
+    assert "3 looks in a row without consumer lag in records: the coordinator of group g" in done.state.reasons[0]
+
+
+def test_lag_of_groups_is_the_sum_of_what_each_has_not_committed() -> None:
+    one, two = TopicPartition("t", 0), TopicPartition("t", 1)
+    found = lag_look(5, {"g": {one: 3, two: 9}, "h": {one: 10}}, {one: 12, two: 7})
+    assert (found.values, found.at_ms) == ({Signal.LAG: 9 + 0 + 2}, 5)
+    assert lag_look(5, {"g": {one: 3}}, {}).problem == "the end of t-0 is not known"
+    assert lag_look(5, {"g": {}}, {}).problem == "group g has committed nothing"
 
 
 def test_metrics_that_stop_take_values_back(bench: Bench) -> None:
@@ -569,6 +845,51 @@ def test_a_kill_at_every_effect_is_resumed_or_undone(tmp_path: Path, dying: Dyin
     assert lives == 1
 
 
+@pytest.mark.parametrize("then", ["resume", "abort"])
+def test_ctrl_c_in_each_phase_leaves_a_rollout_that_goes_on_or_back(tmp_path: Path, then: str) -> None:
+    """While the baseline is measured, in each window, while values are read back and while they are taken back."""
+    ended = False
+    for number in range(1, 200):
+        bench = Bench(tmp_path / str(number))
+        plan = bench.plan("min.insync.replicas=2", cluster_default=True, topics="a,b")
+        left = iter(range(number))
+
+        def interrupt(_: float, left: Iterator[int] = left, bench: Bench = bench) -> None:
+            if next(left, None) is None:
+                bench.clock.on_sleep.pop()
+                raise KeyboardInterrupt
+
+        bench.clock.on_sleep.append(interrupt)
+        try:
+            ended = bench.apply(plan).state.end is RolloutEnd.APPLIED
+            break
+        except KeyboardInterrupt:
+            journal = bench.rollouts.journals.only_open()
+        if then == "resume":
+            assert bench.rollouts.proceed(journal).state.end is RolloutEnd.APPLIED, number
+            assert is_applied(plan, bench.configs)
+        else:
+            assert bench.rollouts.take_back(journal, "no").state.end is RolloutEnd.TAKEN_BACK
+            assert _set(bench) == {}
+    assert ended
+
+
+def test_ctrl_c_while_values_are_read_back_leaves_the_step_open(bench: Bench) -> None:
+    plan = bench.plan("log.cleaner.backoff.ms=20000", brokers=(2,))
+    read, stopped = bench.cluster.broker_configs, iter([True])
+
+    def interrupted(brokers: Collection[int], *, defaults: bool = False) -> Mapping[int, Mapping[str, LayeredValue]]:
+        if next(stopped, False):
+            raise KeyboardInterrupt
+        return read(brokers, defaults=defaults)
+
+    bench.after_first_write(20, lambda: setattr(bench.cluster, "broker_configs", interrupted))
+    with pytest.raises(KeyboardInterrupt):
+        bench.apply(plan)
+    assert bench.rollouts.journals.only_open().rollout.words == "open, 0 of 1 steps"
+    assert bench.apply(plan).state.end is RolloutEnd.APPLIED
+
+
 def _kept(settings: dict[str, dict[str, str]]) -> dict[str, dict[str, str]]:
     return {name: values for name, values in settings.items() if values}
 
@@ -646,6 +967,17 @@ NUMBERS = st.floats(0, 1e6, allow_nan=False)
 
 def looks(*values: dict[Signal, float]) -> list[HealthLook]:
     return [HealthLook(at_ms=n, values=v) for n, v in enumerate(values)]
+
+
+@pytest.mark.parametrize(("stops", "under"), [(True, 2), (False, 1)])
+def test_min_isr_above_the_replicas_stops_writes_up_to_kafka_3_6(stops: bool, under: int) -> None:
+    """From 3.7 on only the replicas that there are count (KAFKA-15583)."""
+    states = {
+        TopicPartition("t", 0): PartitionState(replicas=(1, 2), isr=(1, 2), leader=1),
+        TopicPartition("t", 1): PartitionState(replicas=(1, 2), isr=(1,), leader=1),
+    }
+    view = PartitionView(at_ms=0, states=states, min_isr={"t": 3}, answer_ms=1, stops_above_replicas=stops)
+    assert look_between(None, view).values[Signal.UNDER_MIN_ISR] == under
 
 
 def test_the_limit_of_times_is_the_median_and_three_and_a_half_deviations() -> None:
