@@ -135,6 +135,14 @@ TABLES: Mapping[str, FleetTable] = dict(
             "dead_bytes bigint, producers bigint, smallest_ratio_bound double, fault string, seen_at_ms bigint, "
             "epoch_faults bigint, log_start bigint, recovery_point bigint",
         ),
+        # One row for each directory of a log dir: role is that of its name (`live`, `future`, `delete`, `stray`), or
+        # `foreign` for one that is no partition's, `unreadable` for one that cannot be listed. topic_id stands in
+        # its partition.metadata; oldest_ms is the time of its oldest file: it was there by then.
+        _table(
+            "directories",
+            "broker int, log_dir string, topic string, partition int, path string, role string, topic_id string, "
+            "held_bytes bigint, oldest_ms bigint, seen_at_ms bigint",
+        ),
         # Batches worth a second look: those that may expand beyond a limit, and a sample of the others.
         _table(
             "batches",

@@ -248,6 +248,14 @@ class SnapshotStore:
             for name in self.clusters(snapshot_date)
         }
 
+    def whole(self, kinds: Collection[str], snapshot_date: str) -> tuple[str, ...]:
+        """The clusters of `clusters` of which no kind is damaged. One that has no rows of a kind is whole in it."""
+        for kind in kinds:
+            self._whole(kind, [snapshot_date])
+        return tuple(
+            n for n in self.clusters(snapshot_date) if not any((k, snapshot_date, n) in self._bad for k in kinds)
+        )
+
     def days(self, kind: str) -> dict[str, tuple[str, ...]]:
         """The dates on which a kind is known of each cluster, be it empty, oldest first."""
         self._whole(kind, list(self.dates()))

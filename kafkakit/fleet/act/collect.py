@@ -3,7 +3,7 @@
 A cluster that is broken or slow never holds up another. Of a snapshot, tables are written first and the manifest last.
 Of each cluster its state is read, and if asked for records of some topics, and the history of commits from
 `__consumer_offsets` with how far logs had grown meanwhile. Log dirs of brokers on this host are read by their headers
-only, into the tables `segments` and `batches`.
+only, into the tables `segments`, `batches` and `directories`.
 """
 
 import json
@@ -58,7 +58,7 @@ from kafkakit.streams.lag.api import ResumePoint, resume_points_of
 from kafkakit.streams.lag.api_act import OFFSETS_TOPIC, OffsetsTail
 from kafkakit.streams.model.log_dirs import FileReader, PartitionFiles, partitions_below
 from kafkakit.streams.model.offsets_log.commits import CommitColumns, KeyTable
-from kafkakit.streams.model.segment_rows import Row, ScanOptions, read_partition
+from kafkakit.streams.model.segment_rows import Row, ScanOptions, directory_row, read_partition
 
 if TYPE_CHECKING:
     import numpy as np
@@ -510,6 +510,8 @@ class CommitHistory:
 
 
 SEGMENT_ROWS_OF_FILE = 200_000
+SCANNED = ("segments", "batches", "directories")
+"""The tables that a scan of log dirs writes."""
 FAULTS_SHOWN = 5
 
 
@@ -527,10 +529,9 @@ class ScanRequest:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """Rows of both tables, and the bytes that they stand for."""
+    """Rows of the tables, and the bytes that they stand for."""
 
-    segments: list[Row]
-    batches: list[Row]
+    rows: Mapping[str, list[Row]]
     size_bytes: int
 
 
@@ -579,15 +580,15 @@ def _scan_broker(
     tasks = scan_tasks([replace(part, broker=broker) for part in parts])
     total = sum(part.log_bytes for part in parts)
     options = ScanOptions(with_crc=request.with_crc, seen_at_ms=writer.started_ms)
-    rows: dict[str, list[Row]] = {"segments": [], "batches": []}
+    rows: dict[str, list[Row]] = {kind: [] for kind in SCANNED}
     faults: list[str] = []
     size_bytes = 0
     with open_lock(source), reporter.progress(f"reading the log dirs of broker {broker}") as bar:
         writer.begin()
         for one in _scanned(tasks, reader, options, request.jobs):
-            rows["segments"] += one.segments
-            rows["batches"] += one.batches
-            faults += [f"{row['path']}: {row['fault']}" for row in one.segments if row.get("fault")]
+            for kind in SCANNED:
+                rows[kind] += one.rows[kind]
+            faults += [f"{row['path']}: {row['fault']}" for row in one.rows["segments"] if row.get("fault")]
             size_bytes += one.size_bytes
             bar.update(size_bytes, total)
             _write(writer, rows, SEGMENT_ROWS_OF_FILE)
@@ -596,7 +597,7 @@ def _scan_broker(
     more = [f"{len(faults) - FAULTS_SHOWN} more files with faults"] if len(faults) > FAULTS_SHOWN else []
     return ScannedBroker(
         broker=broker,
-        partitions=len(parts),
+        partitions=sum(part.name is not None for part in parts),
         rows=manifest.rows,
         size_bytes=size_bytes,
         seconds=clock.monotonic() - started_s,
@@ -629,8 +630,9 @@ def _scanned(
 
 def _scan(parts: Sequence[PartitionFiles], reader: FileReader, options: ScanOptions) -> _Found:
     found = [rows for part in parts for rows in read_partition(part, reader, options)]
-    return _Found(
-        [rows.segment for rows in found],
-        [batch for rows in found for batch in rows.batches],
-        sum(part.log_bytes for part in parts),
-    )
+    rows = {
+        "segments": [each.segment for each in found],
+        "batches": [batch for each in found for batch in each.batches],
+        "directories": [directory_row(part, reader, options) for part in parts],
+    }
+    return _Found(rows, sum(part.log_bytes for part in parts))
