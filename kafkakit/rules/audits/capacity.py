@@ -16,6 +16,7 @@ from typing import Any
 from kafkakit.core.findings import AuditFinding, Rule, Severity, audit_finding
 from kafkakit.core.quantities import counted, format_bytes, format_rate, format_span
 from kafkakit.core.text import ShellCommand, quote, shell_command
+from kafkakit.rules.audits.segments import FUTURE_MS
 from kafkakit.rules.config_defs import NEWEST, config_table
 from kafkakit.rules.effective import BrokerConfig, Declared, InputMissing, Source, TopicConfig
 from kafkakit.rules.engine import checked
@@ -231,13 +232,16 @@ GREATEST_SEGMENT_BYTES = 2**31 - 1
 UNKNOWN_OPEN_FILES = 100_000
 """Descriptors of a broker whose limit is not known: what Kafka's documentation starts at."""
 CHECK_KEY = "log.retention.check.interval.ms"
+_TIMESTAMP_LIMITS = ("message.timestamp.after.max.ms", "message.timestamp.difference.max.ms")
+"""The setting that refuses records stamped in the future, since Kafka 3.6 and before."""
 
 
 def topic_findings(row: Mapping[str, Any]) -> Iterator[AuditFinding]:
     """What is held against a topic: how long or how large its data becomes, with the settings that repair it.
 
     The row has the columns of `kafkakit_spark.effective`, with `partitions`, `slowest_rate`, `tolerance`,
-    `observed_age_ms`, `oldest_partition`, and the advice: `option` (of `OPTIONS`, their number for none),
+    `observed_age_ms`, `oldest_partition`, `oldest_future_ms` (how far in the future a record of that one is stamped, or
+    None), `age_limit_ms`, and the advice: `option` (of `OPTIONS`, their number for none),
     `advised_segment_ms`, `advised_segment_bytes`, `advised_jitter_ms`, `advised_overshoot`, `segments`,
     `advised_segments`, `tightest_broker`.
     """
@@ -247,6 +251,9 @@ def topic_findings(row: Mapping[str, Any]) -> Iterator[AuditFinding]:
     for rule in (retention_overshoot, size_retention_granularity):
         for found in _checked(rule, topic, cluster, limits):
             is_time = rule is retention_overshoot
+            if is_time and _is_kept_by_future(row):
+                yield _kept_by_future(found, row)
+                continue
             name = "advised_segment_ms" if is_time else "advised_segment_bytes"
             yield replace(
                 found,
@@ -256,6 +263,29 @@ def topic_findings(row: Mapping[str, Any]) -> Iterator[AuditFinding]:
                 score=found.score * max(row["partitions"], 1),
                 repair=repair,
             )
+
+
+def _is_kept_by_future(row: Mapping[str, Any]) -> bool:
+    """True for data that is older than settings explain, in a partition with timestamps in the future."""
+    age, limit = row["observed_age_ms"], row["age_limit_ms"]
+    return row["oldest_future_ms"] is not None and age is not None and limit is not None and age > limit
+
+
+def _kept_by_future(found: AuditFinding, row: Mapping[str, Any]) -> AuditFinding:
+    ahead, retention = format_span(row["oldest_future_ms"] / 1000), format_span(row["retention_ms"] / 1000)
+    key = next(key for key in _TIMESTAMP_LIMITS if key in config_table(row["minor"]).topic)
+    return replace(
+        found,
+        message=f"partition {row['oldest_partition']} holds data of {format_span(row['observed_age_ms'] / 1000)}, with "
+        f"a retention of {retention}, because records that are stamped up to {ahead} in the future keep it",
+        hint="correct the clock of the producer; what is there stays until its timestamps are over, or until "
+        "kafka-delete-records.sh deletes it",
+        key=key,
+        observed=None,
+        expected=str(FUTURE_MS),
+        score=found.score * max(row["partitions"], 1),
+        repair=f"{key}={FUTURE_MS}",
+    )
 
 
 def retention_broker_findings(row: Mapping[str, Any]) -> Iterator[AuditFinding]:
