@@ -144,6 +144,7 @@ def test_findings_by_case(spark: Any, store: StoreBuilder) -> None:
         "slow": one_topic(1.0, ROOMY, retention_ms=DAY_MS),
         "at": one_topic(1.0, ROOMY, retention_ms=DAY_MS, segment_ms=DAY_MS // 2 - 300_000),
         "inherits": one_topic(1.0, ROOMY),
+        "as-default": one_topic(1.0, ROOMY, retention_ms=7 * DAY_MS),
         "tight": one_topic(1.0, TIGHT, number=6_000, retention_ms=DAY_MS),
         "full": one_topic(1.0, TIGHT, number=4_000, retention_ms=DAY_MS, segment_ms=8_670_000),
         "sized": one_topic(None, ROOMY, retention_bytes=2**30, segment_bytes=2**29 + 1),

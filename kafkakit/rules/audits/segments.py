@@ -339,7 +339,7 @@ def _brokers(ids: Sequence[int]) -> str:
 
 
 def _repair(column: str, row: Mapping[str, Any]) -> str:
-    if column == "future_segments":
+    if column == "future_segments" or (column == "is_overshot" and row["late_is_pinned"]):
         return f"message.timestamp.after.max.ms={FUTURE_MS}"
     return f"segment.index.bytes={2 * row['index_bytes']}" if column == "rolled_by_index" else ""
 

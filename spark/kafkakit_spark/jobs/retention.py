@@ -16,6 +16,7 @@ from kafkakit.rules.audits.capacity import (
 )
 from kafkakit.rules.audits.segments import FUTURE_MS
 from kafkakit.rules.families.brokers import FULL_SHARE, LEAST_OPEN_FILES
+from kafkakit.rules.families.retention import KAFKAS_RETENTION_MS
 from kafkakit.rules.retention import (
     DEFAULT_MAX_MAP_COUNT,
     MAPS_OF_SEGMENT,
@@ -111,6 +112,7 @@ def _settings(inputs: JobInput, partitions: DataFrame, tolerance: float) -> Data
     slowest = partitions.groupBy(*TOPIC).agg(F.min("rate").alias("slowest_rate"))
     frame = with_bounds(effective_topics(inputs).join(slowest, TOPIC), "slowest_rate")
     is_set = F.element_at("settings", F.lit("retention.ms")).isNotNull() & (F.col("retention_ms") > 0)
+    is_set &= F.col("retention_ms") != KAFKAS_RETENTION_MS
     over_size = F.col("segment_bytes") > F.col("retention_bytes") * tolerance
     return frame.withColumns(
         {

@@ -32,6 +32,7 @@ from pyspark.sql.types import StructType
 
 from kafkakit.core.fleet_tables import TABLES
 from kafkakit.rules.audits import segments
+from kafkakit.rules.families.retention import KAFKAS_RETENTION_MS
 from kafkakit.rules.rule import Limits
 from kafkakit.streams.model.log_dirs import (
     FileReader,
@@ -116,15 +117,17 @@ def tables_of(inputs: JobInput, kind: str) -> DataFrame:
 
 
 def _settings(inputs: JobInput) -> DataFrame:
-    """The effective settings of topics that segments go by; `is_expiring` where retention by time was set."""
+    """The effective settings of topics that segments go by; `is_expiring` where retention by time was set, and not to
+    Kafka's default."""
     lag, compacts = F.col("max_compaction_lag_ms"), F.col("compacts")
     expires = F.col("deletes") & (F.col("retention_ms") > 0) & (F.lower("remote_storage") != "true")
+    is_set = F.array_contains(F.map_keys("settings"), "retention.ms") & (F.col("retention_ms") != KAFKAS_RETENTION_MS)
     return effective_topics(inputs).select(
         "cluster", "topic", "compacts", "retention_ms", "segment_bytes", "index_bytes", "check_interval_ms",
         "delete_delay_ms", "jitter_ms", (F.col("check_interval_ms") + F.col("delete_delay_ms")).alias("pause_ms"),
         F.lit(True).alias("is_known"),
         F.when(compacts & (lag > 0), F.least(lag, "segment_ms")).otherwise(F.col("segment_ms")).alias("roll_ms"),
-        (expires & F.array_contains(F.map_keys("settings"), "retention.ms")).alias("is_expiring"),
+        (expires & is_set).alias("is_expiring"),
     )  # fmt: skip
 
 
