@@ -172,7 +172,8 @@ class Manifest:
     """What was collected of a cluster on a date, from one source (the empty one: the cluster's own answers).
 
     `rows` counts the rows of each kind; with `error` the cluster was not, or not wholly, read and is not complete.
-    `positions` are the offsets where the next snapshot continues in logs that are read on from day to day.
+    `positions` are the offsets where the next snapshot continues in logs that are read on from day to day. `cluster_id`
+    is Kafka's, empty where it is not known.
     """
 
     cluster: str
@@ -183,6 +184,7 @@ class Manifest:
     error: str = ""
     source: str = ""
     positions: Mapping[str, int] = field(default_factory=dict)
+    cluster_id: str = ""
 
     @property
     def is_complete(self) -> bool:
@@ -202,6 +204,8 @@ def manifest_data(manifest: Manifest) -> dict[str, object]:
         "error": manifest.error,
         "source": manifest.source,
         "positions": dict(sorted(manifest.positions.items())),
+        # Manifests of earlier versions have none.
+        **({"cluster_id": manifest.cluster_id} if manifest.cluster_id else {}),
     }
 
 
@@ -219,6 +223,20 @@ def merged_manifest(manifests: Iterable[Manifest]) -> Manifest:
         ended_ms=max(part.ended_ms for part in parts),
         rows=rows,
         error="; ".join(part.error for part in parts if part.error),
+        cluster_id=next((part.cluster_id for part in parts if part.cluster_id), ""),
+    )
+
+
+def repeated_clusters(ids: Mapping[str, str]) -> tuple[str, ...]:
+    """A sentence for each cluster that has several names; `ids` are Kafka's ids by name, empty where not known."""
+    names: dict[str, list[str]] = {}
+    for name, cluster_id in sorted(ids.items()):
+        names.setdefault(cluster_id, []).append(name)
+    return tuple(
+        f"{', '.join(found[:-1])} and {found[-1]} as one cluster, which they are: all have the id {cluster_id}, and "
+        "sums count it more than once"
+        for cluster_id, found in sorted(names.items())
+        if cluster_id and len(found) > 1
     )
 
 
@@ -238,6 +256,7 @@ def manifest_of(data: Mapping[str, object]) -> Manifest:
             error=str(data.get("error") or ""),
             source=str(data.get("source") or ""),
             positions={str(log): int(at) for log, at in positions.items()},
+            cluster_id=str(data.get("cluster_id") or ""),
         )
     except KeyError as error:
         raise ValueError(f"has no {error}") from None

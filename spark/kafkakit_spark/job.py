@@ -30,6 +30,7 @@ from kafkakit.core.fleet_tables import (
     Manifest,
     manifest_of,
     merged_manifest,
+    repeated_clusters,
 )
 
 STEPS = "steps"
@@ -255,6 +256,10 @@ class SnapshotStore:
         return tuple(
             n for n in self.clusters(snapshot_date) if not any((k, snapshot_date, n) in self._bad for k in kinds)
         )
+
+    def repeated(self, snapshot_date: str) -> tuple[str, ...]:
+        """A sentence for each cluster that the store has under several names on a date."""
+        return repeated_clusters({n: self.manifests[snapshot_date, n].cluster_id for n in self.clusters(snapshot_date)})
 
     def days(self, kind: str) -> dict[str, tuple[str, ...]]:
         """The dates on which a kind is known of each cluster, be it empty, oldest first."""

@@ -111,7 +111,7 @@ def _run_job(spark: SparkSession, spec: JobSpec, name: str, store: SnapshotStore
         rules=dict(sorted(rules.items())),
         facts=facts,
         tables={table: written.rows() for table, written in tables.items()},
-        skipped=output.skipped,
+        skipped=(*output.skipped, *store.repeated(spec.snapshot_date)),
         left_out=tuple(store.left_out),
         clusters=store.looked_at(spec.snapshot_date),
     )

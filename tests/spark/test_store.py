@@ -1,5 +1,6 @@
 """What a store of snapshots gives to jobs, and what it leaves out."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -84,6 +85,27 @@ def test_every_result_of_a_run_names_the_clusters_left_out(
     assert [r.error for r in results] == ["", ""]
     assert [r.left_out for r in results] == [(f"cluster broken on {TODAY}: not collected: timed out",)] * 2
     assert [r.clusters for r in results] == [{"a": ("partitions",)}] * 2
+
+
+def test_one_cluster_under_two_names_is_told(spark: Any, store: StoreBuilder, monkeypatch: pytest.MonkeyPatch) -> None:
+    from kafkakit_spark import runner
+    from kafkakit_spark.job import JobInput, JobOutput, findings_frame
+
+    def job(given: JobInput) -> JobOutput:
+        return JobOutput(findings=findings_frame(spark, ()))
+
+    for name in ("a", "b", "c", "d", "old", "older"):
+        store.add("partitions", ROWS, cluster=name)
+    address = store.finish()
+    ids = {"a": "x", "b": "x", "c": "y", "d": "x"}
+    for name, cluster_id in ids.items():
+        file = Path(address) / "manifests" / f"snapshot_date={TODAY}" / f"cluster={name}.json"
+        file.write_text(json.dumps({**json.loads(file.read_text()), "cluster_id": cluster_id}))
+    monkeypatch.setattr(runner, "job_named", lambda name: job)
+    (result,) = runner.run_spec(spark, spec_for(address, "one"), lambda fields: None, is_here=True)
+    assert result.skipped == (
+        "a, b and d as one cluster, which they are: all have the id x, and sums count it more than once",
+    )
 
 
 def test_a_run_keeps_to_its_scope(spark: Any, store: StoreBuilder, monkeypatch: pytest.MonkeyPatch) -> None:
