@@ -7,6 +7,7 @@ audit holds something against become sentences of the rules. Columns that code o
 import json
 import shutil
 import tempfile
+from base64 import b64decode
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import reduce
@@ -118,10 +119,10 @@ class DistantFiles:
 
 
 class FilesHere:
-    """Implements `StoreFiles` where the engine runs on this host: the driver reads manifests and footers itself.
+    """Implements `StoreFiles` where the engine runs on this host: the driver reads manifests itself, and checks files.
 
     The engine reads a folder of links to those files alone that are asked for and whole, so that it lists no others
-    and meets no damaged footer.
+    and meets no damaged one.
     """
 
     def __init__(self, spark: SparkSession, base: str) -> None:
@@ -136,16 +137,17 @@ class FilesHere:
         return [(path.name, path.read_text("utf-8", "replace")) for path in found if not path.name.startswith(".")]
 
     def counts(self, kind: str, pairs: Collection[Pair]) -> Mapping[Pair, tuple[int, int]]:
-        """See the port. Opens each file's footer."""
+        """See the port. Reads each file to its end, where damaged pages show: about 0.3 s a million rows."""
         found = {}
         for pair in sorted(pairs):
             rows = newer = 0
             whole = []
             for path in sorted(self._folder(self._base, kind, pair).glob("*.parquet")):
                 try:
-                    with pq.ParquetFile(path) as file:
-                        rows += file.metadata.num_rows
+                    with pq.ParquetFile(path, page_checksum_verification=True) as file:
+                        own = sum(batch.num_rows for batch in file.iter_batches()) if _has_sound_names(file) else 0
                         newer += _newer_rows(file, TABLES[kind].version)
+                    rows += own
                     whole.append(path)
                 except (OSError, pa.ArrowException):
                     continue
@@ -181,6 +183,15 @@ class FilesHere:
 def _local(uri: str) -> Path:
     parts = urlsplit(uri)
     return Path(unquote(parts.path) if parts.scheme == "file" else uri).absolute()
+
+
+def _has_sound_names(file: pq.ParquetFile) -> bool:
+    """True when both schemas of a footer, Parquet's and the Arrow one in its metadata, have the same columns."""
+    written = (file.metadata.metadata or {}).get(b"ARROW:schema")
+    try:
+        return written is None or pa.ipc.read_schema(pa.py_buffer(b64decode(written))).names == file.schema_arrow.names
+    except ValueError:
+        return False
 
 
 def _newer_rows(file: pq.ParquetFile, version: int) -> int:
