@@ -334,12 +334,12 @@ def test_directories_are_not_judged_by_metadata_of_another_time(spark: Any, stor
     found, skipped = directories_of(spark, store)
     assert found == set()
     assert skipped == (
-        "2 directories of alone: not compared with topics and replicas, since there are no whole metadata of this day: "
-        "kafkakit fleet collect",
-        "1 directory of damaged: not compared with topics and replicas, since there are no whole metadata of this day: "
-        "kafkakit fleet collect",
+        "2 directories of alone: not compared with topics and replicas, since there are no whole metadata of this day "
+        "in the store",
+        "1 directory of damaged: not compared with topics and replicas, since there are no whole metadata of this day "
+        "in the store",
         "1 directory of old: not compared with topics and replicas, since they were read before the metadata: "
-        "run kafkakit fleet segments after kafkakit fleet collect",
+        "collect the cluster first, then read its log dirs",
         "1 directory of silent: not compared with topics and replicas, since broker 1 gave no log dirs when the "
         "metadata were collected",
     )

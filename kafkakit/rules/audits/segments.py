@@ -224,8 +224,8 @@ DIRECTORY_RULES: Mapping[str, tuple[Rule, str]] = {
 METADATA_TOPIC = "__cluster_metadata"
 """The log of KRaft's controllers: it has no settings of a topic, and metadata does not list it."""
 _NOT_COMPARED: Mapping[str, str] = {
-    "metadata": "there are no whole metadata of this day: kafkakit fleet collect",
-    "earlier": "they were read before the metadata: run kafkakit fleet segments after kafkakit fleet collect",
+    "metadata": "there are no whole metadata of this day in the store",
+    "earlier": "they were read before the metadata: collect the cluster first, then read its log dirs",
     "broker": "{brokers} gave no log dirs when the metadata were collected",
 }
 RULES: tuple[Rule, ...] = tuple(
