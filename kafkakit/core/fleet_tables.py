@@ -137,11 +137,12 @@ TABLES: Mapping[str, FleetTable] = dict(
         ),
         # One row for each directory of a log dir: role is that of its name (`live`, `future`, `delete`, `stray`), or
         # `foreign` for one that is no partition's, `unreadable` for one that cannot be listed. topic_id stands in
-        # its partition.metadata; oldest_ms is the time of its oldest file: it was there by then.
+        # its partition.metadata; oldest_ms is the time of its oldest file: it was there by then. The cleaner has
+        # compacted the log up to cleaned_to, by its checkpoint.
         _table(
             "directories",
             "broker int, log_dir string, topic string, partition int, path string, role string, topic_id string, "
-            "held_bytes bigint, oldest_ms bigint, seen_at_ms bigint",
+            "held_bytes bigint, oldest_ms bigint, cleaned_to bigint, seen_at_ms bigint",
         ),
         # Batches worth a second look: those that may expand beyond a limit, and a sample of the others.
         _table(

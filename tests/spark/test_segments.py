@@ -393,6 +393,62 @@ def test_overshoot_waits_until_the_broker_had_time_to_delete(
     assert ("KKF018" in {r["rule"] for r in output.findings.collect()}) is is_late
 
 
+def compacted(base: int, *, closed_ms: int | None, **known: Any) -> dict[str, Any]:
+    """A segment of 1,000 bytes and 100 offsets, closed so long ago; None for the active one."""
+    at = NOW_MS - (closed_ms or 0)
+    return {
+        "broker": 1, "log_dir": "/d1", "topic": "t", "partition": 0, "base_offset": base, "role": "log",
+        "path": f"/d1/t-0/{base:020d}.log", "size_bytes": 1_000, "mtime_ms": at, "max_ms": at,
+        "is_active": closed_ms is None, "batches": 1, "records": 100, "first_offset": base, "last_offset": base + 99,
+        "torn_bytes": 0, "legacy_batches": 0,
+        "index_entries": 1, "time_index_entries": 1, "first_batch_max_ms": at, "append_time_batches": 0, **known,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("ages", "known", "settings", "is_late"),
+    [
+        # Two closed segments of three behind the checkpoint, for two hours and more.
+        ((5, 3, 2), {"cleaned_to": 100}, {}, True),
+        ((5, 3, 2), {"cleaned_to": 0}, {}, True),
+        # The cleaner has been there, or is not due: half of the log, closed just now, a lag that is set.
+        ((5, 3, 2), {"cleaned_to": 300}, {}, False),
+        ((5, 3), {"cleaned_to": 100}, {}, False),
+        ((5, 3), {"cleaned_to": 100}, {"min.cleanable.dirty.ratio": "0.4"}, True),
+        ((5, 0.5, 0.4), {"cleaned_to": 100}, {}, False),
+        ((5, 3, 2), {"cleaned_to": 100}, {"min.compaction.lag.ms": DAY_MS}, False),
+        # Not known: the tree has no checkpoint.
+        ((5, 3, 2), {"cleaned_to": None}, {}, False),
+        # Not compacted, and kept by an open transaction.
+        ((5, 3, 2), {"cleaned_to": 100}, {"cleanup.policy": "delete"}, False),
+        ((5, 3, 2), {"cleaned_to": 100, "open_txn_since_ms": NOW_MS - 5 * HOUR_MS}, {}, False),
+    ],
+)
+def test_compaction_that_does_not_keep_up_is_found(
+    spark: Any,
+    store: StoreBuilder,
+    ages: tuple[float, ...],
+    known: dict[str, Any],
+    settings: dict[str, Any],
+    is_late: bool,
+) -> None:
+    rows = [compacted(100 * n, closed_ms=round(age * HOUR_MS)) for n, age in enumerate(ages)]
+    open_since = known.get("open_txn_since_ms")
+    rows.append(compacted(100 * len(ages), closed_ms=None, open_txn_since_ms=open_since))
+    store.add("segments", rows, cluster="a")
+    store.add("directories", [directory("t", cleaned_to=known["cleaned_to"])], cluster="a")
+    add_topics(store, {"t": {"cleanup.policy": "compact", **settings}}, "a")
+    output = run_job(spark, spec_for(store.finish(), "segments"))
+    found = [row for row in output.findings.collect() if row["rule"] == "KKF031"]
+    assert bool(found) is is_late
+    if known == {"cleaned_to": 100} and not settings and is_late:
+        assert (found[0]["where"], found[0]["message"]) == (
+            "topic t of a",
+            "1.95 KiB of closed segments have waited for up to 3 h to be compacted, in 1 copy on broker 1: more than "
+            "min.cleanable.dirty.ratio (0.5) of their logs; look at /d1/t-0/00000000000000000100.log",
+        )
+
+
 def test_the_log_of_controllers_is_not_judged_as_a_topic(spark: Any, store: StoreBuilder) -> None:
     draw = random.Random(1)
     tiny = {"tiny_batches": 4_900, "single_record_batches": 4_900, "batches": 5_000, "legacy_batches": 1}

@@ -32,6 +32,8 @@ OPEN_TRANSACTION_MS = 900_000
 """Kafka's default of `transaction.max.timeout.ms`: no open transaction is older for long."""
 DEAD_MARGIN_MS = 300_000
 """Files of deleted segments and topics are dead this long after `file.delete.delay.ms`."""
+BACKLOG_MS = 3_600_000
+"""A closed segment of a compacted topic is compacted this long after its last append: cleaners look each 15 s."""
 SWAP_MS = 86_400_000
 """Files that the cleaner writes are dead after a day."""
 ABORTED_SHARE = 0.2
@@ -228,12 +230,19 @@ _NOT_COMPARED: Mapping[str, str] = {
     "earlier": "they were read before the metadata: collect the cluster first, then read its log dirs",
     "broker": "{brokers} gave no log dirs when the metadata were collected",
 }
+BACKLOG = _rule(
+    31, "compaction-backlog", _W, "logs of compacted topics are compacted",
+    "they grow without limit, and deleted values stay",
+    "look for errors in log-cleaner.log and for the metrics uncleanable-partitions-count and DeadThreadCount, then "
+    "raise log.cleaner.threads and log.cleaner.io.max.bytes.per.second",
+)  # fmt: skip
 RULES: tuple[Rule, ...] = tuple(
     sorted(
         (
             *(rule for table in (PARTITION_RULES, TOPIC_RULES, DIRECTORY_RULES) for rule, _ in table.values()),
             DEAD,
             FOREIGN,
+            BACKLOG,
         ),
         key=lambda rule: rule.code,
     )
@@ -295,6 +304,18 @@ def log_dir_findings(row: Mapping[str, Any]) -> Iterator[AuditFinding]:
             kinds = f" ({row['dead_roles']})" if what == "dead" else ""
             message = f"{counted(count, f'{what} file')}{kinds} of {size}; the first is {row[f'{what}_path']}"
             yield audit_finding(SEGMENTS_JOB, row["cluster"], rule.finding(where, message, count=count))
+
+
+def backlog_findings(row: Mapping[str, Any]) -> Iterator[AuditFinding]:
+    """A compacted topic that is not compacted: the row has copies, brokers, dirty_bytes, waiting_ms and dirty_ratio."""
+    message = (
+        f"{format_bytes(row['dirty_bytes'])} of closed segments have waited for up to "
+        f"{format_span(row['waiting_ms'] / 1000)} to be compacted, in {counted(row['copies'], 'copy', 'copies')} on "
+        f"{_brokers(row['brokers'])}: more than min.cleanable.dirty.ratio ({row['dirty_ratio']:g}) of their logs; "
+        f"look at {row['path']}"
+    )
+    finding = BACKLOG.finding(f"topic {row['topic']} of {row['cluster']}", message, count=row["copies"])
+    yield audit_finding(SEGMENTS_JOB, row["cluster"], finding, blast=row["copies"])
 
 
 def directory_findings(row: Mapping[str, Any]) -> Iterator[AuditFinding]:

@@ -99,9 +99,10 @@ class PartitionName:
 class PartitionFiles:
     """A directory of a partition: where it lies, whose it is, and its files, by name.
 
-    `log_start` and `recovery_point` are those of the log dir's checkpoints, `broker` and `cluster` those of its
-    `meta.properties`. `fault` says why a directory cannot be listed; `name` is None for one that is no partition's.
-    `is_in_use` is True in a log dir that a broker has locked, and not in a copy of one. `mtime_ms` is the directory's.
+    `log_start`, `recovery_point` and `cleaned_to` are those of the log dir's checkpoints, `broker` and `cluster` those
+    of its `meta.properties`. `fault` says why a directory cannot be listed; `name` is None for one that is not a
+    partition's. `is_in_use` is True in a log dir that a broker has locked, and not in a copy of one. `mtime_ms` is the
+    directory's.
     """
 
     log_dir: str
@@ -112,6 +113,7 @@ class PartitionFiles:
     cluster: str | None = None
     log_start: int | None = None
     recovery_point: int | None = None
+    cleaned_to: int | None = None
     is_in_use: bool = False
     mtime_ms: int | None = None
     fault: str = ""
@@ -227,6 +229,7 @@ class _LogDir:
     cluster: str | None
     log_starts: Checkpoint
     recovery_points: Checkpoint
+    cleaned: Checkpoint | None
     is_in_use: bool
 
     def directory(self, path: str, name: PartitionName | None) -> PartitionFiles:
@@ -234,18 +237,22 @@ class _LogDir:
         return PartitionFiles(
             log_dir=self.path, path=path, name=name, broker=self.broker, cluster=self.cluster,
             log_start=self.log_starts.get(key), recovery_point=self.recovery_points.get(key),
+            # A log that the cleaner has not touched yet has no entry.
+            cleaned_to=None if self.cleaned is None or name is None else self.cleaned.get(key, 0),
             is_in_use=self.is_in_use,
         )  # fmt: skip
 
 
 def _facts_of(path: str, reader: FileReader) -> _LogDir:
     found: dict[str, bytes] = {}
-    for name in (META_PROPERTIES, LOG_STARTS, RECOVERY_POINTS, LOCK):
+    for name in (META_PROPERTIES, LOG_STARTS, RECOVERY_POINTS, CLEANED, LOCK):
         with suppress(OSError):  # a copied tree may have the partitions alone
             found[name] = reader.content(f"{path}/{name}")
     meta: Mapping[str, str] = properties(found.get(META_PROPERTIES, b""))
     starts, points = (offset_checkpoint(found.get(name, b"")) for name in (LOG_STARTS, RECOVERY_POINTS))
-    return _LogDir(path, broker_id(meta), meta.get("cluster.id"), starts, points, LOCK in found)
+    # The cleaner makes its checkpoint when it has compacted a first log.
+    cleaned = offset_checkpoint(found.get(CLEANED, b"")) if found.keys() & {CLEANED, META_PROPERTIES} else None
+    return _LogDir(path, broker_id(meta), meta.get("cluster.id"), starts, points, cleaned, LOCK in found)
 
 
 _PARTITION = re.compile(r"([a-zA-Z0-9._-]{1,249})-(\d{1,9})")
@@ -260,6 +267,7 @@ LEADER_EPOCHS = "leader-epoch-checkpoint"
 PARTITION_METADATA = "partition.metadata"
 META_PROPERTIES = "meta.properties"
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
+CLEANED = "cleaner-offset-checkpoint"
 LOG_STARTS = "log-start-offset-checkpoint"
 LOCK = ".lock"
 _OF_KAFKA = frozenset({"remote-log-index-cache"})

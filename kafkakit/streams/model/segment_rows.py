@@ -122,7 +122,8 @@ def directory_row(found: PartitionFiles, reader: FileReader, options: ScanOption
             metadata = reader.content(f"{found.path}/{PARTITION_METADATA}")
     row = _row(found, "", "", options)
     row["role"] = "unreadable" if found.fault else found.name.state.value if found.name else "foreign"
-    return row | {"topic_id": topic_id(metadata), "held_bytes": found.log_bytes, "oldest_ms": found.oldest_ms}
+    facts = {"topic_id": topic_id(metadata), "held_bytes": found.log_bytes, "oldest_ms": found.oldest_ms}
+    return row | facts | {"cleaned_to": found.cleaned_to}
 
 
 @dataclass(slots=True)

@@ -70,10 +70,12 @@ def run(inputs: JobInput) -> JobOutput:
         reduce(lambda a, b: a | b, (F.col(name).cast("bigint") > 0 for name in names))
         for names in (segments.PARTITION_RULES, (*segments.TOPIC_RULES, "is_skewed"))
     )
+    backlogs = inputs.step("backlogs", _backlogs(rows, every, settings, inputs))
     findings = (
         findings_of(partitions.where(held), segments.partition_findings)
         .unionByName(findings_of(topics.where(suspects), segments.topic_findings))
         .unionByName(findings_of(dirs, segments.log_dir_findings))
+        .unionByName(findings_of(backlogs, segments.backlog_findings))
         .unionByName(findings_of(directories.where(F.col("held") != ""), segments.directory_findings))
     )
     facts = topics.agg(
@@ -125,6 +127,7 @@ def _settings(inputs: JobInput) -> DataFrame:
     return effective_topics(inputs).select(
         "cluster", "topic", "compacts", "retention_ms", "segment_bytes", "index_bytes", "check_interval_ms",
         "delete_delay_ms", "jitter_ms", (F.col("check_interval_ms") + F.col("delete_delay_ms")).alias("pause_ms"),
+        "min_compaction_lag_ms", F.coalesce(F.col("dirty_ratio").try_cast("double"), F.lit(0.5)).alias("dirty_ratio"),
         F.lit(True).alias("is_known"),
         F.when(compacts & (lag > 0), F.least(lag, "segment_ms")).otherwise(F.col("segment_ms")).alias("roll_ms"),
         (expires & is_set).alias("is_expiring"),
@@ -308,6 +311,42 @@ def _topics(partitions: DataFrame, inputs: JobInput) -> DataFrame:
             "is_skewed": _sure(F.col("skew_ms") > 1000 * Limits().timestamp_skew_s),
         }
     ).drop("full")
+
+
+def _backlogs(rows: DataFrame, directories: DataFrame, settings: DataFrame, inputs: JobInput) -> DataFrame:
+    """Compacted topics with copies that the cleaner should have compacted, by their checkpoints, `backlog_ms` ago.
+
+    That is where closed segments behind the checkpoint, all closed by then and beyond `min.compaction.lag.ms`, are more
+    than `min.cleanable.dirty.ratio` of the log. An open transaction keeps the cleaner from what follows it.
+    """
+    limit = inputs.number("backlog_ms", segments.BACKLOG_MS)
+    cleaned = directories.where(F.col("role") == "live").groupBy(*REPLICA).agg(F.max("cleaned_to").alias("cleaned_to"))
+    compacted = F.broadcast(settings.where("compacts"))
+    frame = rows.where(F.col("role") == "log").join(compacted, ["cluster", "topic"]).join(cleaned, [*REPLICA])
+    is_clean, closed = F.col("base_offset") < F.col("cleaned_to"), ~F.col("is_active")
+    lag_ms, by_then = F.least("min_compaction_lag_ms", F.col("seen")), F.col("seen") - limit
+    waits = (lag_ms > 0) & (F.coalesce("max_ms", "mtime_ms") >= by_then - lag_ms)
+    is_due = (F.col("mtime_ms") < by_then) & ~waits
+    is_dirty = closed & ~is_clean & is_due
+    size = F.col("size_bytes")
+    copies = frame.where(F.col("cleaned_to").isNotNull()).groupBy(*REPLICA).agg(
+        F.sum(F.when(is_clean, size).otherwise(0)).alias("clean_bytes"),
+        F.sum(F.when(is_dirty, size).otherwise(0)).alias("dirty_bytes"),
+        F.max(F.when(is_dirty, F.col("seen") - F.col("mtime_ms"))).alias("waiting_ms"),
+        F.min(F.when(is_dirty, F.col("path"))).alias("path"),
+        F.max(F.when(F.col("is_active"), F.col("seen") - F.col("open_txn_since_ms"))).alias("open_ms"),
+        F.first("dirty_ratio").alias("dirty_ratio"),
+    )  # fmt: skip
+    is_behind = F.col("dirty_bytes") > F.col("dirty_ratio") * (F.col("dirty_bytes") + F.col("clean_bytes"))
+    late = copies.where(is_behind & (F.coalesce("open_ms", F.lit(0)) < limit))
+    return late.groupBy("cluster", "topic").agg(
+        F.count("*").alias("copies"),
+        F.sum("dirty_bytes").alias("dirty_bytes"),
+        F.max("waiting_ms").alias("waiting_ms"),
+        F.min("path").alias("path"),
+        F.array_sort(F.collect_set("broker")).alias("brokers"),
+        F.first("dirty_ratio").alias("dirty_ratio"),
+    )
 
 
 def _log_dirs(rows: DataFrame, settings: DataFrame) -> DataFrame:

@@ -412,6 +412,15 @@ def test_names_that_are_not_utf_8_can_be_read_and_stored(tmp_path: Path) -> None
     ParquetStore(str(tmp_path / "store")).write("segments", "2026-11-20", "a", table_columns("segments", [log, other]))
 
 
+def test_how_far_the_cleaner_came_is_read_from_its_checkpoint(tmp_path: Path) -> None:
+    for name in ("a/t-0", "a/u-0", "b/t-0", "c/t-0"):
+        write_segment(tmp_path / name, 0, [batch(0)])
+    (tmp_path / "a" / "cleaner-offset-checkpoint").write_text("0\n1\nt 0 17\n")
+    (tmp_path / "c" / "meta.properties").write_text("node.id=1\n")
+    rows = [directory_row(one, local_files(), OPTIONS) for one in partitions_below(str(tmp_path), local_files())]
+    assert [row["cleaned_to"] for row in rows] == [17, 0, None, 0]
+
+
 def test_directories_say_of_which_topic_they_are_and_since_when(tmp_path: Path) -> None:
     write_segment(tmp_path / "t-0", 0, [batch(0)])
     (tmp_path / "t-0" / "partition.metadata").write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ\n")
