@@ -6,7 +6,7 @@ A store keeps each snapshot as Parquet files.
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import quote
@@ -150,7 +150,7 @@ class ParquetStore:
         part: int = 0,
         source: str = "",
     ) -> int:
-        """Compressed with zstd, in row groups of 262,144 rows."""
+        """Compressed with zstd, with checksums of pages, in row groups of 262,144 rows."""
         table = _arrow_table(kind, columns)
         if table.num_rows == 0:
             return 0
@@ -161,9 +161,13 @@ class ParquetStore:
         try:
             self._files.create_dir(folder, recursive=True)
             with self._files.open_output_stream(hidden) as stream:
-                pq.write_table(table, stream, compression="zstd", row_group_size=ROWS_OF_GROUP)
+                pq.write_table(
+                    table, stream, compression="zstd", row_group_size=ROWS_OF_GROUP, write_page_checksum=True
+                )
             self._files.move(hidden, shown)
         except (pa.ArrowException, OSError) as error:
+            with suppress(StoreFailedError):
+                self._delete(hidden)  # a full disk needs the room
             raise StoreFailedError(f"{folder}: {kind} cannot be written: {error}") from None
         return int(table.num_rows)
 

@@ -3,7 +3,14 @@
 from collections.abc import Callable, Collection, Mapping
 from typing import NoReturn
 
-from kafkakit.core.cluster_facts import CommittedOffset, GroupDescription, GroupListing, ItemError, ShareOffset
+from kafkakit.core.cluster_facts import (
+    AnsweredGroups,
+    CommittedOffset,
+    GroupDescription,
+    GroupListing,
+    ItemError,
+    ShareOffset,
+)
 from kafkakit.core.errors import RefusedError
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.admin import AdminReads
@@ -50,6 +57,10 @@ class ReadOnlyGroups:
     def groups(self) -> tuple[GroupListing, ...]:
         """See `ports.GroupAdmin`."""
         return self._inner.groups()
+
+    def answered_groups(self) -> AnsweredGroups:
+        """See `ports.GroupAdmin`."""
+        return self._inner.answered_groups()
 
     def describe(self, groups: Collection[str]) -> Mapping[str, GroupDescription | ItemError]:
         """See `ports.GroupAdmin`."""

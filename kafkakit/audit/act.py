@@ -141,21 +141,33 @@ def submit(
     `say` hears what runs it and why, once nothing else does.
     """
 
+    is_ours = False
+
     def prepare() -> None:
+        nonlocal is_ours
+        is_ours = True
         # First the summary, then what it was made of: what is there without a summary is not whole.
         store.delete(SUMMARY)
+        _delete_results(task.spec, store)
         data = spec_bytes(task.spec)
         store.write(SPEC, data)
         if task.folder != task.location:
             ports.write_file(Path(task.folder) / SPEC, data)
         say(f"runs on {task.choice.backend}: {task.why}")
 
-    code = run_driver(task.job, task.choice, ports, prepare=prepare, watch=watch, detach=task.detach)
+    try:
+        code = run_driver(task.job, task.choice, ports, prepare=prepare, watch=watch, detach=task.detach)
+    except BaseException:
+        if is_ours:
+            with suppress(OperationFailedError):
+                _delete_results(task.spec, store)
+        raise
     if code is None:
         return RunState(run=task.spec.run_id, location=task.location, phase=RunPhase.RUNNING, reason="detached")
     state = state_of(task.location, task.spec.run_id, read_results(store), None, None)
     if state.phase is not RunPhase.SUBMITTED:
         return state
+    _delete_results(task.spec, store)
     ended = f"signal {-code}" if code < 0 else f"exit code {code}"
     tail = " | ".join(log_tail(task.folder))
     return RunState(
@@ -164,6 +176,12 @@ def submit(
         phase=RunPhase.FAILED,
         reason=f"the driver ended with {ended} and without a result; the log ends: {tail}",
     )
+
+
+def _delete_results(spec: JobSpec, store: RunStore) -> None:
+    """Delete what jobs wrote into the run's folder: without a summary it is not whole."""
+    for job in spec.jobs:
+        store.delete(job)
 
 
 def upload(task: SubmitTask, store: RunStore, ports: DriverPorts) -> None:
@@ -391,6 +409,9 @@ def cancel(place: RunPlace, store: RunStore, ports: DriverPorts) -> RunState:
         raise RefusedError(f"run {place.run} cannot be stopped from here: {before.phase}; {before.reason}".rstrip("; "))
     ports.drivers.stop(record.driver)
     write_record(place.folder, replace(record, stopped="cancelled"), ports)
+    run = read_run(store)
+    if run.results is None:
+        _delete_results(run.spec, store)
     return look(place, store, ports)
 
 

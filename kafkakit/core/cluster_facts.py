@@ -174,6 +174,14 @@ class GroupListing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AnsweredGroups:
+    """The groups of the brokers that answered, sorted by name, and why others did not."""
+
+    groups: tuple[GroupListing, ...] = ()
+    silent: Mapping[int, ItemError] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GroupMember:
     """One member of a group and the partitions it holds, sorted."""
 

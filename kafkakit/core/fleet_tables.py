@@ -135,6 +135,15 @@ TABLES: Mapping[str, FleetTable] = dict(
             "dead_bytes bigint, producers bigint, smallest_ratio_bound double, fault string, seen_at_ms bigint, "
             "epoch_faults bigint, log_start bigint, recovery_point bigint",
         ),
+        # One row for each directory of a log dir: role is that of its name (`live`, `future`, `delete`, `stray`), or
+        # `foreign` for one that is no partition's, `unreadable` for one that cannot be listed. topic_id stands in
+        # its partition.metadata; oldest_ms is the time of its oldest file: it was there by then. The cleaner has
+        # compacted the log up to cleaned_to, by its checkpoint.
+        _table(
+            "directories",
+            "broker int, log_dir string, topic string, partition int, path string, role string, topic_id string, "
+            "held_bytes bigint, oldest_ms bigint, cleaned_to bigint, seen_at_ms bigint",
+        ),
         # Batches worth a second look: those that may expand beyond a limit, and a sample of the others.
         _table(
             "batches",
@@ -164,7 +173,8 @@ class Manifest:
     """What was collected of a cluster on a date, from one source (the empty one: the cluster's own answers).
 
     `rows` counts the rows of each kind; with `error` the cluster was not, or not wholly, read and is not complete.
-    `positions` are the offsets where the next snapshot continues in logs that are read on from day to day.
+    `positions` are the offsets where the next snapshot continues in logs that are read on from day to day. `cluster_id`
+    is Kafka's, empty where it is not known.
     """
 
     cluster: str
@@ -175,6 +185,7 @@ class Manifest:
     error: str = ""
     source: str = ""
     positions: Mapping[str, int] = field(default_factory=dict)
+    cluster_id: str = ""
 
     @property
     def is_complete(self) -> bool:
@@ -194,6 +205,8 @@ def manifest_data(manifest: Manifest) -> dict[str, object]:
         "error": manifest.error,
         "source": manifest.source,
         "positions": dict(sorted(manifest.positions.items())),
+        # Manifests of earlier versions have none.
+        **({"cluster_id": manifest.cluster_id} if manifest.cluster_id else {}),
     }
 
 
@@ -211,6 +224,20 @@ def merged_manifest(manifests: Iterable[Manifest]) -> Manifest:
         ended_ms=max(part.ended_ms for part in parts),
         rows=rows,
         error="; ".join(part.error for part in parts if part.error),
+        cluster_id=next((part.cluster_id for part in parts if part.cluster_id), ""),
+    )
+
+
+def repeated_clusters(ids: Mapping[str, str]) -> tuple[str, ...]:
+    """A sentence for each cluster that has several names; `ids` are Kafka's ids by name, empty where not known."""
+    names: dict[str, list[str]] = {}
+    for name, cluster_id in sorted(ids.items()):
+        names.setdefault(cluster_id, []).append(name)
+    return tuple(
+        f"{', '.join(found[:-1])} and {found[-1]} as one cluster, which they are: all have the id {cluster_id}, and "
+        "sums count it more than once"
+        for cluster_id, found in sorted(names.items())
+        if cluster_id and len(found) > 1
     )
 
 
@@ -230,6 +257,7 @@ def manifest_of(data: Mapping[str, object]) -> Manifest:
             error=str(data.get("error") or ""),
             source=str(data.get("source") or ""),
             positions={str(log): int(at) for log, at in positions.items()},
+            cluster_id=str(data.get("cluster_id") or ""),
         )
     except KeyError as error:
         raise ValueError(f"has no {error}") from None

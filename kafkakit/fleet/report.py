@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from kafkakit.core.errors import KafkakitError, OperationFailedError, TryLaterError
+from kafkakit.core.fleet_tables import repeated_clusters
 from kafkakit.core.quantities import counted, format_bytes
 from kafkakit.core.text import text_table
 from kafkakit.fleet.decide.columns import ScannedBroker
@@ -27,7 +28,7 @@ class OutcomeStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterOutcome:
-    """One cluster: its rows by kind, how long it took, why it failed, what its snapshot lacks."""
+    """One cluster: its rows by kind, how long it took, why it failed, what its snapshot lacks, and Kafka's id of it."""
 
     cluster: str
     status: OutcomeStatus
@@ -35,6 +36,7 @@ class ClusterOutcome:
     seconds: float = 0.0
     error: str = ""
     notes: tuple[str, ...] = ()
+    cluster_id: str = ""
 
     @property
     def row_count(self) -> int:
@@ -58,7 +60,10 @@ def collect_report(outcomes: Sequence[ClusterOutcome], store: str, snapshot_date
         text=text_of([text_table(COLUMNS, rows), "", closing]),
         columns=COLUMNS,
         rows=rows,
-        warnings=tuple(f"cluster {o.cluster}: {note}" for o in outcomes for note in o.notes),
+        warnings=(
+            *(f"cluster {o.cluster}: {note}" for o in outcomes for note in o.notes),
+            *(f"the store has {one}" for one in repeated_clusters({o.cluster: o.cluster_id for o in outcomes})),
+        ),
         failure=failure_of(outcomes),
     )
 
@@ -70,6 +75,7 @@ def _data(outcome: ClusterOutcome) -> dict[str, object]:
         "rows": dict(outcome.rows),
         "seconds": round(outcome.seconds, 3),
         "error": outcome.error or None,
+        "cluster_id": outcome.cluster_id or None,
         "notes": list(outcome.notes),
     }
 
@@ -109,6 +115,7 @@ def task_outcome(row: Mapping[str, object]) -> ClusterOutcome:
         seconds=one["seconds"],
         error=one["error"] or "",
         notes=tuple(one["notes"]),
+        cluster_id=one.get("cluster_id") or "",
     )
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
 from kafkakit.core.cluster_facts import (
+    AnsweredGroups,
     CommittedOffset,
     Fetched,
     GroupDescription,
@@ -151,6 +152,10 @@ class GroupAdmin(Protocol):
 
     def groups(self) -> tuple[GroupListing, ...]:
         """All groups of all coordinators, sorted by name; raises `TryLaterError` when a broker does not answer."""
+        ...
+
+    def answered_groups(self) -> AnsweredGroups:
+        """As `groups`, without those that a broker without an answer coordinates; raises where none answers."""
         ...
 
     def describe(self, groups: Collection[str]) -> Mapping[str, GroupDescription | ItemError]:

@@ -46,6 +46,7 @@ NUMBERS: Mapping[str, tuple[str, int]] = {
 """The columns of whole numbers: the key, and what stands for a text that does not parse."""
 TEXTS: Mapping[str, str] = {
     "cleanup_policy": "cleanup.policy",
+    "dirty_ratio": "min.cleanable.dirty.ratio",
     "compression_type": "compression.type",
     "timestamp_type": "message.timestamp.type",
     "remote_storage": "remote.storage.enable",

@@ -7,6 +7,7 @@ audit holds something against become sentences of the rules. Columns that code o
 import json
 import shutil
 import tempfile
+from base64 import b64decode
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
@@ -30,6 +31,7 @@ from kafkakit.core.fleet_tables import (
     Manifest,
     manifest_of,
     merged_manifest,
+    repeated_clusters,
 )
 
 STEPS = "steps"
@@ -136,10 +138,10 @@ class DistantFiles:
 
 
 class FilesHere:
-    """Implements `StoreFiles` where the engine runs on this host: the driver reads manifests and footers itself.
+    """Implements `StoreFiles` where the engine runs on this host: the driver reads manifests itself, and checks files.
 
     The engine reads a folder of links to those files alone that are asked for and whole, so that it lists no others
-    and meets no damaged footer.
+    and meets no damaged one.
     """
 
     def __init__(self, spark: SparkSession, base: str, links: Path | None) -> None:
@@ -159,7 +161,7 @@ class FilesHere:
         return [(path.name, path.read_text("utf-8", "replace")) for path in found if not path.name.startswith(".")]
 
     def counts(self, kind: str, pairs: Collection[Pair]) -> Mapping[Pair, tuple[int, int]]:
-        """See the port. Opens each file's footer."""
+        """See the port. Reads each file to its end, where damaged pages show: about 0.3 s a million rows."""
         found = {}
         for pair in sorted(pairs):
             rows = newer = 0
@@ -167,9 +169,10 @@ class FilesHere:
             for path in sorted(self._folder(self._base, kind, pair).glob("*.parquet")):
                 try:
                     mark = _mark_of(path)
-                    with pq.ParquetFile(path) as file:
-                        rows += file.metadata.num_rows
+                    with pq.ParquetFile(path, page_checksum_verification=True) as file:
+                        own = sum(batch.num_rows for batch in file.iter_batches()) if _has_sound_names(file) else 0
                         newer += _newer_rows(file, TABLES[kind].version)
+                    rows += own
                     whole[path] = mark
                 except (OSError, pa.ArrowException):
                     continue
@@ -232,6 +235,15 @@ def _mark_of(path: Path) -> _Mark:
 def _local(uri: str) -> Path:
     parts = urlsplit(uri)
     return Path(unquote(parts.path) if parts.scheme == "file" else uri).absolute()
+
+
+def _has_sound_names(file: pq.ParquetFile) -> bool:
+    """True when both schemas of a footer, Parquet's and the Arrow one in its metadata, have the same columns."""
+    written = (file.metadata.metadata or {}).get(b"ARROW:schema")
+    try:
+        return written is None or pa.ipc.read_schema(pa.py_buffer(b64decode(written))).names == file.schema_arrow.names
+    except ValueError:
+        return False
 
 
 def _newer_rows(file: pq.ParquetFile, version: int) -> int:
@@ -308,6 +320,18 @@ class SnapshotStore:
             )
             for name in self.clusters(snapshot_date)
         }
+
+    def whole(self, kinds: Collection[str], snapshot_date: str) -> tuple[str, ...]:
+        """The clusters of `clusters` of which no kind is damaged. One that has no rows of a kind is whole in it."""
+        for kind in kinds:
+            self._whole(kind, [snapshot_date])
+        return tuple(
+            n for n in self.clusters(snapshot_date) if not any((k, snapshot_date, n) in self._bad for k in kinds)
+        )
+
+    def repeated(self, snapshot_date: str) -> tuple[str, ...]:
+        """A sentence for each cluster that the store has under several names on a date."""
+        return repeated_clusters({n: self.manifests[snapshot_date, n].cluster_id for n in self.clusters(snapshot_date)})
 
     def days(self, kind: str) -> dict[str, tuple[str, ...]]:
         """The dates on which a kind is known of each cluster, be it empty, oldest first."""

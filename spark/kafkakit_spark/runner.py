@@ -81,6 +81,7 @@ def _run_jobs(spark: SparkSession, spec: JobSpec, store: SnapshotStore, base: st
             result = _run_job(spark, spec, name, store, f"{base}/{name}")
         except Exception as error:
             result = JobResult(job=name, error=f"{type(error).__name__}: {' '.join(str(error).split())[:2000]}")
+            _remove(spark, f"{base}/{name}")  # what it had written is not whole
         finally:
             _remove(spark, f"{base}/{name}/{STEPS}")
         result = replace(result, seconds=round(time.monotonic() - began, 3))
@@ -122,7 +123,7 @@ def _run_job(spark: SparkSession, spec: JobSpec, name: str, store: SnapshotStore
         rules=dict(sorted(rules.items())),
         facts=facts,
         tables={table: written.rows() for table, written in tables.items()},
-        skipped=output.skipped,
+        skipped=(*output.skipped, *store.repeated(spec.snapshot_date)),
         left_out=tuple(store.left_out),
         clusters=store.looked_at(spec.snapshot_date),
     )

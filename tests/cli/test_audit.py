@@ -135,6 +135,7 @@ def test_a_driver_that_dies_leaves_no_result(audit: Audit, tmp_path: Path, fake:
     assert "noise of Spark | job 1 of 1: drift | more noise" in ran.json["reason"]
     assert f"hint: kafkakit audit logs {folder}" in ran.stderr
     assert not (folder / "summary.json").exists()
+    assert not (folder / "drift").exists()
     status = audit("status", str(folder), "-o", "json")
     assert (status.code, status.json["state"], status.stderr) == (1, "failed", "")
     assert audit("fetch", str(folder), "--to", str(tmp_path / "copy")).code == 2
@@ -150,11 +151,13 @@ def test_a_detached_run_is_followed_refused_and_cancelled(audit: Audit, tmp_path
     assert (status.code, status.json["state"], status.json["reason"]) == (75, "running", "job 1 of 1: drift")
     second = audit("drift", fake="wait")
     assert second.code == 75
+    assert list((folder / "drift").rglob("*.parquet")), "what another process makes is left alone"
     assert second.stderr.startswith(f"error: run {folder.name}: another kafkakit process is running: process ")
     assert audit("cancel", str(folder)).stdout == f"run {folder.name} is stopped\n"
     assert audit("status", str(folder), "-o", "json").json["reason"] == "cancelled"
     assert audit("cancel", str(folder)).code == 2
     assert not (folder / "summary.json").exists()
+    assert not (folder / "drift").exists()
 
 
 def test_a_time_limit_stops_the_driver(audit: Audit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -188,6 +191,7 @@ def test_a_signal_stops_the_driver(
         assert "was stopped before its end" in process.stderr.read()
     folder = run_folder(tmp_path)
     assert not (folder / "summary.json").exists()
+    assert not (folder / "drift").exists()
     ran = home.run("audit", "status", str(folder), "-o", "json", env=environment)
     assert (ran.code, ran.json["state"]) == (1, "stopped")
 

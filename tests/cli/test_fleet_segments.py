@@ -41,7 +41,11 @@ def manifest(home: Home, broker: int) -> Any:
 def test_brokers_write_one_after_another_and_keep_each_others_rows(home: Home) -> None:
     store = home.work / "store"
     first = log_dir(home.work / "b1", 1, partitions=2)
-    assert scan(home, str(first), "-o", "json").json["brokers"][0]["rows"] == {"segments": 4, "batches": 2}
+    assert scan(home, str(first), "-o", "json").json["brokers"][0]["rows"] == {
+        "segments": 4,
+        "batches": 2,
+        "directories": 2,
+    }
     log_dir(home.work / "b2", None, topic="pay")
     assert scan(home, "b2", "--broker", "2").code == 0
     rows = rows_of(store, "segments", "c1")

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from kafkakit.core.cluster_facts import (
+    AnsweredGroups,
     CommittedOffset,
     GroupDescription,
     GroupListing,
@@ -144,6 +145,16 @@ class FakeGroups:
         return tuple(
             GroupListing(group=name, type=held.type, state=held.state) for name, held in sorted(self._groups.items())
         )
+
+    def answered_groups(self) -> AnsweredGroups:
+        """See `streams.ports.GroupAdmin`: the broker of lost groups is 1."""
+        self._reach()
+        found = tuple(
+            GroupListing(group=name, type=held.type, state=held.state)
+            for name, held in sorted(self._groups.items())
+            if name not in self.lost
+        )
+        return AnsweredGroups(groups=found, silent={1: ItemError(name="NodeNotReadyError")} if self.lost else {})
 
     def describe(self, groups: Collection[str]) -> Mapping[str, GroupDescription | ItemError]:
         """See `streams.ports.GroupAdmin`."""

@@ -266,3 +266,20 @@ def test_records_are_those_that_were_committed_in_every_codec(
     rows = rows_of(store, "records", cluster.name)
     assert sorted((r["partition"], r["offset"], r["value_crc"], r["record_id"] or None) for r in rows) == expected
     assert {r["key_hash"] for r in rows} == {hashlib.sha256(b"k").hexdigest()[:16]}
+
+
+def test_a_broker_that_was_killed_costs_its_own_facts_and_not_the_cluster(
+    cluster: SandboxCluster, filled: None, tmp_path: Path
+) -> None:
+    # Brokers know for some seconds only by asking it that it is dead.
+    dead = cluster.broker_ids[-1]
+    cluster.kill(dead)
+    try:
+        ran = collect(cluster, tmp_path / "store", "--profiles", cluster.name, "-o", "json")
+    finally:
+        cluster.revive()
+    assert ran.code == 0, ran.stderr
+    (outcome,) = ran.json["clusters"]
+    assert outcome["status"] == "collected"
+    assert any(f"{dead} gave no sizes" in note for note in outcome["notes"])
+    assert dead not in {row["broker"] for row in rows_of(tmp_path / "store", "replicas", cluster.name)}

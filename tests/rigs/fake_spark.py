@@ -29,6 +29,10 @@ for number, job in enumerate(spec.jobs):
     print(json.dumps(line), file=sys.stderr, flush=True)
     print("more noise", file=sys.stderr)
     fake = os.environ.get("FAKE_AUDIT", "") if job == "drift" else ""
+    if fake in ("die", "crash", "wait"):
+        steps = spec_path.parent / job / "steps" / "partitions.parquet"
+        steps.mkdir(parents=True)
+        (steps / "part-0.parquet").write_bytes(b"half")
     if fake == "die":
         os.kill(os.getpid(), signal.SIGKILL)
     if fake == "crash":

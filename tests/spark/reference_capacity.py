@@ -40,7 +40,7 @@ def held_by(cluster: Rows, version: str) -> tuple[dict[int, float], dict[tuple[s
         topic = LintTopic(name=row["topic"], config=configs[row["topic"]])
         rate, isr = row["bytes_in_s"], row["isr"]
         limit = None if rate is None else settings_of(topic).disk_limit_bytes(rate)
-        least = topic.config.number("min.insync.replicas") or 1
+        least = min(topic.config.number("min.insync.replicas") or 1, len(row["replicas"]))
         size = row["size_bytes"] or 0
         for broker in row["replicas"]:
             ceilings[broker] += size if limit is None else limit

@@ -91,7 +91,7 @@ def _replica(log: list[Row], own: Mapping[str, Any] | None, now: int) -> dict[st
     compacts = "compact" in s["cleanup.policy"]
     found: dict[str, Any] = defaultdict(int)
     paths: dict[str, str] = {}
-    ahead, ages, skews, opens, bounds = [], [], [], [], []
+    ahead, ages, late, skews, opens, bounds = [], [], [], [], [], []
     end = epoch = None
     for place, row in enumerate(log):
         seen = row.get("seen_at_ms") or now
@@ -142,13 +142,22 @@ def _replica(log: list[Row], own: Mapping[str, Any] | None, now: int) -> dict[st
         oldest = row["first_batch_max_ms"] if row["first_batch_max_ms"] is not None else row["max_ms"]
         if not place and oldest is not None:
             ages.append(seen - oldest)
+            waited = seen - row["mtime_ms"]
+            pause = CHECK_MS + s["file.delete.delay.ms"]
+            if row["max_ms"] is None or (
+                waited > pause
+                if row["max_ms"] + s["retention.ms"] < seen
+                else row["mtime_ms"] - row["max_ms"] <= pause
+                and waited + row["max_ms"] - oldest > s["retention.ms"] + pause
+            ):
+                late.append(seen - oldest)
         if open_ms is not None:
             opens.append(open_ms)
         bounds.append(row.get("smallest_ratio_bound"))
         end = row["last_offset"] + 1 if row["last_offset"] is not None else end
         epoch = row["last_epoch"] if row["last_epoch"] is not None else epoch
     found |= paths
-    most = {"ahead_ms": ahead, "age_ms": ages, "open_ms": opens}
+    most = {"ahead_ms": ahead, "age_ms": ages, "late_ms": late, "open_ms": opens}
     return (
         found
         | {n: max(v, default=None) for n, v in most.items()}
@@ -176,7 +185,7 @@ def _summed(members: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
         for name, value in member.items():
             if name.startswith("path_"):
                 continue
-            if name in ("ahead_ms", "age_ms", "open_ms"):
+            if name in ("ahead_ms", "age_ms", "late_ms", "open_ms"):
                 found[name] = max((v for v in (found[name] or None, value) if v is not None), default=None)
             elif name != "skew":
                 found[name] += value
@@ -187,19 +196,19 @@ def _topic(key: tuple[str, str], members: list[dict[str, Any]], own: Mapping[str
     s = _settings(own)
     numbers = [{n: v for n, v in m.items() if isinstance(v, int | float) or v is None} for m in members]
     t = _summed([{n: v for n, v in m.items() if n != "partition"} for m in numbers])
-    aged = [m for m in members if m["age_ms"] is not None]
+    aged = [m for m in members if m["late_ms"] is not None]
     skews = [m["skew"] for m in members if m["skew"] is not None]
     skew = max(skews, default=None)
     expires = own is not None and "retention.ms" in own and "delete" in s["cleanup.policy"] and s["retention.ms"] > 0
-    oldest = max(aged, key=lambda m: (m["age_ms"], -m["partition"]), default=None)
-    age = oldest["age_ms"] if oldest else None
+    oldest = max(aged, key=lambda m: (m["late_ms"], -m["partition"]), default=None)
+    age = oldest["late_ms"] if oldest else None
     busy = t["batches"] >= segments.LEAST_BATCHES
     shares = sum(t[f"{c}_batches"] > segments.MIXED_SHARE * t["batches"] for c in segments.CODECS)
     timed = t["rolled_by_time"]
     return t | {
         "cluster": key[0], "topic": key[1], "partitions": len(members), "future_ms": t["ahead_ms"], "skew_ms": skew,
-        "oldest_age_ms": age, "oldest_partition": oldest["partition"] if oldest else None,
-        "oldest_is_pinned": bool(oldest and oldest["future_segments"]), "retention_ms": s["retention.ms"],
+        "late_age_ms": age, "late_partition": oldest["partition"] if oldest else None,
+        "late_is_pinned": bool(oldest and oldest["future_segments"]), "retention_ms": s["retention.ms"],
         "roll_ms": s["segment.ms"], "check_interval_ms": CHECK_MS, "index_bytes": s["segment.index.bytes"],
         "time_full": t["full"] / timed if timed else None,
         "is_aborted": t["records"] >= segments.LEAST_BATCHES

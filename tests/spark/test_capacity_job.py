@@ -84,6 +84,20 @@ def limited(segment_bytes: int) -> Kinds:
     return rows
 
 
+FIVE = [{"broker": b, "is_alive": True, "rack": "ab"[b % 2]} for b in (1, 2, 3, 4, 5)]
+
+
+def placed(replicas: list[int], isr: list[int] | None = None) -> list[dict[str, Any]]:
+    row = {"topic": "orders", "partition": 0, "replicas": replicas, "isr": isr or replicas, "leader": replicas[0]}
+    return [{**row, "size_bytes": 500}]
+
+
+def single() -> Kinds:
+    """One broker, which is full."""
+    rows = one([1], usable=100)
+    return {**rows, **{kind: rows[kind][:1] for kind in ("brokers", "log_dirs")}}
+
+
 CASES: dict[str, tuple[Kinds, list[tuple[str, str, str]]]] = {
     "calm": (one([1, 2, 3, 4]), []),
     "fills": (one([1, 2, 3, 4], disk_daily=daily(WEEK)), [("KKX009", "error", "broker 1 of fills")]),
@@ -96,6 +110,10 @@ CASES: dict[str, tuple[Kinds, list[tuple[str, str, str]]]] = {
     "enough": (one([1, 2, 3, 4], usable=3_167), []),
     "ceiling": (limited(701), [("KKR221", "warning", f"broker {b} of ceiling") for b in (1, 2, 3, 4)]),
     "below": (limited(700), []),
+    "placed": (one([1, 3], partitions=placed([1, 3, 5, 2]), brokers=FIVE), [("KKW002", "warning", "cluster placed")]),
+    "behind": (one([1, 2], partitions=placed([1, 2, 3, 4], isr=[1, 2])), [
+        ("KKW001", "warning", "cluster behind"), ("KKW002", "warning", "cluster behind")]),
+    "alone": (single(), [("KKW001", "warning", "cluster alone")]),
 }  # fmt: skip
 
 
@@ -136,9 +154,27 @@ def test_tables_and_findings(spark: Any, store: StoreBuilder) -> None:
     assert by_rule["fills", "KKX009"]["message"] == "/d reaches 85% in 3 days: 6.84 KiB of 9.77 KiB are used"
     assert by_rule["fills", "KKX009"]["repair"].startswith("kafkakit --profile fills topicmappr rebalance")
     assert by_rule["broker", "KKW001"]["message"] == (
-        "without broker 1, 10 partitions would have fewer in-sync replicas than min.insync.replicas"
+        "without broker 1, 10 partitions would have fewer in-sync replicas than min.insync.replicas: 1 topic, orders"
     )
     assert by_rule["rack", "KKW002"]["message"].startswith("without rack b, 10 partitions")
+    # Only where another placement helps the racks are the cause: three replicas in two racks are too few.
+    program = "kafkakit --profile {} topicmappr"
+    assert {key: by_rule[key]["repair"] for key in by_rule if key[1].startswith("KKW00") and key[1] < "KKW003"} == {
+        ("broker", "KKW001"): f"{program.format('broker')} set-replication 3 --topics orders",
+        ("broker", "KKW002"): f"{program.format('broker')} set-replication 4 --topics orders",
+        ("rack", "KKW002"): f"{program.format('rack')} set-replication 4 --topics orders",
+        ("placed", "KKW002"): f"{program.format('placed')} fix-racks --topics orders",
+        ("behind", "KKW001"): "",
+        ("behind", "KKW002"): "",
+        ("alone", "KKW001"): "",
+        **{(n, r): by_rule[n, r]["repair"] for n, r in by_rule if n in random_clusters and r < "KKW003"},
+    }
+    assert by_rule["behind", "KKW001"]["hint"] == "orders: wait for replicas that are catching up"
+    assert by_rule["alone", "KKW001"]["hint"] == "orders: add brokers, since 1 broker cannot hold enough replicas"
+    assert by_rule["broker", "KKW001"]["hint"] == (
+        "orders: 3 replicas with `kafkakit --profile broker topicmappr set-replication 3 --topics orders`, or lower "
+        "min.insync.replicas"
+    )
     assert by_rule["space", "KKW003"]["message"].startswith(
         "broker 1 holds 4.88 KiB, and the other brokers have 4.88 KiB"
     )

@@ -144,6 +144,7 @@ def test_findings_by_case(spark: Any, store: StoreBuilder) -> None:
         "slow": one_topic(1.0, ROOMY, retention_ms=DAY_MS),
         "at": one_topic(1.0, ROOMY, retention_ms=DAY_MS, segment_ms=DAY_MS // 2 - 300_000),
         "inherits": one_topic(1.0, ROOMY),
+        "as-default": one_topic(1.0, ROOMY, retention_ms=7 * DAY_MS),
         "tight": one_topic(1.0, TIGHT, number=6_000, retention_ms=DAY_MS),
         "full": one_topic(1.0, TIGHT, number=4_000, retention_ms=DAY_MS, segment_ms=8_670_000),
         "sized": one_topic(None, ROOMY, retention_bytes=2**30, segment_bytes=2**29 + 1),
@@ -178,6 +179,31 @@ def test_findings_by_case(spark: Any, store: StoreBuilder) -> None:
     )
     (facts,) = (frame.collect()[0] for frame in output.facts)
     assert facts["topics_beyond_retention"] == 2
+
+
+def test_the_cause_of_old_data_is_the_timestamp_in_the_future_that_keeps_it(spark: Any, store: StoreBuilder) -> None:
+    clusters = {}
+    for name, ahead, age in (
+        ("pinned", 3 * DAY_MS, 9 * DAY_MS),
+        ("young", 3 * DAY_MS, 2 * DAY_MS),
+        ("open", 0, 9 * DAY_MS),
+    ):
+        rows = one_topic(1.0, ROOMY, number=2, retention_ms=DAY_MS)
+        file = {"broker": 1, "topic": "orders", "role": "log", "seen_at_ms": NOW_MS, "min_ms": NOW_MS - DAY_MS}
+        oldest = {"partition": 1, "min_ms": NOW_MS - age, "max_ms": NOW_MS + ahead}
+        clusters[name] = {**rows, "segments": [{**file, "partition": 0, "max_ms": NOW_MS}, {**file, **oldest}]}
+    output = run_job(spark, spec_for(stored(store, clusters), "retention"))
+    found = {f["cluster"]: f for f in output.findings.collect() if f["rule"] == "KKR201"}
+    pinned = found["pinned"]
+    assert pinned["message"] == (
+        "partition 1 holds data of 9 d, with a retention of 24 h, because records that are stamped up to 3 d in the "
+        "future keep it"
+    )
+    wanted = ("message.timestamp.after.max.ms=3600000", "message.timestamp.after.max.ms", "3600000")
+    assert (pinned["repair"], pinned["key"], pinned["expected"]) == wanted
+    # What settings explain is said of them.
+    assert all("(segment.ms)" in found[name]["message"] for name in ("young", "open"))
+    assert all(found[name]["repair"].startswith("segment.ms=") for name in ("young", "open"))
 
 
 def test_an_empty_store_is_skipped_in_words(spark: Any, store: StoreBuilder) -> None:

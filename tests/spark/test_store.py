@@ -1,9 +1,11 @@
 """What a store of snapshots gives to jobs, and what it leaves out."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from kafkakit.core.findings import Rule, Severity, audit_finding
@@ -84,6 +86,81 @@ def test_every_result_of_a_run_names_the_clusters_left_out(
     assert [r.error for r in results] == ["", ""]
     assert [r.left_out for r in results] == [(f"cluster broken on {TODAY}: not collected: timed out",)] * 2
     assert [r.clusters for r in results] == [{"a": ("partitions",)}] * 2
+
+
+@pytest.mark.parametrize("damage", ["footer", "name", "page", "column", "end"])
+def test_damaged_files_are_named_and_the_others_read(spark: Any, store: StoreBuilder, damage: str) -> None:
+    rows = [{"topic": f"t{n}", "topic_id": "x" * 50, "partitions": n, "owner": f"o{n}"} for n in range(500)]
+    for name in ("a", "b"):
+        store.add("topics", rows, cluster=name)
+    address = store.finish()
+    (file,) = Path(address).glob("topics/*/cluster=a/*.parquet")
+    data = bytearray(file.read_bytes())
+    group = pq.ParquetFile(file).metadata.row_group(0)
+    columns = {group.column(n).path_in_schema: group.column(n) for n in range(group.num_columns)}
+    if damage == "footer":
+        data[-12:-8] = b"\xff\xff\xff\xff"
+    elif damage == "name":
+        footer = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+        data[data.index(b"is_internal", footer)] ^= 1
+    elif damage == "end":
+        del data[len(data) // 2 :]
+    else:
+        # A bit that decompression may not notice, and a whole column.
+        owner = columns["owner"]
+        begin = owner.dictionary_page_offset or owner.data_page_offset
+        at = begin + owner.total_compressed_size // 2
+        for n in range(at, at + 1) if damage == "page" else range(begin, begin + owner.total_compressed_size):
+            data[n] ^= 0x55
+    file.write_bytes(bytes(data))
+    found = opened(spark, address)
+    read = found.read("topics", (TODAY,))
+    assert {row["cluster"] for row in read.collect()} == {"b"}
+    (sentence,) = found.left_out
+    assert sentence == f"topics of a on {TODAY}: 0 of 500 rows can be read; left out"
+    assert found.looked_at(TODAY) == {"a": (), "b": ("topics",)}
+
+
+def test_a_job_that_fails_leaves_nothing_of_its_results(
+    spark: Any, store: StoreBuilder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from kafkakit_spark import runner
+    from kafkakit_spark.job import JobInput, JobOutput, findings_frame
+    from pyspark.sql import functions
+
+    def job(given: JobInput) -> JobOutput:
+        whole = given.today("partitions").select("topic")
+        # Written after the other table, it fails when it is evaluated.
+        broken = whole.select(functions.raise_error(functions.col("topic")).alias("x"))
+        return JobOutput(findings=findings_frame(spark, ()), tables={"first": whole, "second": broken})
+
+    store.add("partitions", ROWS, cluster="a")
+    spec = spec_for(store.finish(), "one")
+    monkeypatch.setattr(runner, "job_named", lambda name: job)
+    (result,) = runner.run_spec(spark, spec, lambda fields: None, is_here=True)
+    assert "orders" in result.error
+    assert sorted(path.name for path in Path(spec.output, spec.run_id).iterdir()) == ["summary.json"]
+
+
+def test_one_cluster_under_two_names_is_told(spark: Any, store: StoreBuilder, monkeypatch: pytest.MonkeyPatch) -> None:
+    from kafkakit_spark import runner
+    from kafkakit_spark.job import JobInput, JobOutput, findings_frame
+
+    def job(given: JobInput) -> JobOutput:
+        return JobOutput(findings=findings_frame(spark, ()))
+
+    for name in ("a", "b", "c", "d", "old", "older"):
+        store.add("partitions", ROWS, cluster=name)
+    address = store.finish()
+    ids = {"a": "x", "b": "x", "c": "y", "d": "x"}
+    for name, cluster_id in ids.items():
+        file = Path(address) / "manifests" / f"snapshot_date={TODAY}" / f"cluster={name}.json"
+        file.write_text(json.dumps({**json.loads(file.read_text()), "cluster_id": cluster_id}))
+    monkeypatch.setattr(runner, "job_named", lambda name: job)
+    (result,) = runner.run_spec(spark, spec_for(address, "one"), lambda fields: None, is_here=True)
+    assert result.skipped == (
+        "a, b and d as one cluster, which they are: all have the id x, and sums count it more than once",
+    )
 
 
 def test_a_run_keeps_to_its_scope(spark: Any, store: StoreBuilder, monkeypatch: pytest.MonkeyPatch) -> None:

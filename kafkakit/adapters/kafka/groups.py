@@ -16,6 +16,7 @@ from kafkakit.adapters.kafka.groups_read import commits_of, fetch_many_request
 from kafkakit.adapters.kafka.session import UNKNOWN_TOPIC, KafkaSession, error_from, error_of, refused
 from kafkakit.config.security import Security
 from kafkakit.core.cluster_facts import (
+    AnsweredGroups,
     CommittedOffset,
     GroupDescription,
     GroupListing,
@@ -58,16 +59,23 @@ class KafkaGroups:
 
     def groups(self) -> tuple[GroupListing, ...]:
         """See `ports.GroupAdmin`."""
+        answer = self.answered_groups()
+        for broker, error in answer.silent.items():
+            raise TryLaterError(f"list groups: broker {broker} does not answer ({error})")
+        return answer.groups
+
+    def answered_groups(self) -> AnsweredGroups:
+        """See `ports.GroupAdmin`."""
         from kafka.protocol.metadata import MetadataRequest
 
         request = MetadataRequest(topics=[], allow_auto_topic_creation=False)
         brokers = [broker.node_id for broker in self._session.request("list brokers", request).brokers]
-        listed = self._listed(brokers)
-        for broker, answer in sorted(listed.items()):
-            if isinstance(answer, ItemError):
-                raise TryLaterError(f"list groups: broker {broker} does not answer ({answer})")
-        found = {one.group: one for _, answer in sorted(listed.items()) if isinstance(answer, list) for one in answer}
-        return tuple(found[name] for name in sorted(found))
+        listed = sorted(self._listed(brokers).items())
+        silent = {broker: answer for broker, answer in listed if isinstance(answer, ItemError)}
+        if silent and len(silent) == len(listed):
+            raise TryLaterError(f"list groups: no broker answers ({next(iter(silent.values()))})")
+        found = {one.group: one for _, answer in listed if isinstance(answer, list) for one in answer}
+        return AnsweredGroups(groups=tuple(found[name] for name in sorted(found)), silent=silent)
 
     def describe(self, groups: Collection[str]) -> Mapping[str, GroupDescription | ItemError]:
         """See `ports.GroupAdmin`; two requests to each coordinator. Of share and streams groups no members."""

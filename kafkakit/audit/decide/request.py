@@ -153,7 +153,7 @@ def spec_of_request(
 
 
 NUMBERS: Mapping[str, tuple[str, ...]] = {
-    "segments": ("open_transaction_ms", "overshoot_ratio", "crc"),
+    "segments": ("open_transaction_ms", "overshoot_ratio", "backlog_ms", "crc"),
     "retention": ("tolerance",),
     "drift": ("stale_days",),
     "bombs": ("memory_bytes",),

@@ -3,7 +3,7 @@
 A cluster that is broken or slow never holds up another. Of a snapshot, tables are written first and the manifest last.
 Of each cluster its state is read, and if asked for records of some topics, and the history of commits from
 `__consumer_offsets` with how far logs had grown meanwhile. Log dirs of brokers on this host are read by their headers
-only, into the tables `segments` and `batches`.
+only, into the tables `segments`, `batches` and `directories`.
 """
 
 import json
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from kafkakit.audit.api import SparkChoice
 from kafkakit.audit.api_act import DriverJob, DriverPorts, log_tail, run_driver
-from kafkakit.core.cluster_facts import LogSpan
+from kafkakit.core.cluster_facts import CommittedOffset, GroupDescription, ItemError, LogSpan
 from kafkakit.core.errors import KafkakitError, OperationFailedError, StoreFailedError, TryLaterError, UsageError
 from kafkakit.core.fleet_tables import Manifest
 from kafkakit.core.model import ClusterSnapshot, TagSet, TopicPartition
@@ -58,7 +58,7 @@ from kafkakit.streams.lag.api import ResumePoint, resume_points_of
 from kafkakit.streams.lag.api_act import OFFSETS_TOPIC, OffsetsTail
 from kafkakit.streams.model.log_dirs import FileReader, PartitionFiles, partitions_below
 from kafkakit.streams.model.offsets_log.commits import CommitColumns, KeyTable
-from kafkakit.streams.model.segment_rows import Row, ScanOptions, read_partition
+from kafkakit.streams.model.segment_rows import Row, ScanOptions, directory_row, read_partition
 
 if TYPE_CHECKING:
     import numpy as np
@@ -119,7 +119,7 @@ class SnapshotWriter:
         self._parts[kind] += 1
         self.rows[kind] += written
 
-    def finish(self, *, positions: Mapping[str, int] | None = None, error: str = "") -> Manifest:
+    def finish(self, *, positions: Mapping[str, int] | None = None, error: str = "", cluster_id: str = "") -> Manifest:
         """Write the manifest; with an `error` it says why the snapshot is not to be read."""
         manifest = Manifest(
             cluster=self.cluster,
@@ -130,6 +130,7 @@ class SnapshotWriter:
             error=error,
             source=self._source,
             positions=positions or {},
+            cluster_id=cluster_id,
         )
         self._store.finish(manifest)
         return manifest
@@ -152,8 +153,9 @@ class _Turn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collected:
-    """What a snapshot lacks, and where the next one continues in logs."""
+    """Whose snapshot it is, what it lacks, and where the next one continues in logs."""
 
+    cluster_id: str = ""
     notes: tuple[str, ...] = ()
     positions: Mapping[str, int] = field(default_factory=dict)
 
@@ -207,7 +209,7 @@ def collect_fleet(
         manifest = None if limits.again else store.manifest(request.snapshot_date, source.entry.name)
         if manifest is not None and manifest.is_complete:
             outcomes[manifest.cluster] = ClusterOutcome(
-                cluster=manifest.cluster, status=OutcomeStatus.KEPT, rows=manifest.rows
+                cluster=manifest.cluster, status=OutcomeStatus.KEPT, rows=manifest.rows, cluster_id=manifest.cluster_id
             )
         else:
             waiting.append(source)
@@ -274,11 +276,12 @@ def _late(running: Iterable[_Turn], limit_s: float, clock: Clock) -> Iterator[_A
 def _ended(turn: _Turn, answer: Collected | BaseException, clock: Clock) -> ClusterOutcome:
     writer, seconds = turn.writer, clock.monotonic() - turn.started_s
     if isinstance(answer, Collected):
-        rows = writer.finish(positions=answer.positions).rows
+        rows = writer.finish(positions=answer.positions, cluster_id=answer.cluster_id).rows
         turn.lock.close()
         return ClusterOutcome(
-            cluster=writer.cluster, status=OutcomeStatus.COLLECTED, rows=rows, seconds=seconds, notes=answer.notes
-        )
+            cluster=writer.cluster, status=OutcomeStatus.COLLECTED, rows=rows, seconds=seconds, notes=answer.notes,
+            cluster_id=answer.cluster_id,
+        )  # fmt: skip
     if isinstance(answer, StoreFailedError) or not isinstance(answer, Exception):
         raise answer
     error = answer.message if isinstance(answer, KafkakitError) else f"{type(answer).__name__}: {answer}"
@@ -389,9 +392,9 @@ def collect_cluster(source: CollectSource, request: CollectRequest, writer: Snap
         writer.add("replicas", columns.replica_columns(answers))
         writer.add("log_dirs", columns.log_dir_columns(answers))
         writer.add("disk_daily", columns.disk_columns(answers, request.snapshot_date))
-        if request.groups:
-            _write_groups(clients.groups, spans, writer)
         notes = columns.unknown_parts(snapshot, answers, spans)
+        if request.groups:
+            notes += write_groups(clients.groups, spans, writer)
         positions: dict[str, int] = {}
         before = writer.before() if request.commits or request.records else None
         known = before.positions if before else {}
@@ -405,7 +408,7 @@ def collect_cluster(source: CollectSource, request: CollectRequest, writer: Snap
             positions |= write_records(topics, spans, known, since_ms, clients.log, clients.data, writer, clock)
             absent = sorted(set(topics) - {t.name for t in snapshot.topics})
             notes += (f"has no topic {', '.join(absent)}",) if absent else ()
-    return Collected(notes=notes, positions=positions)
+    return Collected(cluster_id=snapshot.cluster_id or "", notes=notes, positions=positions)
 
 
 def _check_all_visible(admin: ClusterAdmin, snapshot: ClusterSnapshot, on_disk: set[str]) -> None:
@@ -415,15 +418,28 @@ def _check_all_visible(admin: ClusterAdmin, snapshot: ClusterSnapshot, on_disk: 
         admin.partition_states(hidden)
 
 
-def _write_groups(groups: GroupAdmin, spans: columns.Spans, writer: SnapshotWriter) -> None:
-    listed = groups.groups()
-    writer.add("groups", columns.group_columns(listed, groups.describe([g.group for g in listed])))
-    commits = {}
+def write_groups(groups: GroupAdmin, spans: columns.Spans, writer: SnapshotWriter) -> tuple[str, ...]:
+    """Write groups and their commits; says what a broker that does not answer, or dies meanwhile, leaves unknown."""
+    answer = groups.answered_groups()
+    listed = answer.groups
+    described = groups.describe([g.group for g in listed])
+    writer.add("groups", columns.group_columns(listed, described))
+    commits: dict[str, Mapping[TopicPartition, CommittedOffset | ItemError]] = {}
+    dead: set[int] = set()
     for group in listed:
         writer.check()
-        # An open transaction must not hide the older commit.
-        commits[group.group] = groups.committed(group.group, stable=False)
+        found = described.get(group.group)
+        coordinator = found.coordinator if isinstance(found, GroupDescription) else None
+        if coordinator in dead:
+            continue
+        try:
+            # An open transaction must not hide the older commit.
+            commits[group.group] = groups.committed(group.group, stable=False)
+        except TryLaterError:
+            # The time for a request is over. Another group of this coordinator would take as long.
+            dead |= {coordinator} if coordinator is not None else set()
     writer.add("group_offsets", columns.group_offset_columns(commits, spans))
+    return columns.unknown_groups(answer.silent, [g.group for g in listed if g.group not in commits])
 
 
 MAX_KEYS = 10_000_000
@@ -509,6 +525,8 @@ class CommitHistory:
 
 
 SEGMENT_ROWS_OF_FILE = 200_000
+SCANNED = ("segments", "batches", "directories")
+"""The tables that a scan of log dirs writes."""
 FAULTS_SHOWN = 5
 
 
@@ -526,10 +544,9 @@ class ScanRequest:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """Rows of both tables, and the bytes that they stand for."""
+    """Rows of the tables, and the bytes that they stand for."""
 
-    segments: list[Row]
-    batches: list[Row]
+    rows: Mapping[str, list[Row]]
     size_bytes: int
 
 
@@ -578,15 +595,15 @@ def _scan_broker(
     tasks = scan_tasks([replace(part, broker=broker) for part in parts])
     total = sum(part.log_bytes for part in parts)
     options = ScanOptions(with_crc=request.with_crc, seen_at_ms=writer.started_ms)
-    rows: dict[str, list[Row]] = {"segments": [], "batches": []}
+    rows: dict[str, list[Row]] = {kind: [] for kind in SCANNED}
     faults: list[str] = []
     size_bytes = 0
     with open_lock(source), reporter.progress(f"reading the log dirs of broker {broker}") as bar:
         writer.begin()
         for one in _scanned(tasks, reader, options, request.jobs):
-            rows["segments"] += one.segments
-            rows["batches"] += one.batches
-            faults += [f"{row['path']}: {row['fault']}" for row in one.segments if row.get("fault")]
+            for kind in SCANNED:
+                rows[kind] += one.rows[kind]
+            faults += [f"{row['path']}: {row['fault']}" for row in one.rows["segments"] if row.get("fault")]
             size_bytes += one.size_bytes
             bar.update(size_bytes, total)
             _write(writer, rows, SEGMENT_ROWS_OF_FILE)
@@ -595,7 +612,7 @@ def _scan_broker(
     more = [f"{len(faults) - FAULTS_SHOWN} more files with faults"] if len(faults) > FAULTS_SHOWN else []
     return ScannedBroker(
         broker=broker,
-        partitions=len(parts),
+        partitions=sum(part.name is not None for part in parts),
         rows=manifest.rows,
         size_bytes=size_bytes,
         seconds=clock.monotonic() - started_s,
@@ -628,8 +645,9 @@ def _scanned(
 
 def _scan(parts: Sequence[PartitionFiles], reader: FileReader, options: ScanOptions) -> _Found:
     found = [rows for part in parts for rows in read_partition(part, reader, options)]
-    return _Found(
-        [rows.segment for rows in found],
-        [batch for rows in found for batch in rows.batches],
-        sum(part.log_bytes for part in parts),
-    )
+    rows = {
+        "segments": [each.segment for each in found],
+        "batches": [batch for each in found for batch in each.batches],
+        "directories": [directory_row(part, reader, options) for part in parts],
+    }
+    return _Found(rows, sum(part.log_bytes for part in parts))

@@ -25,9 +25,10 @@ from kafkakit.core.cluster_facts import (
     LogSpan,
 )
 from kafkakit.core.errors import RefusedError, UsageError
+from kafkakit.core.findings import shown
 from kafkakit.core.fleet_tables import TABLES
 from kafkakit.core.model import ClusterSnapshot, LogDir, TopicPartition
-from kafkakit.core.quantities import epoch_ms
+from kafkakit.core.quantities import counted, epoch_ms
 from kafkakit.core.records import Record
 from kafkakit.fleet.decide.fleet_file import FleetCluster
 from kafkakit.lint.api import TopicPiece
@@ -163,6 +164,17 @@ def unknown_parts(snapshot: ClusterSnapshot, answers: Answers, spans: Spans) -> 
         notes.append(f"brokers {', '.join(map(str, silent))} gave no sizes")
     if no_offsets:
         notes.append(f"{no_offsets} partitions gave no offsets")
+    return tuple(notes)
+
+
+def unknown_groups(silent: Mapping[int, ItemError], unread: Sequence[str]) -> tuple[str, ...]:
+    """What is not known of groups, in sentences: brokers that listed none, and groups whose commits were not read."""
+    notes = []
+    if silent:
+        named = ", ".join(map(str, sorted(silent)))
+        notes.append(f"brokers {named} gave no groups: those that they coordinate are absent")
+    if unread:
+        notes.append(f"commits of {counted(len(unread), 'group')} could not be read: {shown(unread)}")
     return tuple(notes)
 
 

@@ -244,7 +244,7 @@ def identity_tables(model: ClusterModel) -> Tables:
         "broker_configs": _broker_configs(model, brokers),
         "topics": {
             "topic": coded(model.names, np.arange(topics)),
-            "topic_id": coded([f"{shape.name}-{i:06d}" for i in range(topics)], np.arange(topics)),
+            "topic_id": coded([topic_id_of(shape, i) for i in range(topics)], np.arange(topics)),
             "partitions": np.diff(model.first).astype(np.int32),
             "replication": np.full(topics, REPLICAS, np.int32),
             "is_internal": np.zeros(topics, np.bool_),
@@ -356,6 +356,11 @@ def _partition_tables(model: ClusterModel) -> Tables:
     }
 
 
+def topic_id_of(shape: ClusterShape, topic: int) -> str:
+    """What stands in for a topic's id."""
+    return f"{shape.name}-{topic:06d}"
+
+
 def used_bytes(model: ClusterModel) -> NDArray[np.int64]:
     """What each log dir holds, of all brokers in turn."""
     dirs = len(LOG_DIRS)
@@ -452,6 +457,27 @@ def segment_rows(model: ClusterModel, begin: int, end: int) -> Columns:
         "log_start": model.end[p] - model.size[p] // RECORD_BYTES,
         "recovery_point": model.end[p] - 1,
         **{name: np.zeros(rows, np.int64) for name in _ZEROS},
+    }
+
+
+def directory_rows(model: ClusterModel, share: float) -> Columns:
+    """The rows of `directories`: each replica of the first topics, `share` of the partitions, as `segment_parts`."""
+    stop = int(model.first[np.searchsorted(model.first, min(1.0, share) * len(model.topic))])
+    p, rows = np.repeat(np.arange(stop), REPLICAS), stop * REPLICAS
+    folders = [f"{d}/{model.names[t]}-{n}" for t, n in zip(model.topic[:stop], model.number[:stop], strict=True)
+               for d in LOG_DIRS]  # fmt: skip
+    dirs = model.dirs[:stop].ravel()
+    return {
+        "broker": model.replicas[:stop].ravel(),
+        "log_dir": coded(LOG_DIRS, dirs),
+        "topic": coded(model.names, model.topic[p]),
+        "partition": model.number[p],
+        "path": coded(folders, p * len(LOG_DIRS) + dirs),
+        "role": constant("live", rows),
+        "topic_id": coded([topic_id_of(model.shape, i) for i in range(len(model.names))], model.topic[p]),
+        "held_bytes": model.size[p],
+        "oldest_ms": np.full(rows, model.end_ms - 30 * DAY_MS),
+        "seen_at_ms": np.full(rows, model.end_ms),
     }
 
 

@@ -17,7 +17,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kafkakit.core.errors import InputError, UsageError
-from kafkakit.fleet.decide.synth_cluster import DAY_MS, LOG_DIRS, RECORD_BYTES, RETENTION_MS, SEGMENT_BYTES, SIZES, Tier
+from kafkakit.fleet.decide.synth_cluster import (
+    DAY_MS,
+    LOG_DIRS,
+    RECORD_BYTES,
+    RETENTION_MS,
+    SEGMENT_BYTES,
+    SIZES,
+    Tier,
+    used_bytes,
+)
 from kafkakit.fleet.decide.synth_fleet import (
     DISK_DAYS,
     HOUR_MS,
@@ -57,8 +66,7 @@ def _filling(edit: TableEdit, broker: int) -> None:
 
 def _ceiling(edit: TableEdit, broker: int) -> None:
     rows = edit.rows("log_dirs", broker=broker)
-    dirs = edit.tables["log_dirs"]
-    used = dirs["total_bytes"][rows] - dirs["usable_bytes"][rows]
+    used = used_bytes(edit.model)[rows]
     total = (used / NEARLY_FULL).astype(np.int64)
     edit.put("log_dirs", rows, total_bytes=total, usable_bytes=total - used)
     edit.put("disk_daily", edit.rows("disk_daily", broker=broker), total_bytes=np.repeat(total, DISK_DAYS))
@@ -418,6 +426,19 @@ def _file(role: str) -> Edit:
     return change
 
 
+def _directory(**values: Any) -> Edit:
+    """Add a directory beside that of the topic's first partition on its leader; texts take the topic's name."""
+
+    def change(edit: TableEdit, topic: int) -> None:
+        name = edit.model.names[topic]
+        like = edit.rows("directories", topic=name, partition=0)
+        like &= edit.tables["directories"]["broker"] == edit.model.replicas[edit.model.first[topic], 0]
+        named = {key: value.format(topic=name) if isinstance(value, str) else value for key, value in values.items()}
+        edit.add("directories", like, **named)
+
+    return change
+
+
 def _bomb(mib: int) -> Edit:
     def change(edit: TableEdit, topic: int) -> None:
         rows = edit.rows("batches", topic=edit.model.names[topic])
@@ -460,6 +481,26 @@ SEGMENT_DEFECTS = (
     _segment_defect("legacy-batches", _on_segment(3, legacy_batches=1), "KKF021", where=TOPIC),
     _segment_defect("dead-files", _file("deleted"), "KKF022", where=_LEADERS_DIR),
     _segment_defect("foreign-files", _file("foreign"), "KKF023", where=_LEADERS_DIR),
+    _segment_defect(
+        "unknown-topic-directory",
+        _directory(topic="gone-{topic}", path="/d/gone-{topic}-0"),
+        "KKF025",
+        where="partition gone-{topic}-0",
+    ),
+    _segment_defect("other-topic-id", _directory(topic_id="another", path="/d/{topic}-0"), "KKF026"),
+    _segment_defect(
+        "partition-beyond-count",
+        _directory(partition=99_999, path="/d/{topic}-99999"),
+        "KKF027",
+        where="partition {topic}-99999",
+    ),
+    _segment_defect("forgotten-move", _directory(role="future", path="/d/{topic}-0.ab-future"), "KKF029"),
+    _segment_defect(
+        "foreign-directory",
+        _directory(role="foreign", topic=None, path="/d/of-{topic}"),
+        "KKF030",
+        where="broker {leader}",
+    ),
     _segment_defect("large-batch", _bomb(300), "KKM409", "KKM410", where=TOPIC, job="bombs"),
     _segment_defect("undecodable-batch", _bomb(60), "KKM410", where=TOPIC, job="bombs"),
 )

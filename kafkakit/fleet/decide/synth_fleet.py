@@ -30,7 +30,7 @@ from kafkakit.fleet.decide.synth_cluster import (
     segment_parts,
 )
 
-OF_COPY = frozenset({"KKF001", "KKF002", "KKF003", "KKF004", "KKF008", "KKF009", "KKF010", "KKF024"})
+OF_COPY = frozenset(f"KKF{number:03d}" for number in (1, 2, 3, 4, 8, 9, 10, 24, 25, 26, 27, 28, 29))
 """The rules about one copy of a partition, which findings name with its broker."""
 
 
@@ -79,7 +79,9 @@ def tables_of(request: SynthRequest, model: healthy.ClusterModel, days_ago: int)
         return healthy.identity_tables(model)
     tables = {**healthy.state_tables(model), **load_tables(model, request.size.hours), "batches": batch_rows(model)}
     first = next(segment_parts(model, request.segment_share), None)
-    return tables if first is None else {**tables, "segments": first}
+    if first is None:
+        return tables
+    return {**tables, "segments": first, "directories": healthy.directory_rows(model, request.segment_share)}
 
 
 def more_segments(request: SynthRequest, model: healthy.ClusterModel) -> Iterator[healthy.Columns]:

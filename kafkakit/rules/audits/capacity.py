@@ -13,9 +13,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kafkakit.core.findings import AuditFinding, Rule, Severity, audit_finding
+from kafkakit.core.findings import AuditFinding, Rule, Severity, audit_finding, shown
 from kafkakit.core.quantities import counted, format_bytes, format_rate, format_span
 from kafkakit.core.text import ShellCommand, quote, shell_command
+from kafkakit.rules.audits.segments import FUTURE_MS
 from kafkakit.rules.config_defs import NEWEST, config_table
 from kafkakit.rules.effective import BrokerConfig, Declared, InputMissing, Source, TopicConfig
 from kafkakit.rules.engine import checked
@@ -62,8 +63,14 @@ NO_SPACE = Rule(
 CAPACITY_RULES = (BROKER_LOSS, RACK_LOSS, NO_SPACE)
 
 
-def _planned(cluster: str, verb: str, **options: str) -> ShellCommand:
-    return shell_command(verb, program=f"kafkakit --profile {quote(cluster)}", **options)
+LOSS_CAUSES = ("factor", "racks", "behind")
+"""Why a loss stops writes: too few replicas, replicas in too few racks, replicas that are out of sync."""
+MOST_NAMED = 20
+"""Topics that a command names."""
+
+
+def _planned(cluster: str, verb: str, *arguments: str, **options: str) -> ShellCommand:
+    return shell_command(verb, *arguments, program=f"kafkakit --profile {quote(cluster)}", **options)
 
 
 def dir_findings(row: Mapping[str, Any]) -> Iterator[AuditFinding]:
@@ -98,19 +105,22 @@ def loss_findings(row: Mapping[str, Any]) -> Iterator[AuditFinding]:
     """What the loss of the worst broker or rack of a cluster does.
 
     The row has `kind`, `name`, `below_min_isr`, `offline`, `leaders`, `bytes`, `free_elsewhere_bytes`, and says with
-    `stops_writes` and `lacks_space` which of the rules it breaks.
+    `stops_writes` and `lacks_space` which of the rules it breaks. Of the topics whose writes stop there are their names
+    by cause (`topics_CAUSE` for each of `LOSS_CAUSES`), of those with too few replicas the largest `factor` and the
+    least `wanted` one, and there is the number of `brokers`.
     """
     cluster, named = row["cluster"], f"{row['kind']} {row['name']}"
     where = f"cluster {cluster}"
     if row["stops_writes"]:
         rule = BROKER_LOSS if row["kind"] == "broker" else RACK_LOSS
         offline = f", {row['offline']} of them without any replica" if row["offline"] else ""
+        topics = sorted({name for cause in LOSS_CAUSES for name in row[f"topics_{cause}"] or ()})
         message = (
             f"without {named}, {counted(row['below_min_isr'], 'partition')} would have fewer in-sync replicas than "
-            f"min.insync.replicas{offline}"
+            f"min.insync.replicas{offline}: {counted(len(topics), 'topic')}, {shown(topics)}"
         )
-        repair = str(_planned(cluster, "topicmappr fix-racks")) if rule is RACK_LOSS else ""
-        finding = rule.finding(where, message, count=row["below_min_isr"])
+        hint, repair = _loss_repair(row)
+        finding = rule.finding(where, message, hint, count=row["below_min_isr"])
         yield audit_finding(CAPACITY_JOB, cluster, finding, blast=row["below_min_isr"], repair=repair)
     if row["lacks_space"]:
         message = (
@@ -118,6 +128,29 @@ def loss_findings(row: Mapping[str, Any]) -> Iterator[AuditFinding]:
             f"{format_bytes(row['free_elsewhere_bytes'])} free below {FULL:.0%} of their log dirs"
         )
         yield audit_finding(CAPACITY_JOB, cluster, NO_SPACE.finding(where, message), blast=row["replicas"])
+
+
+def _loss_repair(row: Mapping[str, Any]) -> tuple[str, str]:
+    """What helps, by cause with the topics that it is about, and the first command of it."""
+    few, placed, behind = (row[f"topics_{cause}"] or () for cause in LOSS_CAUSES)
+    hints, commands = [], []
+    brokers = row["brokers"]
+    if few and row["wanted"] is not None and (brokers is None or row["wanted"] <= brokers):
+        names = ",".join(few) if len(few) <= MOST_NAMED else "NAMES"
+        command = _planned(row["cluster"], "topicmappr set-replication", str(row["wanted"]), topics=names)
+        commands += [str(command)] if len(few) <= MOST_NAMED else []
+        hints.append(f"{shown(few)}: {row['wanted']} replicas with `{command}`, or lower min.insync.replicas")
+    elif few:
+        way = "lower min.insync.replicas, or add brokers" if row["factor"] > 1 else "add brokers"
+        hints.append(f"{shown(few)}: {way}, since {counted(brokers or 0, 'broker')} cannot hold enough replicas")
+    if placed:
+        options = {"topics": ",".join(placed)} if len(placed) <= MOST_NAMED else {}
+        command = _planned(row["cluster"], "topicmappr fix-racks", **options)
+        commands.append(str(command))
+        hints.append(f"{shown(placed)}: spread the replicas over the racks with `{command}`")
+    if behind:
+        hints.append(f"{shown(behind)}: wait for replicas that are catching up")
+    return "; ".join(hints), commands[0] if commands else ""
 
 
 def _broker(row: Mapping[str, Any], dirs: tuple[LogDirFacts, ...]) -> tuple[LintBroker, LintCluster]:
@@ -231,13 +264,16 @@ GREATEST_SEGMENT_BYTES = 2**31 - 1
 UNKNOWN_OPEN_FILES = 100_000
 """Descriptors of a broker whose limit is not known: what Kafka's documentation starts at."""
 CHECK_KEY = "log.retention.check.interval.ms"
+_TIMESTAMP_LIMITS = ("message.timestamp.after.max.ms", "message.timestamp.difference.max.ms")
+"""The setting that refuses records stamped in the future, since Kafka 3.6 and before."""
 
 
 def topic_findings(row: Mapping[str, Any]) -> Iterator[AuditFinding]:
     """What is held against a topic: how long or how large its data becomes, with the settings that repair it.
 
     The row has the columns of `kafkakit_spark.effective`, with `partitions`, `slowest_rate`, `tolerance`,
-    `observed_age_ms`, `oldest_partition`, and the advice: `option` (of `OPTIONS`, their number for none),
+    `observed_age_ms`, `oldest_partition`, `oldest_future_ms` (how far in the future a record of that one is stamped, or
+    None), `age_limit_ms`, and the advice: `option` (of `OPTIONS`, their number for none),
     `advised_segment_ms`, `advised_segment_bytes`, `advised_jitter_ms`, `advised_overshoot`, `segments`,
     `advised_segments`, `tightest_broker`.
     """
@@ -247,6 +283,9 @@ def topic_findings(row: Mapping[str, Any]) -> Iterator[AuditFinding]:
     for rule in (retention_overshoot, size_retention_granularity):
         for found in _checked(rule, topic, cluster, limits):
             is_time = rule is retention_overshoot
+            if is_time and _is_kept_by_future(row):
+                yield _kept_by_future(found, row)
+                continue
             name = "advised_segment_ms" if is_time else "advised_segment_bytes"
             yield replace(
                 found,
@@ -256,6 +295,29 @@ def topic_findings(row: Mapping[str, Any]) -> Iterator[AuditFinding]:
                 score=found.score * max(row["partitions"], 1),
                 repair=repair,
             )
+
+
+def _is_kept_by_future(row: Mapping[str, Any]) -> bool:
+    """True for data that is older than settings explain, in a partition with timestamps in the future."""
+    age, limit = row["observed_age_ms"], row["age_limit_ms"]
+    return row["oldest_future_ms"] is not None and age is not None and limit is not None and age > limit
+
+
+def _kept_by_future(found: AuditFinding, row: Mapping[str, Any]) -> AuditFinding:
+    ahead, retention = format_span(row["oldest_future_ms"] / 1000), format_span(row["retention_ms"] / 1000)
+    key = next(key for key in _TIMESTAMP_LIMITS if key in config_table(row["minor"]).topic)
+    return replace(
+        found,
+        message=f"partition {row['oldest_partition']} holds data of {format_span(row['observed_age_ms'] / 1000)}, with "
+        f"a retention of {retention}, because records that are stamped up to {ahead} in the future keep it",
+        hint="correct the clock of the producer; what is there stays until its timestamps are over, or until "
+        "kafka-delete-records.sh deletes it",
+        key=key,
+        observed=None,
+        expected=str(FUTURE_MS),
+        score=found.score * max(row["partitions"], 1),
+        repair=f"{key}={FUTURE_MS}",
+    )
 
 
 def retention_broker_findings(row: Mapping[str, Any]) -> Iterator[AuditFinding]:

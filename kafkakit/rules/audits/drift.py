@@ -4,6 +4,7 @@ Here is decided which settings are compared between brokers, clusters and days, 
 value. Rows hold values in that form; each function of a rule gets one row and says what lint would.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -13,6 +14,7 @@ from typing import Any, NamedTuple
 
 from kafkakit.core.findings import AuditFinding, Place, Rule, Severity, audit_finding, shown
 from kafkakit.core.quantities import counted
+from kafkakit.core.text import quote, shell_command
 from kafkakit.rules.config_defs import (
     MINORS,
     NEWEST,
@@ -152,8 +154,31 @@ def different_brokers(row: Row) -> Iterator[AuditFinding]:
     }
     brokers = tuple(LintBroker(id=b, config=known.get(b, BrokerConfig(table))) for b in sorted(row["ids"]))
     cluster = LintCluster(name=row["cluster"], table=table, brokers=brokers)
+    hint, repair = _one_value(row, {b.id: b.config.text(row["key"]) for b in brokers if b.id is not None})
     for violation in intra_cluster_heterogeneity.check(cluster, LIMITS):
-        yield _said(intra_cluster_heterogeneity, violation, cluster, cluster, row)
+        found = _said(intra_cluster_heterogeneity, violation, cluster, cluster, row)
+        yield replace(found, hint=hint, repair=repair)
+
+
+def _one_value(row: Row, values: Mapping[int, str]) -> tuple[str, str]:
+    """What gives the brokers one value, and its command if more than half of them have the same; `values` by broker."""
+    key, program = row["key"], f"kafkakit --profile {quote(row['cluster'])}"
+    (usual, number), *_ = Counter(values.values()).most_common(1)
+    if 2 * number <= len(values) or not usual:
+        command = shell_command(
+            "config plan", f"{key}=VALUE", cluster_default=True, plan="change.json", program=program
+        )
+        return f"no value is the usual one: give all brokers the one that is meant, {command}", ""
+    odd = {b for b, value in values.items() if value != usual}
+    own = {b for group in row["groups"] if group["source"] == "dynamic-broker" for b in group["brokers"]}
+    ids = ",".join(map(str, sorted(odd)))
+    if own == odd:
+        words = f"remove the value of their own from brokers {ids}"
+        command = shell_command("config plan", brokers=ids, delete=key, plan="change.json", program=program)
+    else:
+        command = shell_command("config plan", f"{key}={usual}", brokers=ids, plan="change.json", program=program)
+        words = f"give brokers {ids} the value of the others, and write it into their configuration files"
+    return f"{words}: {command}", str(command)
 
 
 def different_peers(row: Row) -> Iterator[AuditFinding]:

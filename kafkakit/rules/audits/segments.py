@@ -5,6 +5,8 @@ rules are lint's KKM409 and KKM410. For rules of lint a row becomes their subjec
 lint's.
 """
 
+import re
+from base64 import urlsafe_b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -30,6 +32,8 @@ OPEN_TRANSACTION_MS = 900_000
 """Kafka's default of `transaction.max.timeout.ms`: no open transaction is older for long."""
 DEAD_MARGIN_MS = 300_000
 """Files of deleted segments and topics are dead this long after `file.delete.delay.ms`."""
+BACKLOG_MS = 3_600_000
+"""A closed segment of a compacted topic is compacted this long after its last append: cleaners look each 15 s."""
 SWAP_MS = 86_400_000
 """Files that the cleaner writes are dead after a day."""
 ABORTED_SHARE = 0.2
@@ -161,7 +165,7 @@ TOPIC_RULES: Mapping[str, tuple[Rule, str]] = {
     "is_overshot": (
         _rule(18, "observed-overshoot", _W, "data is gone soon after its retention",
               "it uses disk, and is kept for longer than was asked for", "see the audit retention"),
-        "partition {oldest_partition} holds records that are {age} old, with a retention of {retention}: {why}",
+        "partition {late_partition} holds records that are {age} old, with a retention of {retention}: {why}",
     ),
     "is_tiny": (
         _rule(19, "tiny-batches", _N, "producers fill their batches",
@@ -184,9 +188,62 @@ DEAD = _rule(22, "dead-files", _W, "log dirs hold no files that no log uses", "t
              "remove them while the broker is stopped")  # fmt: skip
 FOREIGN = _rule(23, "foreign-files", _N, "directories of partitions hold only Kafka's files",
                 "a broker may fail on them, and they use disk", "move them away")  # fmt: skip
+_AWAY = "make sure that nobody needs its records, stop the broker, move the directory out of the log dir, start it"
+DIRECTORY_RULES: Mapping[str, tuple[Rule, str]] = {
+    "unknown_topic": (
+        _rule(25, "directory-of-unknown-topic", _W, "directories of partitions are of topics that the cluster has",
+              "it uses disk until somebody removes it", _AWAY),
+        "the cluster has no topic {topic}",
+    ),
+    "other_topic_id": (
+        _rule(26, "directory-of-other-topic-id", _W, "partition.metadata has the id of the topic",
+              "it is of an earlier topic of this name: the broker cannot use it for the partition", _AWAY),
+        "its topic id is {topic_id}, the one of topic {topic} is {known_id}",
+    ),
+    "beyond_count": (
+        _rule(27, "directory-beyond-partitions", _W, "directories are of partitions that the topic has",
+              "it uses disk, and if the topic gets more partitions, a new one may begin with these records", _AWAY),
+        "topic {topic} has no partition {partition}: it has {count}",
+    ),
+    "no_replica": (
+        _rule(28, "directory-without-replica", _W, "brokers hold only partitions that they are a replica of",
+              "it uses disk, and a move that brings the partition here may begin with these records", _AWAY),
+        "the partition's replicas are on brokers {replicas}",
+    ),
+    "no_move": (
+        _rule(29, "future-directory-without-move", _W, "-future directories are being filled by a move",
+              "it uses disk, and the broker may go on with a forgotten move when it starts", _AWAY),
+        "no move between log dirs fills it",
+    ),
+    "foreign": (
+        _rule(30, "foreign-directory", _W, "log dirs hold only directories of partitions",
+              "a broker does not start with a directory of another name in a log dir, and it uses disk",
+              "move the directory out of the log dir"),
+        "it is not a partition's",
+    ),
+}  # fmt: skip
+"""For each thing that is held against a directory the rule that it breaks, and the sentence."""
+METADATA_TOPIC = "__cluster_metadata"
+"""The log of KRaft's controllers: it has no settings of a topic, and metadata does not list it."""
+_NOT_COMPARED: Mapping[str, str] = {
+    "metadata": "there are no whole metadata of this day in the store",
+    "earlier": "they were read before the metadata: collect the cluster first, then read its log dirs",
+    "broker": "{brokers} gave no log dirs when the metadata were collected",
+}
+BACKLOG = _rule(
+    31, "compaction-backlog", _W, "logs of compacted topics are compacted",
+    "they grow without limit, and deleted values stay",
+    "look for errors in log-cleaner.log and for the metrics uncleanable-partitions-count and DeadThreadCount, then "
+    "raise log.cleaner.threads and log.cleaner.io.max.bytes.per.second",
+)  # fmt: skip
 RULES: tuple[Rule, ...] = tuple(
     sorted(
-        (*(rule for table in (PARTITION_RULES, TOPIC_RULES) for rule, _ in table.values()), DEAD, FOREIGN),
+        (
+            *(rule for table in (PARTITION_RULES, TOPIC_RULES, DIRECTORY_RULES) for rule, _ in table.values()),
+            DEAD,
+            FOREIGN,
+            BACKLOG,
+        ),
         key=lambda rule: rule.code,
     )
 )
@@ -211,7 +268,7 @@ def partition_findings(row: Mapping[str, Any]) -> Iterator[AuditFinding]:
             doubt = " (by its offsets: its cleanup.policy is not in the store)" if is_doubtful else ""
             said = sentence.format(n=f"{row[column]:,}", age=format_span((row["open_ms"] or 0) / 1000))
             brokers = sorted({copy["broker"] for copy in held if copy["broker"] is not None})
-            on = f" on broker{'s' * (len(brokers) > 1)} {', '.join(map(str, brokers))}" if brokers else ""
+            on = f" on {_brokers(brokers)}" if brokers else ""
             message = f"{said}{doubt}; look at {held[0][f'path_{column}']}{on}"
             yield _of_partition(rule, row, "", message, row[column])
 
@@ -249,8 +306,61 @@ def log_dir_findings(row: Mapping[str, Any]) -> Iterator[AuditFinding]:
             yield audit_finding(SEGMENTS_JOB, row["cluster"], rule.finding(where, message, count=count))
 
 
+def backlog_findings(row: Mapping[str, Any]) -> Iterator[AuditFinding]:
+    """A compacted topic that is not compacted: the row has copies, brokers, dirty_bytes, waiting_ms and dirty_ratio."""
+    message = (
+        f"{format_bytes(row['dirty_bytes'])} of closed segments have waited for up to "
+        f"{format_span(row['waiting_ms'] / 1000)} to be compacted, in {counted(row['copies'], 'copy', 'copies')} on "
+        f"{_brokers(row['brokers'])}: more than min.cleanable.dirty.ratio ({row['dirty_ratio']:g}) of their logs; "
+        f"look at {row['path']}"
+    )
+    finding = BACKLOG.finding(f"topic {row['topic']} of {row['cluster']}", message, count=row["copies"])
+    yield audit_finding(SEGMENTS_JOB, row["cluster"], finding, blast=row["copies"])
+
+
+def directory_findings(row: Mapping[str, Any]) -> Iterator[AuditFinding]:
+    """What is held against a directory: `held` is a key of `DIRECTORY_RULES`; the row has its path and bytes."""
+    rule, sentence = DIRECTORY_RULES[row["held"]]
+    broker = f"broker {row['broker']}"
+    words = {
+        **row,
+        **{name: _kafkas_id(row[name]) for name in ("topic_id", "known_id")},
+        "replicas": ", ".join(map(str, row["replicas"] or ())),
+    }
+    where = f"partition {row['topic']}-{row['partition']} on {broker}" if row["topic"] else broker
+    message = f"{row['path']} uses {format_bytes(row['held_bytes'])}: {sentence.format_map(words)}"
+    finding = rule.finding(f"{where} of {row['cluster']}", message, parts=(row["path"],))
+    yield audit_finding(SEGMENTS_JOB, row["cluster"], finding)
+
+
+_UUID = re.compile(r"[0-9a-f]{32}")
+
+
+def _kafkas_id(topic_id: str | None) -> str:
+    """The id of a topic as Kafka's tools and files write it."""
+    text = (topic_id or "").replace("-", "")
+    is_known = _UUID.fullmatch(text) is not None
+    return urlsafe_b64encode(bytes.fromhex(text)).decode().rstrip("=") if is_known else topic_id or ""
+
+
+def not_compared(rows: Sequence[tuple[str, str, int, int]]) -> tuple[str, ...]:
+    """Sentences for directories that were not compared with metadata: by cluster, key of the reason, broker, number."""
+    found: dict[tuple[str, str], list[tuple[int, int]]] = {}
+    for cluster, reason, broker, number in rows:
+        found.setdefault((cluster, reason), []).append((broker, number))
+    return tuple(
+        f"{counted(sum(n for _, n in parts), 'directory', 'directories')} of {cluster}: not compared with topics and "
+        "replicas, since " + _NOT_COMPARED[reason].format(brokers=_brokers([broker for broker, _ in parts]))
+        for (cluster, reason), parts in found.items()
+    )
+
+
+def _brokers(ids: Sequence[int]) -> str:
+    return f"broker{'s' * (len(ids) > 1)} {', '.join(map(str, ids))}"
+
+
 def _repair(column: str, row: Mapping[str, Any]) -> str:
-    if column == "future_segments":
+    if column == "future_segments" or (column == "is_overshot" and row["late_is_pinned"]):
         return f"message.timestamp.after.max.ms={FUTURE_MS}"
     return f"segment.index.bytes={2 * row['index_bytes']}" if column == "rolled_by_index" else ""
 
@@ -262,8 +372,8 @@ def _words(row: Mapping[str, Any]) -> Mapping[str, str]:
     if row["future_segments"]:
         words["ahead"] = format_span(row["future_ms"] / 1000)
     if row["is_overshot"]:
-        age, retention, roll = row["oldest_age_ms"], row["retention_ms"], row["roll_ms"]
-        if row["oldest_is_pinned"]:
+        age, retention, roll = row["late_age_ms"], row["retention_ms"], row["roll_ms"]
+        if row["late_is_pinned"]:
             why = "a segment with timestamps in the future keeps it and all behind it"
         elif age <= retention + roll + row["check_interval_ms"]:
             why = f"segments stay open for up to {format_span(roll / 1000)} (segment.ms)"

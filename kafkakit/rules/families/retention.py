@@ -38,6 +38,7 @@ from kafkakit.rules.rule import (
 from kafkakit.rules.subjects import GroupFacts, LintBroker, LintCluster, LintTopic, PartitionFacts, known
 
 ERROR_OVERSHOOT = 4.0
+KAFKAS_RETENTION_MS = SegmentSettings().retention_ms
 PURGE_RETENTION_MS = 1_000
 STREAMS_REPARTITION = "-repartition"
 PURGE_AGE_S = 3_600.0
@@ -53,7 +54,7 @@ def retention_overshoot(topic: LintTopic, cluster: LintCluster, limits: Limits) 
     times what was asked for; with segment.ms = 12 h it is 36 h. Reported if (T + C) / R exceeds the tolerance, as
     an error above 4; without append rates T is segment.ms. The check counts, so that a segment.ms of half the
     retention is a little above the tolerance (0.503 for 24 h): make it half less C, or the tolerance 0.51. The profile
-    `core` looks only at topics whose retention is set, `strict` also at those with Kafka's default of 7 d.
+    `core` looks only at topics whose retention is set, and not to Kafka's default of 7 d, `strict` at all.
     Source: Kafka, `LogSegment.shouldRoll`, `UnifiedLog.deletableSegments`; Datadog, "Lessons learned from running
     Kafka".
     Options: overshoot_ratio (0.5).
@@ -74,7 +75,8 @@ def retention_overshoot(topic: LintTopic, cluster: LintCluster, limits: Limits) 
     retention = topic.config.sure_number("retention.ms")
     if retention is None or retention < 0:
         return
-    if not limits.strict and not topic.config.is_set("retention.ms"):
+    # Who sets Kafka's own default, as server.properties of its download does, asks for no more than who sets none.
+    if not limits.strict and (not topic.config.is_set("retention.ms") or retention == KAFKAS_RETENTION_MS):
         return
     topic.config.sure_number("segment.ms")
     rates = topic.rates_bytes_s()

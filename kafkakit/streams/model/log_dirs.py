@@ -5,6 +5,7 @@ checkpoints, leader epochs and properties.
 """
 
 import re
+from base64 import b64decode
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
@@ -98,9 +99,10 @@ class PartitionName:
 class PartitionFiles:
     """A directory of a partition: where it lies, whose it is, and its files, by name.
 
-    `log_start` and `recovery_point` are those of the log dir's checkpoints, `broker` and `cluster` those of its
-    `meta.properties`. `fault` says why a directory cannot be listed; `name` is None for one that is no partition's.
-    `is_in_use` is True in a log dir that a broker has locked, and not in a copy of one.
+    `log_start`, `recovery_point` and `cleaned_to` are those of the log dir's checkpoints, `broker` and `cluster` those
+    of its `meta.properties`. `fault` says why a directory cannot be listed; `name` is None for one that is not a
+    partition's. `is_in_use` is True in a log dir that a broker has locked, and not in a copy of one. `mtime_ms` is the
+    directory's.
     """
 
     log_dir: str
@@ -111,8 +113,20 @@ class PartitionFiles:
     cluster: str | None = None
     log_start: int | None = None
     recovery_point: int | None = None
+    cleaned_to: int | None = None
     is_in_use: bool = False
+    mtime_ms: int | None = None
     fault: str = ""
+
+    @property
+    def is_foreign(self) -> bool:
+        """True for a directory in a log dir that is no partition's, and that can be listed."""
+        return self.name is None and not self.fault
+
+    @property
+    def oldest_ms(self) -> int | None:
+        """When the oldest of its files was written last: the directory was there by then. None if no time is known."""
+        return min((f.mtime_ms for f in self.files), default=self.mtime_ms)
 
     @property
     def log_bytes(self) -> int:
@@ -121,41 +135,88 @@ class PartitionFiles:
 
     def listed(self, reader: FileReader) -> "PartitionFiles":
         """List the directory again: with the files that it has now."""
+        if self.is_foreign:
+            return self
         try:
-            files = sorted((f for f in reader.listing(self.path) if not f.is_dir), key=lambda f: f.name)
+            return self.with_files(reader.listing(self.path))
         except OSError as error:
             return replace(self, fault=f"cannot be listed: {error.strerror}")
-        return replace(self, files=tuple(files))
+
+    def with_files(self, entries: Iterable[SeenFile]) -> "PartitionFiles":
+        """With the files among the entries of the directory."""
+        return replace(self, files=tuple(sorted((f for f in entries if not f.is_dir), key=lambda f: f.name)))
 
 
 def partitions_below(root: str, reader: FileReader) -> Iterator[PartitionFiles]:
     """The directories of partitions below a folder, or the folder itself where it is one, in the order of paths.
 
-    A folder below that cannot be listed comes with its fault; `OSError` where the root cannot.
+    A folder below that cannot be listed comes with its fault; `OSError` where the root cannot. What lies in a log dir
+    and is no partition's comes without a name, as foreign: names of bytes that are not UTF-8 are never partitions'.
     """
     name = partition_name(root.rstrip("/").rpartition("/")[2])
     entries = reader.listing(root)
     if name is not None and any(segment_file_name(entry.name) for entry in entries):
         parent = root.rstrip("/").rpartition("/")[0] or "/"
-        yield _facts_of(parent, reader).partition(root.rstrip("/"), name).listed(reader)
+        yield _facts_of(parent, reader).directory(root.rstrip("/"), name).with_files(entries)
         return
     yield from _below(root.rstrip("/") or "/", entries, reader)
 
 
 def _below(folder: str, entries: Sequence[SeenFile], reader: FileReader) -> Iterator[PartitionFiles]:
-    facts: _LogDir | None = None
-    for entry in sorted((e for e in entries if e.is_dir), key=lambda e: e.name):
-        path, name = f"{folder}/{entry.name}", partition_name(entry.name)
-        if name is not None:
-            facts = facts or _facts_of(folder, reader)
-            yield facts.partition(path, name).listed(reader)
-            continue
-        try:
-            below = reader.listing(path)
-        except OSError as error:
-            yield PartitionFiles(log_dir=folder, path=path, name=None, fault=f"cannot be listed: {error.strerror}")
-            continue
-        yield from _below(path, below, reader)
+    facts = _facts_of(folder, reader)
+    listed = [(entry, _listed(f"{folder}/{entry.name}", reader)) for entry in _directories(entries)]
+    is_log_dir = any(entry.name == META_PROPERTIES for entry in entries)
+    has_partitions = is_log_dir or any(_partition_of(entry.name, files) for entry, files in listed)
+    for entry, files in listed:
+        path, name = f"{folder}/{entry.name}", _partition_of(entry.name, files)
+        found = replace(facts.directory(path, name), mtime_ms=entry.mtime_ms)
+        if isinstance(files, OSError):
+            yield replace(found, fault=f"cannot be listed: {files.strerror}")
+        elif name is not None:
+            yield found.with_files(files)
+        else:
+            below = list(_below(path, files, reader))
+            is_foreign = has_partitions and entry.name not in _OF_KAFKA
+            if is_foreign and not any(_is_of_broker(part) if is_log_dir else part for part in below):
+                yield found.with_files(_all_files(path, files, reader))
+            else:
+                yield from below
+
+
+def _is_of_broker(part: PartitionFiles) -> bool:
+    """True for what lies in a log dir that names its broker."""
+    return part.broker is not None
+
+
+def _directories(entries: Iterable[SeenFile]) -> list[SeenFile]:
+    return sorted((entry for entry in entries if entry.is_dir), key=lambda entry: entry.name)
+
+
+def _listed(path: str, reader: FileReader) -> Sequence[SeenFile] | OSError:
+    try:
+        return reader.listing(path)
+    except OSError as error:
+        return error
+
+
+def _partition_of(name: str, files: Sequence[SeenFile] | OSError) -> "PartitionName | None":
+    """The partition of a directory; None where it holds further ones, as a folder `broker-1` of log dirs does."""
+    entries = () if isinstance(files, OSError) else files
+    has_more = any(entry.is_dir or entry.name == META_PROPERTIES for entry in entries)
+    return None if has_more and not any(segment_file_name(entry.name) for entry in entries) else partition_name(name)
+
+
+def _all_files(path: str, entries: Iterable[SeenFile], reader: FileReader) -> list[SeenFile]:
+    """The files of a directory and of all below it, by their paths from there."""
+    found: list[SeenFile] = []
+    for entry in entries:
+        files = _listed(f"{path}/{entry.name}", reader) if entry.is_dir else ()
+        if not entry.is_dir:
+            found.append(entry)
+        elif not isinstance(files, OSError):
+            below = _all_files(f"{path}/{entry.name}", files, reader)
+            found += [replace(file, name=f"{entry.name}/{file.name}") for file in below]
+    return found
 
 
 Checkpoint = Mapping[tuple[str, int], int]
@@ -168,25 +229,30 @@ class _LogDir:
     cluster: str | None
     log_starts: Checkpoint
     recovery_points: Checkpoint
+    cleaned: Checkpoint | None
     is_in_use: bool
 
-    def partition(self, path: str, name: PartitionName) -> PartitionFiles:
-        key = (name.topic, name.partition)
+    def directory(self, path: str, name: PartitionName | None) -> PartitionFiles:
+        key = (name.topic, name.partition) if name is not None else ("", -1)
         return PartitionFiles(
             log_dir=self.path, path=path, name=name, broker=self.broker, cluster=self.cluster,
             log_start=self.log_starts.get(key), recovery_point=self.recovery_points.get(key),
+            # A log that the cleaner has not touched yet has no entry.
+            cleaned_to=None if self.cleaned is None or name is None else self.cleaned.get(key, 0),
             is_in_use=self.is_in_use,
         )  # fmt: skip
 
 
 def _facts_of(path: str, reader: FileReader) -> _LogDir:
     found: dict[str, bytes] = {}
-    for name in (META_PROPERTIES, LOG_STARTS, RECOVERY_POINTS, LOCK):
+    for name in (META_PROPERTIES, LOG_STARTS, RECOVERY_POINTS, CLEANED, LOCK):
         with suppress(OSError):  # a copied tree may have the partitions alone
             found[name] = reader.content(f"{path}/{name}")
     meta: Mapping[str, str] = properties(found.get(META_PROPERTIES, b""))
     starts, points = (offset_checkpoint(found.get(name, b"")) for name in (LOG_STARTS, RECOVERY_POINTS))
-    return _LogDir(path, broker_id(meta), meta.get("cluster.id"), starts, points, LOCK in found)
+    # The cleaner makes its checkpoint when it has compacted a first log.
+    cleaned = offset_checkpoint(found.get(CLEANED, b"")) if found.keys() & {CLEANED, META_PROPERTIES} else None
+    return _LogDir(path, broker_id(meta), meta.get("cluster.id"), starts, points, cleaned, LOCK in found)
 
 
 _PARTITION = re.compile(r"([a-zA-Z0-9._-]{1,249})-(\d{1,9})")
@@ -196,11 +262,16 @@ _OTHERS = re.compile(
     r"leader-epoch-checkpoint|partition\.metadata|quorum-state|\.kafka_cleanshutdown|\d{20}-\d{10}\.checkpoint"
     r"|\d{20}-[0-9a-zA-Z_-]+\.(?:deleted|snapshot|checkpoint)(?:\.deleted)?"
 )
+_TOPIC_ID = re.compile(rb"^topic_id:\s*([A-Za-z0-9_-]{22})\s*$", re.MULTILINE)
 LEADER_EPOCHS = "leader-epoch-checkpoint"
+PARTITION_METADATA = "partition.metadata"
 META_PROPERTIES = "meta.properties"
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
+CLEANED = "cleaner-offset-checkpoint"
 LOG_STARTS = "log-start-offset-checkpoint"
 LOCK = ".lock"
+_OF_KAFKA = frozenset({"remote-log-index-cache"})
+"""Directories in a log dir that are Kafka's and no partition's."""
 
 
 def partition_name(name: str) -> PartitionName | None:
@@ -265,6 +336,18 @@ def properties(data: bytes) -> Mapping[str, str]:
         line.split("=", 1) for line in data.decode("utf-8", "replace").splitlines() if not line.lstrip().startswith("#")
     )
     return {pair[0].strip(): pair[1].strip() for pair in pairs if len(pair) == 2}
+
+
+def topic_id(data: bytes) -> str | None:
+    """The id of the topic in `partition.metadata`, as a UUID; None if there is none that can be read."""
+    found = _TOPIC_ID.search(data)
+    number = b64decode(found[1] + b"==", b"-_") if found is not None else b""
+    return "-".join(number[a:b].hex() for a, b in ((0, 4), (4, 6), (6, 8), (8, 10), (10, 16))) if any(number) else None
+
+
+def readable_name(path: str) -> str:
+    """A path as text that can be stored and printed: bytes that are not UTF-8 become `\\xff`."""
+    return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def broker_id(found: Mapping[str, str]) -> int | None:

@@ -1,10 +1,11 @@
-"""Rows of tables `segments` and `batches` for one directory of a partition, whose files a caller lists and opens.
+"""Rows of tables `segments`, `batches` and `directories` for one directory, whose files a caller lists and opens.
 
 Counts over the batches of a segment are made chunk by chunk. Offset, time and transaction indexes are read, and whether
 their entries fit the batches of their segment.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from kafkakit.streams.model.log_dirs import (
     LEADER_EPOCHS,
+    PARTITION_METADATA,
     DirState,
     FileReader,
     PartitionFiles,
@@ -19,7 +21,9 @@ from kafkakit.streams.model.log_dirs import (
     SegmentFileName,
     is_foreign,
     leader_epochs,
+    readable_name,
     segment_file_name,
+    topic_id,
 )
 from kafkakit.streams.model.segment_batches import (
     CODECS,
@@ -68,7 +72,8 @@ def read_partition(found: PartitionFiles, reader: FileReader, options: ScanOptio
     are taken as listed, so that one that grows is read up to there.
     """
     if found.fault or found.name is None:
-        yield SegmentRows(_row(found, "", "unreadable", options) | {"fault": found.fault})
+        if found.fault:
+            yield SegmentRows(_row(found, "", "unreadable", options) | {"fault": readable_name(found.fault)})
         return
     named = [(file, segment_file_name(file.name)) for file in found.files]
     live = {(n.base_offset, n.kind): file for file, n in named if n is not None and not n.mark}
@@ -95,7 +100,8 @@ def read_partition(found: PartitionFiles, reader: FileReader, options: ScanOptio
         }
         if base == bases[-1]:
             row |= {"log_start": found.log_start, "recovery_point": found.recovery_point}
-        yield _read_segment(row, files, tally, transactions, content, txn_faults[base], options)
+        path = f"{found.path}/{files['log'].name}"
+        yield _read_segment(row, path, files, tally, transactions, content, txn_faults[base], options)
     for file, name in named:
         role = _dead_role(name, file.name, bases)
         if role:
@@ -106,6 +112,18 @@ def read_partition(found: PartitionFiles, reader: FileReader, options: ScanOptio
                 | {"base_offset": name.base_offset if name else None, "size_bytes": file.size_bytes}
                 | {"mtime_ms": since, "is_active": False, "dead_bytes": file.held_bytes}
             )
+
+
+def directory_row(found: PartitionFiles, reader: FileReader, options: ScanOptions) -> Row:
+    """The row of table `directories`: of which partition it is by its name and files, and the disk that it uses."""
+    metadata = b""
+    if any(file.name == PARTITION_METADATA for file in found.files):
+        with suppress(OSError):
+            metadata = reader.content(f"{found.path}/{PARTITION_METADATA}")
+    row = _row(found, "", "", options)
+    row["role"] = "unreadable" if found.fault else found.name.state.value if found.name else "foreign"
+    facts = {"topic_id": topic_id(metadata), "held_bytes": found.log_bytes, "oldest_ms": found.oldest_ms}
+    return row | facts | {"cleaned_to": found.cleaned_to}
 
 
 @dataclass(slots=True)
@@ -269,6 +287,7 @@ class BatchTally:
 
 def _read_segment(
     row: Row,
+    path: str,
     files: Mapping[str, SeenFile],
     tally: BatchTally,
     transactions: OpenTransactions,
@@ -286,7 +305,7 @@ def _read_segment(
     try:
         # A broker cuts the last log when it follows another leader; those before it are deleted whole.
         may_shrink = content.is_in_use and bool(row["is_active"]) and log.size_bytes <= MOST_BYTES
-        with content.reader.mapped(str(row["path"]), log.size_bytes, may_shrink) as buffer:
+        with content.reader.mapped(path, log.size_bytes, may_shrink) as buffer:
             for part in walk_batches(buffer, log.size_bytes):
                 if isinstance(part, WalkResult):
                     result = part
@@ -356,10 +375,10 @@ def _row(found: PartitionFiles, file: str, role: str, options: ScanOptions) -> R
     return {
         "cluster": found.cluster,
         "broker": found.broker,
-        "log_dir": found.log_dir,
+        "log_dir": readable_name(found.log_dir),
         "topic": found.name.topic if found.name else None,
         "partition": found.name.partition if found.name else None,
-        "path": f"{found.path}/{file}" if file else found.path,
+        "path": readable_name(f"{found.path}/{file}" if file else found.path),
         "role": role,
         "seen_at_ms": options.seen_at_ms,
     }
@@ -386,7 +405,7 @@ def _dead_role(name: SegmentFileName | None, file: str, bases: Sequence[int]) ->
 
 def _reason(name: str, error: OSError) -> str:
     what = "vanished while it was read" if isinstance(error, FileNotFoundError) else f"cannot be read: {error.strerror}"
-    return f"{name} {what}"
+    return f"{readable_name(name)} {what}"
 
 
 TINY_BYTES = 1024

@@ -10,12 +10,22 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.window import Window
 
-from kafkakit.rules.audits.capacity import DAYS, HORIZONS, STALE_DAYS, ceiling_findings, dir_findings, loss_findings
+from kafkakit.core.findings import stops_above_replicas
+from kafkakit.rules.audits.capacity import (
+    DAYS,
+    HORIZONS,
+    LOSS_CAUSES,
+    STALE_DAYS,
+    ceiling_findings,
+    dir_findings,
+    loss_findings,
+)
 from kafkakit.rules.cluster_facts import LEAST_DAYS, TWO_WEEKS, WEEK
+from kafkakit.rules.config_defs import MINORS
 from kafkakit.rules.families.drift import FULL, WARN_DAYS
 from kafkakit.rules.families.retention import FULL_WARNING
 from kafkakit_spark.effective import effective_topics, with_bounds
@@ -33,12 +43,13 @@ def run(inputs: JobInput) -> JobOutput:
     replicas = inputs.step("replicas", _replicas(inputs))
     dirs = inputs.step("dirs", _dirs(inputs, replicas))
     brokers = inputs.table("brokers", _ceilings(inputs, replicas))
-    losses = inputs.table("losses", _losses(inputs, replicas))
+    parts = inputs.step("parts", _parts(inputs, replicas))
+    losses = inputs.table("losses", _losses(inputs, parts))
     soon = (F.col("days_to_full") <= WARN_DAYS) & (F.col("days_seen") >= LEAST_DAYS)
     found = [
         findings_of(dirs.where(soon), dir_findings),
         findings_of(brokers.where(F.col("ceiling_bytes") > FULL_WARNING * F.col("total_bytes")), ceiling_findings),
-        findings_of(_worst(losses), loss_findings),
+        findings_of(_with_topics(_worst(losses), parts), loss_findings),
     ]
     return JobOutput(
         findings=found[0].unionByName(found[1]).unionByName(found[2]),
@@ -73,7 +84,7 @@ def _replicas(inputs: JobInput) -> DataFrame:
     in_sync = F.when(F.col("isr").isNotNull(), F.size("isr"))
     frame = bounded.select(
         *PARTITION, "leader", "isr", "rate", "leader_bytes", "disk_limit_bytes", in_sync.alias("in_sync"),
-        F.coalesce("min_isr", F.lit(1)).alias("min_isr"), F.explode("replicas").alias("broker"),
+        _writable_from().alias("min_isr"), F.size("replicas").alias("factor"), F.explode("replicas").alias("broker"),
     )  # fmt: skip
     if inputs.has("replicas"):
         copies = inputs.today("replicas").where(~F.coalesce("is_future", F.lit(False)))
@@ -92,6 +103,14 @@ def _replicas(inputs: JobInput) -> DataFrame:
             "is_in_sync": F.coalesce(F.array_contains("isr", F.col("broker")), F.lit(False)),
         }
     ).drop("own_bytes", "leader_bytes", "leader", "isr")
+
+
+def _writable_from() -> Column:
+    """How many replicas must be in sync for writes: from Kafka 3.7 on not more than there are."""
+    limited = [minor for minor in MINORS if not stops_above_replicas(minor)]
+    wanted = F.coalesce("min_isr", F.lit(1).cast("bigint"))
+    is_limited = F.coalesce(F.col("minor").isin(limited), F.lit(True))
+    return F.when(is_limited, F.least(wanted, F.size("replicas").cast("bigint"))).otherwise(wanted)
 
 
 def _dirs(inputs: JobInput, replicas: DataFrame) -> DataFrame:
@@ -172,8 +191,12 @@ def _ceilings(inputs: JobInput, replicas: DataFrame) -> DataFrame:
     return held.join(_sizes(inputs), BROKER, "left")
 
 
-def _losses(inputs: JobInput, replicas: DataFrame) -> DataFrame:
-    """One row for each broker and rack: what its loss does to partitions, and whether the others have space."""
+def _parts(inputs: JobInput, replicas: DataFrame) -> DataFrame:
+    """One row for each partition and each broker or rack that holds some of it: whether its loss stops writes, and why.
+
+    `cause` is `factor` if the best placement of so few replicas does not keep enough, `racks` if another would, and
+    `behind` if enough replicas are elsewhere, and not all in sync. `wanted` is the least factor that would do.
+    """
     racks = inputs.today("brokers").groupBy(*BROKER).agg(F.max(F.nullif("rack", F.lit(""))).alias("rack"))
     frame = replicas.join(F.broadcast(racks), BROKER, "left")
     counted = [F.sum(F.col(name).cast("bigint")).alias(name) for name in ("is_leader", "is_in_sync", "bytes")]
@@ -181,33 +204,78 @@ def _losses(inputs: JobInput, replicas: DataFrame) -> DataFrame:
     of_broker = of_broker.withColumns({name: F.col(name).cast("bigint") for name in ("is_leader", "is_in_sync")})
     of_rack = frame.where(F.col("rack").isNotNull()).groupBy(*PARTITION, F.col("rack").alias("name")).agg(
         *counted, F.count("*").alias("replicas"), F.max("in_sync").alias("in_sync"), F.max("min_isr").alias("min_isr"),
-        F.max("rate").alias("rate"),
+        F.max("rate").alias("rate"), F.max("factor").alias("factor"),
     ).withColumn("kind", F.lit("rack"))  # fmt: skip
     both = of_broker.withColumn("replicas", F.lit(1).cast("bigint")).unionByName(of_rack, allowMissingColumns=True)
     left = F.col("in_sync") - F.col("is_in_sync")
     below = (F.col("in_sync") >= F.col("min_isr")) & (left < F.col("min_isr")) & (F.col("is_in_sync") > 0)
-    losses = both.groupBy("cluster", "kind", "name").agg(
+    number = racks.groupBy("cluster").agg(
+        F.count_distinct("rack").alias("racks"), F.count_distinct("broker").alias("brokers")
+    )
+    places = F.when(F.col("kind") == "rack", F.greatest("racks", F.lit(1))).otherwise(F.col("factor"))
+    kept = F.col("factor") - F.ceil(F.col("factor") / places)
+    # Of n replicas over p places, n - ceil(n / p) survive the loss of one.
+    spare = F.ceil(F.col("min_isr") / F.nullif(F.col("racks") - 1, F.lit(0).cast("bigint")))
+    wanted = F.when(F.col("kind") == "broker", F.col("min_isr") + 1).when(
+        F.col("racks") > 1, F.col("min_isr") + F.greatest(spare, F.lit(1))
+    )
+    cause = (
+        F.when(kept < F.col("min_isr"), "factor")
+        .when(F.col("factor") - F.col("replicas") >= F.col("min_isr"), "behind")
+        .otherwise("racks")
+    )
+    both = both.join(F.broadcast(number), "cluster", "left")
+    return both.withColumns(
+        {
+            "below": F.coalesce(below, F.lit(False)),
+            "is_offline": F.coalesce((left == 0) & (F.col("is_in_sync") > 0), F.lit(False)),
+            "cause": cause,
+            "wanted": wanted.cast("bigint"),
+        }
+    )
+
+
+def _with_topics(worst: DataFrame, parts: DataFrame) -> DataFrame:
+    """The losses with the topics whose writes they stop, by cause, and the least factor that would do."""
+    place = ["cluster", "kind", "name"]
+    stopped = parts.where("below").join(F.broadcast(worst.select(*place)), place, "left_semi")
+    named = stopped.groupBy(*place).agg(
+        *(
+            F.array_sort(F.collect_set(F.when(F.col("cause") == cause, F.col("topic")))).alias(f"topics_{cause}")
+            for cause in LOSS_CAUSES
+        ),
+        F.max(F.when(F.col("cause") == "factor", F.col("wanted"))).alias("wanted"),
+        F.max(F.when(F.col("cause") == "factor", F.col("factor"))).alias("factor"),
+    )
+    return worst.join(named, place, "left")
+
+
+def _losses(inputs: JobInput, parts: DataFrame) -> DataFrame:
+    """One row for each broker and rack: what its loss does to partitions, and whether the others have space."""
+    losses = parts.groupBy("cluster", "kind", "name").agg(
         F.sum("replicas").alias("replicas"),
         F.sum("is_leader").alias("leaders"),
         F.sum("bytes").alias("bytes"),
         total(F.when(F.col("is_leader") > 0, F.col("rate")).otherwise(0.0)).alias("leader_bytes_in_s"),
-        F.sum(F.coalesce(below, F.lit(False)).cast("int")).alias("below_min_isr"),
-        F.sum(F.coalesce((left == 0) & (F.col("is_in_sync") > 0), F.lit(False)).cast("int")).alias("offline"),
+        F.sum(F.col("below").cast("int")).alias("below_min_isr"),
+        F.sum(F.col("is_offline").cast("int")).alias("offline"),
+        F.max("racks").alias("racks"),
+        F.max("brokers").alias("brokers"),
     )
-    sizes = _sizes(inputs).join(racks, BROKER, "left")
+    sizes = _sizes(inputs)
     elsewhere = F.sum("free_bytes").over(Window.partitionBy("cluster")) - F.col("free_bytes")
     free = sizes.select(
         "cluster", F.col("broker").cast("string").alias("name"), F.lit("broker").alias("kind"),
         elsewhere.alias("free_elsewhere_bytes"),
     )  # fmt: skip
-    number = racks.groupBy("cluster").agg(F.count_distinct("rack").alias("racks"))
-    return losses.join(free, ["cluster", "kind", "name"], "left").join(F.broadcast(number), "cluster", "left")
+    return losses.join(free, ["cluster", "kind", "name"], "left")
 
 
 def _worst(losses: DataFrame) -> DataFrame:
     """Of each cluster the broker and the rack whose losses stop writes of most partitions, and the fullest broker."""
     stops = (F.col("below_min_isr") > 0) & ((F.col("kind") == "broker") | (F.col("racks") > 1))
-    lacks = F.coalesce(F.col("bytes") > F.col("free_elsewhere_bytes"), F.lit(False))
+    # Of a single broker there is no other.
+    lacks = F.coalesce((F.col("bytes") > F.col("free_elsewhere_bytes")) & (F.col("brokers") > 1), F.lit(False))
     frame = losses.withColumns({"stops_writes": stops, "lacks_space": lacks}).where("stops_writes or lacks_space")
     by_writes = Window.partitionBy("cluster", "kind").orderBy(F.desc("below_min_isr"), "name")
     by_bytes = Window.partitionBy("cluster", "kind").orderBy(F.desc("lacks_space"), F.desc("bytes"), "name")

@@ -14,7 +14,9 @@ from kafkakit.rules.audits.capacity import (
     retention_broker_findings,
     topic_findings,
 )
+from kafkakit.rules.audits.segments import FUTURE_MS
 from kafkakit.rules.families.brokers import FULL_SHARE, LEAST_OPEN_FILES
+from kafkakit.rules.families.retention import KAFKAS_RETENTION_MS
 from kafkakit.rules.retention import (
     DEFAULT_MAX_MAP_COUNT,
     MAPS_OF_SEGMENT,
@@ -91,12 +93,17 @@ def _partitions(inputs: JobInput) -> DataFrame:
     )  # fmt: skip
     if inputs.has("segments"):
         copies = inputs.today("segments").where(F.col("role") == "log").groupBy(*PARTITION, "broker")
-        files = copies.agg(F.count("*").alias("counted"), F.min("min_ms").alias("first_ms")).groupBy(*PARTITION)
-        frame = frame.join(
-            files.agg(F.max("counted").alias("counted"), F.min("first_ms").alias("first_ms")), PARTITION, "left"
-        )
+        ahead = F.col("max_ms") - F.coalesce("seen_at_ms", F.lit(inputs.spec.now_ms))
+        files = copies.agg(
+            F.count("*").alias("counted"),
+            F.min("min_ms").alias("first_ms"),
+            F.max(F.when(ahead > FUTURE_MS, ahead)).alias("future_ms"),
+        ).groupBy(*PARTITION)
+        largest = [F.max(name).alias(name) for name in ("counted", "future_ms")]
+        frame = frame.join(files.agg(*largest, F.min("first_ms").alias("first_ms")), PARTITION, "left")
     else:
-        frame = frame.withColumns({name: F.lit(None).cast("bigint") for name in ("counted", "first_ms")})
+        unknown = ("counted", "first_ms", "future_ms")
+        frame = frame.withColumns({name: F.lit(None).cast("bigint") for name in unknown})
     age = F.lit(inputs.spec.now_ms) - F.coalesce("first_ms", "oldest_ms")
     return frame.withColumn("observed_age_ms", F.when(age >= 0, age)).drop("first_ms", "oldest_ms")
 
@@ -106,6 +113,7 @@ def _settings(inputs: JobInput, partitions: DataFrame, tolerance: float) -> Data
     slowest = partitions.groupBy(*TOPIC).agg(F.min("rate").alias("slowest_rate"))
     frame = with_bounds(effective_topics(inputs).join(slowest, TOPIC), "slowest_rate")
     is_set = F.element_at("settings", F.lit("retention.ms")).isNotNull() & (F.col("retention_ms") > 0)
+    is_set &= F.col("retention_ms") != KAFKAS_RETENTION_MS
     over_size = F.col("segment_bytes") > F.col("retention_bytes") * tolerance
     return frame.withColumns(
         {
@@ -201,7 +209,10 @@ def _topics(partitions: DataFrame, settings: DataFrame, options: DataFrame, brok
     worst = partitions.groupBy(*TOPIC).agg(
         F.count("*").alias("partitions"),
         F.max("observed_age_ms").alias("observed_age_ms"),
-        F.max_by("partition", F.struct("observed_age_ms", -F.col("partition"))).alias("oldest_partition"),
+        *(
+            F.max_by(name, F.struct("observed_age_ms", -F.col("partition"))).alias(alias)
+            for name, alias in (("partition", "oldest_partition"), ("future_ms", "oldest_future_ms"))
+        ),
         F.max("age_limit_ms").alias("age_limit_ms"),
         F.max("size_bytes").alias("largest_bytes"),
         F.max("disk_limit_bytes").alias("largest_limit_bytes"),

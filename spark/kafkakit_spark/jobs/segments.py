@@ -9,7 +9,7 @@ headers.
     spark.dataSource.register(SegmentSource)
     spark.read.format("kafka_segments").option("paths", json.dumps([...])).load()
 
-Options: `paths`, a JSON list of folders; `rows`, `segments` (the default) or `batches`, a table of
+Options: `paths`, a JSON list of folders; `rows`, `segments` (the default), `batches` or `directories`, a table of
 `kafkakit.core.fleet_tables`; `crc`, `true` to check checksums; `task_bytes`, the bytes of files that a task takes;
 `seen_at_ms`. A further column `cluster` holds the id that `meta.properties` gives.
 """
@@ -32,6 +32,7 @@ from pyspark.sql.types import StructType
 
 from kafkakit.core.fleet_tables import TABLES
 from kafkakit.rules.audits import segments
+from kafkakit.rules.families.retention import KAFKAS_RETENTION_MS
 from kafkakit.rules.rule import Limits
 from kafkakit.streams.model.log_dirs import (
     FileReader,
@@ -41,7 +42,7 @@ from kafkakit.streams.model.log_dirs import (
     partitions_below,
     seen_files,
 )
-from kafkakit.streams.model.segment_rows import Row, ScanOptions, read_partition
+from kafkakit.streams.model.segment_rows import Row, ScanOptions, directory_row, read_partition
 from kafkakit_spark.effective import effective_topics
 from kafkakit_spark.job import ARROW_TYPES, JobInput, JobOutput, findings_of, ratio, total
 
@@ -51,25 +52,34 @@ _SUMS = (
     "size_bytes", "batches", "records", "missing_times", "single_record_batches", "tiny_batches", "aborted_records",
     "legacy_batches", "missing_records", *(f"{codec}_batches" for codec in segments.CODECS),
 )  # fmt: skip
-_SETTINGS = ("retention_ms", "roll_ms", "check_interval_ms", "index_bytes", "is_expiring")
+_SETTINGS = ("retention_ms", "roll_ms", "check_interval_ms", "pause_ms", "index_bytes", "is_expiring")
+_AGES = ("age_ms", "late_ms")
 
 
 def run(inputs: JobInput) -> JobOutput:
     """Findings, and the tables `topics` (causes of rolls, ages, producers) and `log_dirs` (dead files)."""
     settings = inputs.step("settings", _settings(inputs))
-    turns = [_rows(inputs, clusters) for clusters in _turns(inputs)]
-    logs = (_along_the_log(rows.where(F.col("role").isin("log", "unreadable")), settings, inputs) for rows in turns)
-    partitions = inputs.step("partitions", *map(_partitions, logs))
+    turns = [(_rows(inputs, clusters), tables_of(inputs, "directories", clusters)) for clusters in _turns(inputs)]
+    rows, every = (reduce(DataFrame.union, frames) for frames in zip(*turns, strict=True))
+    is_log = F.col("role").isin("log", "unreadable")
+    partitions = inputs.step(
+        "partitions",
+        *(_partitions(_along_the_log(own.where(is_log), settings, inputs), dirs) for own, dirs in turns),
+    )
     topics = inputs.table("topics", _topics(partitions, inputs))
-    dirs = inputs.table("log_dirs", _log_dirs(reduce(DataFrame.union, turns), settings))
+    dirs = inputs.table("log_dirs", _log_dirs(rows, settings))
+    directories = inputs.step("directories", _judged_directories(inputs, every))
     held, suspects = (
         reduce(lambda a, b: a | b, (F.col(name).cast("bigint") > 0 for name in names))
         for names in (segments.PARTITION_RULES, (*segments.TOPIC_RULES, "is_skewed"))
     )
+    backlogs = inputs.step("backlogs", _backlogs(rows, every, settings, inputs))
     findings = (
         findings_of(partitions.where(held), segments.partition_findings)
         .unionByName(findings_of(topics.where(suspects), segments.topic_findings))
         .unionByName(findings_of(dirs, segments.log_dir_findings))
+        .unionByName(findings_of(backlogs, segments.backlog_findings))
+        .unionByName(findings_of(directories.where(F.col("held") != ""), segments.directory_findings))
     )
     facts = topics.agg(
         F.sum("segments").alias("segments"), F.sum("size_bytes").alias("bytes"), F.sum("batches").alias("batches"),
@@ -79,11 +89,16 @@ def run(inputs: JobInput) -> JobOutput:
         *(F.sum(f"rolled_by_{cause}").alias(f"rolled_by_{cause}") for cause in ("size", "time", "index", "else")),
     )  # fmt: skip
     dead = dirs.agg(F.sum("dead_bytes").alias("dead_bytes"))
+    unknown = directories.agg(
+        F.sum(F.when(F.col("held") != "", F.col("held_bytes")).otherwise(0)).alias("unknown_directory_bytes"),
+        F.sum(_flag(F.col("unjudged") == "")).alias("directories_compared"),
+    )
     return JobOutput(
         findings=findings,
         tables={"topics": topics, "log_dirs": dirs},
         written=frozenset({"topics", "log_dirs"}),
-        facts=(facts, dead),
+        facts=(facts, dead, unknown),
+        skipped=_not_compared(directories),
     )
 
 
@@ -98,7 +113,7 @@ def _rows(inputs: JobInput, clusters: Sequence[str] | None) -> DataFrame:
 
 
 def tables_of(inputs: JobInput, kind: str, clusters: Sequence[str] | None = None) -> DataFrame:
-    """The rows of `segments` or `batches` that the store holds, with those of the trees that the spec names.
+    """The rows of a table of files that the store holds, with those of the trees that the spec names.
 
     A tree's cluster is the one of the store with the id that its `meta.properties` gives, else that id.
     """
@@ -118,14 +133,18 @@ def tables_of(inputs: JobInput, kind: str, clusters: Sequence[str] | None = None
 
 
 def _settings(inputs: JobInput) -> DataFrame:
-    """The effective settings of topics that segments go by; `is_expiring` where retention by time was set."""
+    """The effective settings of topics that segments go by; `is_expiring` where retention by time was set, and not to
+    Kafka's default."""
     lag, compacts = F.col("max_compaction_lag_ms"), F.col("compacts")
     expires = F.col("deletes") & (F.col("retention_ms") > 0) & (F.lower("remote_storage") != "true")
+    is_set = F.array_contains(F.map_keys("settings"), "retention.ms") & (F.col("retention_ms") != KAFKAS_RETENTION_MS)
     return effective_topics(inputs).select(
         "cluster", "topic", "compacts", "retention_ms", "segment_bytes", "index_bytes", "check_interval_ms",
-        "delete_delay_ms", "jitter_ms", F.lit(True).alias("is_known"),
+        "delete_delay_ms", "jitter_ms", (F.col("check_interval_ms") + F.col("delete_delay_ms")).alias("pause_ms"),
+        "min_compaction_lag_ms", F.coalesce(F.col("dirty_ratio").try_cast("double"), F.lit(0.5)).alias("dirty_ratio"),
+        F.lit(True).alias("is_known"),
         F.when(compacts & (lag > 0), F.least(lag, "segment_ms")).otherwise(F.col("segment_ms")).alias("roll_ms"),
-        (expires & F.array_contains(F.map_keys("settings"), "retention.ms")).alias("is_expiring"),
+        (expires & is_set).alias("is_expiring"),
     )  # fmt: skip
 
 
@@ -173,16 +192,39 @@ def _along_the_log(rows: DataFrame, settings: DataFrame, inputs: JobInput) -> Da
         F.when(F.col("max_ms") < F.col("before_mtime"), F.col("before_mtime") - F.col("max_ms")),
     )
     is_empty = closed & (F.col("size_bytes") == 0)
+    age = F.when(F.col("is_oldest"), F.col("seen") - F.coalesce("first_batch_max_ms", "max_ms"))
     others = {
         "open_ms": open_ms,
         "vanished": _flag(gone),
         "empty": _flag(is_empty),
         "ahead_ms": F.col("max_ms") - F.col("seen"),
         "skew": F.when(F.coalesce(F.col("append_time_batches") < F.col("batches"), F.lit(True)), skew),
-        "age_ms": F.when(F.col("is_oldest"), F.col("seen") - F.coalesce("first_batch_max_ms", "max_ms")),
+        "age_ms": age,
         "cause": F.when(closed & ~is_empty, _roll_cause()),
     }
-    return frame.withColumns({f"n_{name}": F.coalesce(count, F.lit(0)) for name, count in counts.items()} | others)
+    return frame.withColumns(
+        {f"n_{name}": F.coalesce(count, F.lit(0)) for name, count in counts.items()} | others | _lateness(age)
+    )
+
+
+def _lateness(age: Column) -> dict[str, Column]:
+    """The age of the oldest segment if it is beyond its retention as far as the segment tells, else null.
+
+    `expired_ms`: all its records are, and its broker had a round of checks and the delay of deletion since the last
+    append. `held_ms`: not all are, and its first record was appended long before the last one: as long as their stamps
+    say, where the last one was appended when it was stamped. Records of backfills and mirrors were not.
+    """
+    since, first = F.col("seen") - F.col("mtime_ms"), F.coalesce("first_batch_max_ms", "max_ms")
+    is_expired = F.col("max_ms") < F.col("seen") - F.col("retention_ms")
+    is_late = F.when(is_expired, since > F.col("pause_ms")).otherwise(
+        (F.col("mtime_ms") - F.col("max_ms") <= F.col("pause_ms"))
+        & (since + F.col("max_ms") - first > F.col("retention_ms") + F.col("pause_ms"))
+    )
+    late = F.when(F.coalesce(is_late, F.lit(True)), age)
+    return {
+        "expired_ms": F.when(F.coalesce(is_expired, F.lit(True)), late),
+        "held_ms": F.when(~is_expired, late),
+    }
 
 
 def _roll_cause() -> Column:
@@ -196,7 +238,7 @@ def _roll_cause() -> Column:
     return F.when(full, "size").when(by_index, "index").when(by_time, "time").otherwise("else")
 
 
-def _partitions(logs: DataFrame) -> DataFrame:
+def _partitions(logs: DataFrame, directories: DataFrame) -> DataFrame:
     """One row for each partition: sums over its replicas, of the skew the least, since copies have later files."""
     full = F.when(F.col("cause") == "time", ratio(F.col("size_bytes"), "segment_bytes"))
     paths = [f"path_{name}" for name in segments.PARTITION_RULES]
@@ -209,13 +251,20 @@ def _partitions(logs: DataFrame) -> DataFrame:
         total(full).alias("full"),
         F.sum("empty").alias("empty_segments"),
         F.sum(_flag(F.col("ahead_ms") > segments.FUTURE_MS)).alias("future_segments"),
-        *(F.max(name).alias(name) for name in ("open_ms", "ahead_ms", "skew", "age_ms", "smallest_ratio_bound")),
+        *(F.max(name).alias(name) for name in (
+            "seen", "open_ms", "ahead_ms", "skew", "age_ms", "expired_ms", "held_ms", "smallest_ratio_bound",
+        )),
         *(F.first(name).alias(name) for name in (*_SETTINGS, "is_known")),
     )  # fmt: skip
     added = (
         "segments", *_SUMS, "vanished", *segments.PARTITION_RULES, "full", "empty_segments", "future_segments",
         *(f"rolled_by_{cause}" for cause in ("size", "time", "index", "else")),
     )  # fmt: skip
+    births = directories.where("role = 'live'").groupBy(*REPLICA).agg(F.min("oldest_ms").alias("born_ms"))
+    # No record was appended before the copy was here.
+    is_held = F.col("born_ms").isNull() | (F.col("seen") - F.col("born_ms") > F.col("retention_ms") + F.col("pause_ms"))
+    late = F.greatest("expired_ms", F.when(is_held, F.col("held_ms")))
+    replicas = replicas.join(births, [*REPLICA], "left").withColumn("late_ms", late)
     held = reduce(lambda a, b: a | b, (F.col(name).isNotNull() for name in paths))
     copy = F.struct("broker", "log_dir", *segments.PARTITION_RULES, *paths)
     return (
@@ -225,7 +274,7 @@ def _partitions(logs: DataFrame) -> DataFrame:
             F.min("broker").alias("broker"),
             *(F.sum(name).alias(name) for name in added),
             F.collect_list(F.when(held, copy)).alias("copies"),
-            *(F.max(name).alias(name) for name in ("open_ms", "ahead_ms", "age_ms", "smallest_ratio_bound")),
+            *(F.max(name).alias(name) for name in ("open_ms", "ahead_ms", *_AGES, "smallest_ratio_bound")),
             F.min("skew").alias("skew"),
             *(F.first(name).alias(name) for name in (*_SETTINGS, "is_known")),
         )
@@ -241,8 +290,9 @@ def _topics(partitions: DataFrame, inputs: JobInput) -> DataFrame:
         "segments", "replicas", *_SUMS, "vanished", "full", "empty_segments", "future_segments",
         *(f"rolled_by_{cause}" for cause in ("size", "time", "index", "else")),
     )  # fmt: skip
-    age = F.when(F.col("age_ms").isNotNull(), F.struct("age_ms", -F.col("partition")))
-    frame = partitions.where(F.col("topic").isNotNull()).groupBy("cluster", "topic").agg(
+    age, late = (F.when(F.col(n).isNotNull(), F.struct(n, -F.col("partition"))) for n in _AGES)
+    is_of_users = F.col("topic").isNotNull() & (F.col("topic") != segments.METADATA_TOPIC)
+    frame = partitions.where(is_of_users).groupBy("cluster", "topic").agg(
         F.count("*").alias("partitions"),
         *(F.sum(name).alias(name) for name in added),
         F.max("ahead_ms").alias("future_ms"),
@@ -250,14 +300,16 @@ def _topics(partitions: DataFrame, inputs: JobInput) -> DataFrame:
         F.max("smallest_ratio_bound").alias("ratio_bound"),
         F.max("age_ms").alias("oldest_age_ms"),
         F.max_by("partition", age).alias("oldest_partition"),
-        F.max_by(F.col("future_segments") > 0, age).alias("oldest_is_pinned"),
+        F.max("late_ms").alias("late_age_ms"),
+        F.max_by("partition", late).alias("late_partition"),
+        F.max_by(F.col("future_segments") > 0, late).alias("late_is_pinned"),
         *(F.first(name).alias(name) for name in _SETTINGS),
         F.coalesce(F.first("is_known"), F.lit(False)).alias("is_known"),
     )  # fmt: skip
     allowed = 1 + inputs.number("overshoot_ratio", segments.OVERSHOOT)
     busy = F.col("batches") >= segments.LEAST_BATCHES
     shares = [_flag(F.col(f"{c}_batches") > segments.MIXED_SHARE * F.col("batches")) for c in segments.CODECS]
-    is_late = F.col("oldest_age_ms") > allowed * F.col("retention_ms") + F.col("check_interval_ms")
+    is_late = F.col("late_age_ms") > allowed * F.col("retention_ms") + F.col("check_interval_ms")
     churns = (F.col("full") < segments.CHURN_FULL * F.col("rolled_by_time")) & (
         F.col("rolled_by_time") >= segments.CHURN_SEGMENTS * F.col("replicas")
     )
@@ -273,6 +325,42 @@ def _topics(partitions: DataFrame, inputs: JobInput) -> DataFrame:
             "is_skewed": _sure(F.col("skew_ms") > 1000 * Limits().timestamp_skew_s),
         }
     ).drop("full")
+
+
+def _backlogs(rows: DataFrame, directories: DataFrame, settings: DataFrame, inputs: JobInput) -> DataFrame:
+    """Compacted topics with copies that the cleaner should have compacted, by their checkpoints, `backlog_ms` ago.
+
+    That is where closed segments behind the checkpoint, all closed by then and beyond `min.compaction.lag.ms`, are more
+    than `min.cleanable.dirty.ratio` of the log. An open transaction keeps the cleaner from what follows it.
+    """
+    limit = inputs.number("backlog_ms", segments.BACKLOG_MS)
+    cleaned = directories.where(F.col("role") == "live").groupBy(*REPLICA).agg(F.max("cleaned_to").alias("cleaned_to"))
+    compacted = F.broadcast(settings.where("compacts"))
+    frame = rows.where(F.col("role") == "log").join(compacted, ["cluster", "topic"]).join(cleaned, [*REPLICA])
+    is_clean, closed = F.col("base_offset") < F.col("cleaned_to"), ~F.col("is_active")
+    lag_ms, by_then = F.least("min_compaction_lag_ms", F.col("seen")), F.col("seen") - limit
+    waits = (lag_ms > 0) & (F.coalesce("max_ms", "mtime_ms") >= by_then - lag_ms)
+    is_due = (F.col("mtime_ms") < by_then) & ~waits
+    is_dirty = closed & ~is_clean & is_due
+    size = F.col("size_bytes")
+    copies = frame.where(F.col("cleaned_to").isNotNull()).groupBy(*REPLICA).agg(
+        F.sum(F.when(is_clean, size).otherwise(0)).alias("clean_bytes"),
+        F.sum(F.when(is_dirty, size).otherwise(0)).alias("dirty_bytes"),
+        F.max(F.when(is_dirty, F.col("seen") - F.col("mtime_ms"))).alias("waiting_ms"),
+        F.min(F.when(is_dirty, F.col("path"))).alias("path"),
+        F.max(F.when(F.col("is_active"), F.col("seen") - F.col("open_txn_since_ms"))).alias("open_ms"),
+        F.first("dirty_ratio").alias("dirty_ratio"),
+    )  # fmt: skip
+    is_behind = F.col("dirty_bytes") > F.col("dirty_ratio") * (F.col("dirty_bytes") + F.col("clean_bytes"))
+    late = copies.where(is_behind & (F.coalesce("open_ms", F.lit(0)) < limit))
+    return late.groupBy("cluster", "topic").agg(
+        F.count("*").alias("copies"),
+        F.sum("dirty_bytes").alias("dirty_bytes"),
+        F.max("waiting_ms").alias("waiting_ms"),
+        F.min("path").alias("path"),
+        F.array_sort(F.collect_set("broker")).alias("brokers"),
+        F.first("dirty_ratio").alias("dirty_ratio"),
+    )
 
 
 def _log_dirs(rows: DataFrame, settings: DataFrame) -> DataFrame:
@@ -301,6 +389,70 @@ def _log_dirs(rows: DataFrame, settings: DataFrame) -> DataFrame:
         )
         .where((F.col("dead_files") > 0) | (F.col("foreign_files") > 0))
     )
+
+
+_METADATA = ("clusters", "brokers", "topics", "partitions", "replicas", "log_dirs")
+
+
+def _judged_directories(inputs: JobInput, directories: DataFrame) -> DataFrame:
+    """Directories with what is held against them in `held` (a key of `DIRECTORY_RULES`), or why they are not judged.
+
+    They are compared with the metadata of the same day where these are whole, the broker gave its log dirs, and the
+    directory was there before and after: other topics, copies and moves may have come or gone between the two.
+    """
+    place = ["cluster", "topic", "partition"]
+    whole = inputs.store.whole(_METADATA, inputs.spec.snapshot_date)
+    topics = inputs.today("topics").groupBy("cluster", "topic").agg(
+        F.max("topic_id").alias("known_id"), F.max("partitions").alias("count")
+    )  # fmt: skip
+    copies = inputs.today("partitions").select(*place, "replicas").dropDuplicates(place)
+    futures = inputs.today("replicas").where("is_future").select(*place, "broker").distinct()
+    gave = inputs.today("log_dirs").where(F.col("error").isNull()).select("cluster", "broker").distinct()
+    taken = inputs.today("clusters").groupBy("cluster").agg(F.max("taken_at_ms").alias("taken_at_ms"))
+    frame = (
+        directories.where(F.coalesce("topic", F.lit("")) != segments.METADATA_TOPIC)
+        .join(F.broadcast(taken), "cluster", "left")
+        .join(F.broadcast(gave.withColumn("gave", F.lit(True))), ["cluster", "broker"], "left")
+        .join(topics, ["cluster", "topic"], "left")
+        .join(copies, place, "left")
+        .join(futures.withColumn("moves", F.lit(True)), [*place, "broker"], "left")
+    )
+    seen = F.coalesce("seen_at_ms", F.lit(inputs.spec.now_ms))
+    unjudged = (
+        F.when(F.col("taken_at_ms").isNull() | ~F.col("cluster").isin(*whole), "metadata")
+        .when(seen < F.col("taken_at_ms"), "earlier")
+        .when(F.col("gave").isNull(), "broker")
+        .when(F.coalesce(F.col("oldest_ms") < F.col("taken_at_ms"), F.lit(False)), "")
+        .otherwise("later")
+    )
+    held = (
+        F.when(F.col("count").isNull(), "unknown_topic")
+        .when(F.col("topic_id") != F.col("known_id"), "other_topic_id")
+        .when(F.col("partition") >= F.col("count"), "beyond_count")
+        .when(~F.array_contains("replicas", F.col("broker")), "no_replica")
+        .when((F.col("role") == "future") & F.col("moves").isNull(), "no_move")
+        .otherwise("")
+    )
+    is_live = F.col("role").isin("live", "future")
+    return frame.select(
+        "cluster", "broker", "log_dir", "topic", "partition", "path", "topic_id", "known_id", "count", "held_bytes",
+        "replicas",
+        F.when(is_live, unjudged).otherwise("other").alias("unjudged"),
+        F.when(F.col("role") == "foreign", "foreign")
+        .when(is_live & (unjudged == ""), held)
+        .otherwise("").alias("held"),
+    )  # fmt: skip
+
+
+def _not_compared(directories: DataFrame) -> tuple[str, ...]:
+    counted = (
+        directories.where(F.col("unjudged").isin("metadata", "earlier", "broker"))
+        .groupBy("cluster", "unjudged", "broker")
+        .agg(F.count("*").alias("n"))
+        .orderBy("cluster", "unjudged", "broker")
+        .collect()
+    )
+    return segments.not_compared([(row["cluster"], row["unjudged"], row["broker"], row["n"]) for row in counted])
 
 
 def _sure(condition: Column) -> Column:
@@ -375,7 +527,7 @@ class SegmentReader(DataSourceReader):  # type: ignore[misc]
             task = loads.index(min(loads))
             loads[task] += max(directory.log_bytes, 1)
             tasks[task].append(directory)
-        return [Directories([replace(d, files=()) for d in task]) for task in tasks]
+        return [Directories([d if d.is_foreign else replace(d, files=()) for d in task]) for task in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a task's directories; the same at every call as long as the files are."""
@@ -386,6 +538,9 @@ class SegmentReader(DataSourceReader):  # type: ignore[misc]
         rows: list[Row] = []
         for directory in partition.found:
             listed = directory if directory.fault else directory.listed(LOCAL_FILES)
+            if self.kind == "directories":
+                rows.append(directory_row(listed, LOCAL_FILES, self.options))
+                continue
             for each in read_partition(listed, LOCAL_FILES, self.options):
                 rows += [each.segment] if self.kind == "segments" else each.batches
                 if len(rows) >= _ROWS_AT_ONCE:

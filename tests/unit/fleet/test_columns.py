@@ -4,12 +4,26 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import pairwise
+from pathlib import Path
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafkakit.core.cluster_facts import BrokerLogDirs, ConfigLayer, ItemError, LayeredValue, LiveReplica, LogSpan
+from kafkakit.adapters.arrow import ParquetStore
+from kafkakit.core.cluster_facts import (
+    BrokerLogDirs,
+    CommittedOffset,
+    ConfigLayer,
+    ItemError,
+    LayeredValue,
+    LiveReplica,
+    LogSpan,
+)
+from kafkakit.core.errors import TryLaterError
+from kafkakit.core.fleet_tables import Manifest, manifest_data, manifest_of
 from kafkakit.core.model import Broker, ClusterSnapshot, LogDir, Partition, TagSet, Topic, TopicPartition
+from kafkakit.fleet.act.collect import SnapshotWriter, write_groups
 from kafkakit.fleet.decide.columns import (
     MOMENTS,
     Columns,
@@ -27,7 +41,10 @@ from kafkakit.fleet.decide.columns import (
     unknown_parts,
 )
 from kafkakit.fleet.decide.fleet_file import FleetCluster
+from kafkakit.fleet.report import ClusterOutcome, OutcomeStatus, collect_report
 from kafkakit.streams.lag.api import ResumePoint
+from tests.fakes.admin import FakeClock
+from tests.fakes.groups import FakeGroups
 
 BROKERS = (1, 2, 3)
 partitions = st.builds(
@@ -192,3 +209,52 @@ def test_positions_are_what_reading_continues_from() -> None:
     points = {3: ResumePoint(10, 12, -1), 0: ResumePoint(0, 0, -1)}
     places = [TopicPartition("log", number) for number in range(5)]
     assert resume_points(positions_of(points, "log"), places) == points
+
+
+def test_what_a_broker_that_died_coordinates_is_absent_and_told(tmp_path: Path) -> None:
+    groups = FakeGroups()
+    place = TopicPartition("t", 0)
+    for name in ("one", "two", "lost"):
+        groups.add_topic("t", 1)
+        groups.add_group(name)
+        groups.commit(name, {place: CommittedOffset(offset=7)})
+    groups.lost.add("lost")
+    writer = SnapshotWriter(ParquetStore(str(tmp_path)), FakeClock(), cluster="a", snapshot_date="2026-11-20")
+    notes = write_groups(groups, {}, writer)
+    assert notes == ("brokers 1 gave no groups: those that they coordinate are absent",)
+    assert writer.rows == {"groups": 2, "group_offsets": 2}
+
+
+def test_commits_of_a_coordinator_that_dies_meanwhile_cost_one_wait(tmp_path: Path) -> None:
+    asked = []
+
+    class Dying(FakeGroups):
+        def committed(self, group: str, *args: Any, **more: Any) -> Any:
+            asked.append(group)
+            raise TryLaterError("the coordinator does not answer")
+
+    groups = Dying()
+    for name in ("one", "two", "three"):
+        groups.add_group(name)
+    writer = SnapshotWriter(ParquetStore(str(tmp_path)), FakeClock(), cluster="a", snapshot_date="2026-11-20")
+    assert write_groups(groups, {}, writer) == ("commits of 3 groups could not be read: one, three, two",)
+    assert asked == ["one"]
+    assert writer.rows == {"groups": 3, "group_offsets": 0}
+
+
+def test_one_cluster_under_two_names_is_told() -> None:
+    read = OutcomeStatus.COLLECTED
+    outcomes = [
+        ClusterOutcome(cluster=name, status=status, cluster_id=cluster_id)
+        for name, status, cluster_id in (
+            ("a", read, "x"), ("b", OutcomeStatus.KEPT, "x"), ("c", read, "y"),
+            ("d", OutcomeStatus.FAILED, ""), ("e", OutcomeStatus.FAILED, ""),
+        )
+    ]  # fmt: skip
+    report = collect_report(outcomes, "st", "2026-11-20")
+    assert report.warnings == (
+        "the store has a and b as one cluster, which they are: all have the id x, and sums count it more than once",
+    )
+    manifest = Manifest(cluster="a", snapshot_date="2026-11-20", started_ms=1, ended_ms=2, rows={}, cluster_id="x")
+    assert manifest_of(manifest_data(manifest)) == manifest
+    assert "cluster_id" not in manifest_data(replace(manifest, cluster_id=""))

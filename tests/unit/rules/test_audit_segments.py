@@ -17,8 +17,8 @@ TOPIC: dict[str, Any] = {
     "missing_times": 0, "tiny_batches": 0, "single_record_batches": 0, "legacy_batches": 0, "empty_segments": 0,
     "future_segments": 0, "future_ms": None, "rolled_by_index": 0, "rolled_by_time": 0, "time_full": None,
     "index_bytes": 8_000, "is_aborted": False, "is_churning": False, "is_overshot": False, "is_tiny": False,
-    "is_mixed": False, "is_skewed": False, "skew_ms": None, "oldest_age_ms": 200_000_000, "oldest_partition": 3,
-    "oldest_is_pinned": False, "retention_ms": 86_400_000, "roll_ms": 604_800_000, "check_interval_ms": 300_000,
+    "is_mixed": False, "is_skewed": False, "skew_ms": None, "late_age_ms": 200_000_000, "late_partition": 3,
+    "late_is_pinned": False, "retention_ms": 86_400_000, "roll_ms": 604_800_000, "check_interval_ms": 300_000,
     "none_batches": 500, "gzip_batches": 0, "snappy_batches": 0, "lz4_batches": 1_500, "zstd_batches": 0,
 }  # fmt: skip
 

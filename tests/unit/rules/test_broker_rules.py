@@ -76,7 +76,10 @@ CASES = [
     ("KKR201", topic('retention.ms: "-1"'), ""),
     ("KKR201", topic('retention.ms: "0"'), ""),
     ("KKR201", topic(""), ""),
-    ("KKR201", topic("", head="config: {log.retention.hours: '168'}\n"), "W"),
+    ("KKR201", topic("", head="config: {log.retention.hours: '167'}\n"), "W"),
+    # Kafka's default is the same retention, whether it is written down or not.
+    ("KKR201", topic("", head="config: {log.retention.hours: '168'}\n"), ""),
+    ("KKR201", topic('retention.ms: "604800000"'), ""),
     ("KKR201", topic(R1D, head=""), SKIPPED),
     ("KKR201", topic("", head=""), SKIPPED),
     ("KKR201", topic(with_roll(604_800_000), head=""), "E"),

@@ -5,8 +5,10 @@ from typing import Any
 
 import pytest
 
+from kafkakit.audit.decide.runs import collect_repairs
 from kafkakit.rules.audits import drift
 from kafkakit.rules.audits.drift import Form, compared_key, default_changes, table_with
+from tests.rigs.printed_commands import refusal_of_line
 
 DAY_MS = drift.DAY_MS
 BASE = {"cluster": "c1", "owner": None, "blast": 6.0}
@@ -107,6 +109,42 @@ def test_brokers_that_show_no_row_have_the_default() -> None:
         ("KKX003", "cluster c1", "message.max.bytes is 2097152 on 2 brokers, but 1048588 on broker 3")
     ]
     assert not list(drift.different_brokers({**row, "ids": [1, 2]}))
+
+
+@pytest.mark.parametrize(
+    ("groups", "repair"),
+    [
+        # One broker has a value of its own above what all have in their files: it is removed.
+        (
+            [("1000", "static", [1, 3]), ("2000", "dynamic-broker", [2])],
+            "kafkakit --profile c1 config plan --brokers 2 --delete message.max.bytes --plan change.json",
+        ),
+        # The others have theirs as own ones: removing it would not bring the same.
+        (
+            [("1000", "dynamic-broker", [1, 3]), ("2000", "dynamic-broker", [2])],
+            "kafkakit --profile c1 config plan message.max.bytes=1000 --brokers 2 --plan change.json",
+        ),
+        # Two files that differ from the others'.
+        (
+            [("1000", "static", [1, 4, 5]), ("2000", "static", [2]), ("3000", "dynamic-broker", [3])],
+            "kafkakit --profile c1 config plan message.max.bytes=1000 --brokers 2,3 --plan change.json",
+        ),
+        # One against one: no value is the usual one.
+        ([("1000", "static", [1]), ("2000", "dynamic-broker", [2])], ""),
+    ],
+)
+def test_brokers_that_differ_are_repaired_by_the_value_of_most(
+    groups: list[tuple[str, str, list[int]]], repair: str
+) -> None:
+    row = {**BASE, "key": "message.max.bytes", "minor": "4.1", "ids": [b for _, _, ids in groups for b in ids],
+           "groups": [dict(zip(("value", "source", "brokers"), group, strict=True)) for group in groups]}  # fmt: skip
+    (found,) = drift.different_brokers(row)
+    assert found.repair == repair
+    assert (repair or "no value is the usual one") in found.hint
+    repairs = collect_repairs([found])
+    assert (repairs.commands, repairs.left_out) == ((repair,) if repair else (), ())
+    for command in repairs.commands:
+        assert refusal_of_line(command) == ""
 
 
 def test_an_outlier_needs_three_peers_of_which_95_percent_agree() -> None:

@@ -24,7 +24,7 @@ from kafkakit.streams.model.log_dirs import (
     partitions_below,
 )
 from kafkakit.streams.model.segment_batches import BatchChunk, WalkResult, crc32c_of_many, walk_batches
-from kafkakit.streams.model.segment_rows import Row, ScanOptions, SegmentRows, read_partition
+from kafkakit.streams.model.segment_rows import Row, ScanOptions, SegmentRows, directory_row, read_partition
 from tests.rigs.segment_writer import CODECS, CONTROL, TRANSACTIONAL, batch, legacy, txn_entry, write_segment
 
 OPTIONS = ScanOptions(with_crc=True)
@@ -366,3 +366,74 @@ def test_a_walk_over_more_than_a_chunk() -> None:
     positions, end = walked(one * count + one[:50])
     assert positions == list(range(0, count * len(one), len(one)))
     assert end == WalkResult(count * len(one))
+
+
+def test_directories_in_log_dirs_that_are_no_partitions(tmp_path: Path) -> None:
+    disk = tmp_path / "broker-1" / "data-0"
+    write_segment(disk / "t-0", 0, [batch(0)])
+    (disk / "meta.properties").write_text("node.id=1\n")
+    (tmp_path / "broker-1" / "data-1").mkdir()
+    (tmp_path / "broker-1" / "data-1" / "meta.properties").write_text("node.id=1\n")
+    (disk / "lost+found").mkdir()
+    (disk / "remote-log-index-cache").mkdir()
+    (disk / "backup" / "old").mkdir(parents=True)
+    (disk / "backup" / "old" / "dump").write_bytes(b"x" * 5_000)
+    write_segment(disk / "backup" / "u-0", 0, [batch(0)])
+    os.mkdir(os.fsencode(disk) + b"/\xff\xfe-0")
+    Path(os.fsdecode(os.fsencode(disk) + b"/\xff\xfe-0/x")).write_bytes(b"y")
+    # Folders of log dirs have names like partitions, and are none; a copied folder beside partitions is not foreign.
+    write_segment(tmp_path / "u-3", 0, [batch(0)])
+    found, backup = list(partitions_below(str(tmp_path), local_files())), (disk / "backup").rglob("*")
+    rows = [directory_row(one, local_files(), OPTIONS) for one in found]
+    assert [(str(row["path"]).removeprefix(f"{tmp_path}/"), row["role"], row["broker"]) for row in rows] == [
+        ("broker-1/data-0/backup", "foreign", 1),
+        ("broker-1/data-0/lost+found", "foreign", 1),
+        ("broker-1/data-0/t-0", "live", 1),
+        ("broker-1/data-0/\\xff\\xfe-0", "foreign", 1),
+        ("u-3", "live", None),
+    ]
+    assert [row["held_bytes"] for row in (rows[0], rows[3])] == [
+        sum(f.stat().st_size for f in backup if f.is_file()),
+        1,
+    ]
+    assert all(not list(read_partition(one, local_files(), OPTIONS)) for one in found if one.is_foreign)
+
+
+def test_names_that_are_not_utf_8_can_be_read_and_stored(tmp_path: Path) -> None:
+    from kafkakit.adapters.arrow import ParquetStore
+    from kafkakit.fleet.decide.columns import table_columns
+
+    folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xffdisk"))
+    write_segment(folder / "t-0", 0, [batch(0), batch(1)])
+    Path(os.fsdecode(os.fsencode(folder) + b"/t-0/\xfe.txt")).write_bytes(b"?")
+    log, other = (each.segment for each in read(folder))
+    assert (log["records"], log["fault"], log["log_dir"]) == (2, None, f"{tmp_path}/\\xffdisk")
+    assert (other["role"], other["path"]) == ("foreign", f"{tmp_path}/\\xffdisk/t-0/\\xfe.txt")
+    ParquetStore(str(tmp_path / "store")).write("segments", "2026-11-20", "a", table_columns("segments", [log, other]))
+
+
+def test_how_far_the_cleaner_came_is_read_from_its_checkpoint(tmp_path: Path) -> None:
+    for name in ("a/t-0", "a/u-0", "b/t-0", "c/t-0"):
+        write_segment(tmp_path / name, 0, [batch(0)])
+    (tmp_path / "a" / "cleaner-offset-checkpoint").write_text("0\n1\nt 0 17\n")
+    (tmp_path / "c" / "meta.properties").write_text("node.id=1\n")
+    rows = [directory_row(one, local_files(), OPTIONS) for one in partitions_below(str(tmp_path), local_files())]
+    assert [row["cleaned_to"] for row in rows] == [17, 0, None, 0]
+
+
+def test_directories_say_of_which_topic_they_are_and_since_when(tmp_path: Path) -> None:
+    write_segment(tmp_path / "t-0", 0, [batch(0)])
+    (tmp_path / "t-0" / "partition.metadata").write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ\n")
+    with (tmp_path / "t-0" / f"{1:020d}.index").open("wb") as stream:
+        stream.truncate(10 << 20)
+    os.utime(tmp_path / "t-0" / "partition.metadata", (1_000, 1_000))
+    (tmp_path / "u-0").mkdir()
+    os.utime(tmp_path / "u-0", (2_000, 2_000))
+    (tmp_path / "u-1").mkdir()
+    (tmp_path / "u-1" / "partition.metadata").write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAA\n")
+    rows = [directory_row(one, local_files(), OPTIONS) for one in partitions_below(str(tmp_path), local_files())]
+    ids = [row["topic_id"] for row in rows]
+    assert ids == ["00000000-0000-0000-0000-000000000001", None, None]
+    assert [row["oldest_ms"] for row in rows[:2]] == [1_000_000, 2_000_000]
+    assert (rows[1]["held_bytes"], rows[1]["role"]) == (0, "live")
+    assert 0 < int(str(rows[0]["held_bytes"])) < 1 << 20
