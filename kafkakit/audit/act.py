@@ -50,6 +50,7 @@ from kafkakit.core.errors import InputError, InterruptedRunError, OperationFaile
 from kafkakit.core.findings import AuditFinding
 from kafkakit.core.fleet_tables import (
     MANIFESTS,
+    STORE_LINKS,
     TABLES,
     JobResult,
     JobSpec,
@@ -180,8 +181,8 @@ def submit(
 
 def _delete_results(spec: JobSpec, store: RunStore) -> None:
     """Delete what jobs wrote into the run's folder: without a summary it is not whole."""
-    for job in spec.jobs:
-        store.delete(job)
+    for name in (*spec.jobs, STORE_LINKS):
+        store.delete(name)
 
 
 def upload(task: SubmitTask, store: RunStore, ports: DriverPorts) -> None:

@@ -19,6 +19,8 @@ from dataclasses import asdict, dataclass, field, fields
 
 PARTITION_COLUMNS = ("snapshot_date", "cluster")
 MANIFESTS = "manifests"
+STORE_LINKS = "store"
+"""The folder of a run beside those of its jobs that holds links to the store's files while it runs."""
 VERSION_COLUMN = "schema_version"
 _TYPES = frozenset({"string", "int", "bigint", "double", "boolean", "array<int>", "array<string>"})
 

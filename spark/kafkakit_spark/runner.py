@@ -26,7 +26,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from kafkakit.core.fleet_tables import JobResult, JobSpec, summary_data
+from kafkakit.core.fleet_tables import STORE_LINKS, JobResult, JobSpec, summary_data
 from kafkakit_spark.job import STEPS, Job, JobInput, JobOutput, SnapshotStore, arrow_schema, in_scope
 
 NAMES = ("segments", "retention", "drift", "capacity", "hotspots", "bombs", "lag", "mirror")
@@ -127,10 +127,6 @@ def _run_job(spark: SparkSession, spec: JobSpec, name: str, store: SnapshotStore
         left_out=tuple(store.left_out),
         clusters=store.looked_at(spec.snapshot_date),
     )
-
-
-STORE_LINKS = "steps"
-"""The folder of a run beside those of its jobs that holds links to the store's files while it runs."""
 
 
 class Written(Protocol):
