@@ -180,7 +180,7 @@ class Bench:
             size=size,
             request={"steps": size.value},
             core=rules() if lint_with is None else lint_with,
-            every=rules(RuleSet.STRICT),
+            every=rules(RuleSet.STRICT) if lint_with is None else lint_with,
         )
         return plan_change(task, self.cluster, self.clock, self.read_tags)
 

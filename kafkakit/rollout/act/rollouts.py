@@ -47,6 +47,7 @@ from kafkakit.rollout.decide.plan import (
     live_value,
     make_plan,
     rehearsal_of,
+    unanswering,
     unmet,
     wanted_of_files,
     wanted_of_findings,
@@ -434,7 +435,14 @@ def require_mirror(cluster_id: str, mirror_id: str, profile: str) -> None:
 
 
 def require_fresh(plan: ConfigPlan, live: ClusterConfigs) -> None:
-    """Raise `RefusedError` where something is set otherwise than the plan relies on."""
+    """Raise `RefusedError` where something is set otherwise than the plan relies on.
+
+    Raises `TryLaterError` while a broker of the plan does not answer.
+    """
+    if silent := unanswering(plan, live):
+        raise TryLaterError(
+            f"broker {some(silent)} of the plan does not answer", hint="start it, or make the plan again"
+        )
     stale = changed_since(plan, live)
     if stale:
         raise RefusedError(

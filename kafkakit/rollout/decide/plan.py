@@ -180,6 +180,13 @@ def changed_since(plan: ConfigPlan, live: ClusterConfigs) -> tuple[str, ...]:
     )
 
 
+def unanswering(plan: ConfigPlan, live: ClusterConfigs) -> tuple[int, ...]:
+    """The brokers that take changes of the plan while they run, the cluster default included, and do not answer."""
+    names = {c.name for c in plan.changes if c.kind is ResourceKind.BROKER}
+    wanted = {b.id for b in plan.brokers if CLUSTER_DEFAULT in names or str(b.id) in names}
+    return tuple(sorted(wanted - live.in_force.keys()))
+
+
 def live_value(live: ClusterConfigs, change: SettingChange) -> str | None:
     """What is set now where a change is to be made."""
     gone = change.kind is ResourceKind.TOPIC and change.name not in live.topics

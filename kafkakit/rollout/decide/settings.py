@@ -141,12 +141,11 @@ class ClusterConfigs:
     def running(self, broker: int, key: str) -> str | None:
         """What a broker runs with, None if that is not known; a time that is set in another form, in milliseconds."""
         values = self.in_force.get(broker, {})
-        forms = [(values[f], factor) for f, factor in TIME_FORMS.get(key, ((key, 1),)) if f in values]
-        forms = [(found, factor) for found, factor in forms if found.value is not None]
-        forms.sort(key=lambda form: form[0].layer is ConfigLayer.DEFAULT)
-        for found, factor in forms:
-            number = to_int(found.value or "")
-            return found.value if factor == 1 or number is None or number < 0 else str(number * factor)
+        for form, factor in TIME_FORMS.get(key, ((key, 1),)):
+            text = values[form].value if form in values else None
+            if text is not None:
+                number = to_int(text)
+                return text if factor == 1 or number is None or number < 0 else str(number * factor)
         return None
 
 

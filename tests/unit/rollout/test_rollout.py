@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -343,6 +344,22 @@ def test_each_broker_that_will_run_with_a_default_is_asked(bench: Bench) -> None
         ("1", "log.cleaner.backoff.ms"),
         ("3", "log.cleaner.backoff.ms"),
     ]
+
+
+@pytest.mark.parametrize("scope", [{"brokers": (1, 3)}, {"all_brokers": True}, {"cluster_default": True}])
+def test_a_broker_of_the_plan_that_died_is_waited_for_before_anything_is_done(
+    bench: Bench, scope: dict[str, Any]
+) -> None:
+    bench.cluster.brokers[3].configs["log.retention.ms"] = "5"
+    plan, topics = bench.plan("log.retention.ms=20000", "log.cleaner.backoff.ms=9", **scope), retention(bench)
+    bench.cluster.kill(3)
+    for call in (bench.rollouts.check, bench.apply):
+        with pytest.raises(TryLaterError, match="broker 3 of the plan does not answer"):
+            call(plan)
+    assert (bench.clock.elapsed, bench.cluster.calls) == (0, [])
+    assert bench.rollouts.check(topics) == PlanCheck(notes=("nothing is done",))
+    bench.cluster.revive(3)
+    assert bench.rollouts.check(plan) == PlanCheck(notes=("nothing is done",))
 
 
 def test_what_is_read_at_start_is_not_asked_about(bench: Bench) -> None:
