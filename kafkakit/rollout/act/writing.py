@@ -11,6 +11,7 @@ from pathlib import Path
 
 from kafkakit.core.cluster_facts import CLUSTER_DEFAULT, ConfigChange, ConfigLayer, ConfigOp, LayeredValue, ResourceKind
 from kafkakit.core.errors import InputError, KafkakitError, LeaseLostError, RefusedError, TryLaterError, UsageError
+from kafkakit.core.findings import stops_above_replicas
 from kafkakit.core.journal_lines import RecordKind
 from kafkakit.core.model import ClusterSnapshot
 from kafkakit.core.quantities import epoch_ms
@@ -349,6 +350,7 @@ class PartitionWatch:
         self._admin, self._clock = admin, clock
         self._before: PartitionView | None = None
         self._min_isr: dict[str, int] = {}
+        self._stops = False
         self.renew()
 
     def renew(self, *, forget: bool = False) -> None:
@@ -360,6 +362,7 @@ class PartitionWatch:
         try:
             snapshot = self._admin.snapshot(now=self._clock.now(), sizes=False)
             self._min_isr = min_isr_of(snapshot, self._admin)
+            self._stops = stops_above_replicas(snapshot.kafka_version)
         except TryLaterError:
             if not self._min_isr:
                 raise
@@ -372,7 +375,7 @@ class PartitionWatch:
         except TryLaterError as error:
             return HealthLook(at_ms=at_ms, problem=error.message)
         answer_ms = (self._clock.monotonic() - begun_s) * 1000
-        now = PartitionView(at_ms=at_ms, states=states, min_isr=self._min_isr, answer_ms=answer_ms)
+        now = PartitionView(at_ms=at_ms, states=states, min_isr=self._min_isr, answer_ms=answer_ms, stops=self._stops)
         found = look_between(self._before, now)
         self._before = now
         return found

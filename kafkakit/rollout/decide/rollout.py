@@ -284,12 +284,22 @@ class HealthLook:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionView:
-    """The partitions of a cluster at one moment, and how many copies of each topic must be in sync."""
+    """The partitions of a cluster at one moment, and how many copies of each topic must be in sync.
+
+    `stops` says that brokers ask for so many even of a partition that has fewer replicas (Kafka before 3.7).
+    """
 
     at_ms: int
     states: Mapping[TopicPartition, PartitionState]
     min_isr: Mapping[str, int]
     answer_ms: float
+    stops: bool = False
+
+    def is_under_min_isr(self, key: TopicPartition) -> bool:
+        """True for a partition with a leader that refuses writes with acks=all."""
+        state, minimum = self.states[key], self.min_isr.get(key.topic, 1)
+        least = minimum if self.stops else min(minimum, len(state.replicas))
+        return state.leader is not None and len(state.isr) < least
 
 
 def look_between(before: PartitionView | None, now: PartitionView) -> HealthLook:
@@ -298,9 +308,7 @@ def look_between(before: PartitionView | None, now: PartitionView) -> HealthLook
     Copies that come and go between two views are not seen.
     """
     offline = [key for key, s in now.states.items() if s.leader is None]
-    under = [
-        key for key, s in now.states.items() if s.leader is not None and len(s.isr) < now.min_isr.get(key.topic, 1)
-    ]
+    under = [key for key in now.states if now.is_under_min_isr(key)]
     lacking = sum(1 for s in now.states.values() if not set(s.replicas) <= set(s.isr))
     values: dict[Signal, float] = {
         Signal.OFFLINE: len(offline),

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkakit.core.cluster_facts import ResourceKind
+from kafkakit.core.cluster_facts import PartitionState, ResourceKind
 from kafkakit.core.errors import (
     InputError,
     LeaseHeldError,
@@ -22,7 +22,7 @@ from kafkakit.core.errors import (
     UsageError,
 )
 from kafkakit.core.lease import Holder, Life
-from kafkakit.core.model import ClusterSnapshot
+from kafkakit.core.model import ClusterSnapshot, TopicPartition
 from kafkakit.execution.act.control_requests import ControlRequests
 from kafkakit.execution.act.leases import ClusterAccess, Lease, lease_path
 from kafkakit.rollout.act import writing as journal_files
@@ -31,6 +31,7 @@ from kafkakit.rollout.decide.plan import ConfigPlan, without_restarts
 from kafkakit.rollout.decide.rollout import (
     Health,
     HealthLook,
+    PartitionView,
     RolloutEnd,
     Signal,
     baseline_of,
@@ -144,6 +145,21 @@ def test_a_min_isr_above_what_is_alive_is_taken_back(bench: Bench) -> None:
     assert done.state.end is RolloutEnd.TAKEN_BACK
     assert "partitions under min ISR: 3 (a-0, a-1, a-2), usual 0, limit 0" in done.state.reasons[0]
     assert bench.cluster.topics["a"].configs == {}
+
+
+def test_a_min_isr_above_the_number_of_replicas_stops_no_writes(bench: Bench) -> None:
+    plan = bench.plan("min.insync.replicas=5", topics="a")
+    assert bench.apply(plan).state.end is RolloutEnd.APPLIED
+
+
+def test_kafka_before_3_7_asks_for_more_in_sync_than_there_are() -> None:
+    key = TopicPartition("a", 0)
+    states = {key: PartitionState(replicas=(1, 2), isr=(1, 2), leader=1)}
+    view = PartitionView(at_ms=0, states=states, min_isr={"a": 3}, answer_ms=1.0)
+    assert not view.is_under_min_isr(key)
+    assert replace(view, stops=True).is_under_min_isr(key)
+    short = replace(view, states={key: PartitionState(replicas=(1, 2), isr=(1,), leader=1)})
+    assert short.is_under_min_isr(key)
 
 
 def test_a_key_that_another_process_changed_before_stops_the_rollout_and_is_left_alone(bench: Bench) -> None:
