@@ -91,8 +91,11 @@ def run(inputs: JobInput) -> JobOutput:
     one, other = (findings_of(frame, function) for frame, function in sentences)
     led = by_broker.groupBy("cluster", F.col("id").alias("broker")).agg(
         F.count("*").alias("hours"),
-        (total("first") / F.count("first")).alias("bytes_in_s"),
-        (total("second") / F.count("second")).alias("bytes_out_s"),
+        # A division by 0 ends a job, in one engine also that of null.
+        *(
+            (total(name) / F.nullif(F.count(name), F.lit(0).cast("bigint"))).alias(alias)
+            for name, alias in (("first", "bytes_in_s"), ("second", "bytes_out_s"))
+        ),
     )
     facts = partitions.agg(F.count("*").alias("hot_partitions")), brokers.agg(F.count("*").alias("hot_brokers"))
     return JobOutput(
