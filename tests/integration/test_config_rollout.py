@@ -17,6 +17,7 @@ from kafkakit.core.cluster_facts import CLUSTER_DEFAULT, ConfigLayer, ResourceKi
 from kafkakit.core.model import TopicPartition
 from tests.integration.conftest import LeaseClusters, SandboxCluster
 from tests.integration.runbooks import blocks, run_blocks
+from tests.integration.stream_clients import produce
 from tests.rigs.cluster_pool import TRIO
 from tests.rigs.waiting import becomes
 
@@ -120,9 +121,28 @@ def test_a_kill_at_each_effect_is_resumed_or_undone(trio: SandboxCluster, tmp_pa
 
 
 def test_a_min_isr_above_what_is_alive_is_taken_back(trio: SandboxCluster, tmp_path: Path) -> None:
-    path = plan(trio, tmp_path, "min.insync.replicas=4", "--topic", "one")
-    said = kit(trio, "apply", path, "--yes", "--baseline", "2s", "--window", "2s", "--every", "500ms", code=1)
+    dead = trio.broker_ids[-1]
+
+    def is_short() -> bool:
+        return all(dead not in state.isr for state in admin.partition_states(["one"]).values())
+
+    trio.kill(dead)
+    try:
+        with closing(trio.open_admin()) as admin:
+            becomes("no partition in sync on the dead broker", is_short)
+        path = plan(trio, tmp_path, "min.insync.replicas=3", "--topic", "one")
+        said = kit(trio, "apply", path, "--yes", "--baseline", "2s", "--window", "2s", "--every", "500ms", code=1)
+    finally:
+        trio.revive()
     assert "partitions under min ISR: 2 (one-0, one-1), usual 0, limit 0" in said
+    becomes_set(trio, {})
+
+
+def test_a_min_isr_above_the_number_of_replicas_stops_no_writes(trio: SandboxCluster, tmp_path: Path) -> None:
+    path = plan(trio, tmp_path, "min.insync.replicas=4", "--topic", "one")
+    kit(trio, "apply", path, "--yes", *QUICK)
+    produce(trio, TopicPartition("one", 0), [b"x"] * 5)
+    kit(trio, "rollback", "--yes")
     becomes_set(trio, {})
 
 
