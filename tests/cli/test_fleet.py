@@ -245,17 +245,34 @@ def test_a_cluster_that_takes_too_long_is_given_up(fleet: FakeFleet, home: Home,
 
 
 def test_a_full_disk_ends_the_run_in_one_line_without_a_manifest(fleet: FakeFleet, home: Home, store: Path) -> None:
+    def fill(table: Any, stream: Any, **_: Any) -> None:
+        stream.write(b"PAR1 and half of a table")
+        raise OSError(28, "No space left on device")
+
     fleet.add("a")
-    with mock.patch("pyarrow.parquet.write_table", side_effect=OSError(28, "No space left on device")):
+    with mock.patch("pyarrow.parquet.write_table", side_effect=fill):
         ran = collect(home, "--profiles", "a")
     assert ran.code == 1
     assert [line for line in ran.stderr.splitlines() if "error" in line] == [ran.stderr.splitlines()[-1]]
     assert "No space left on device" in ran.stderr
     assert list(store.glob("manifests/**/*.json")) == []
+    assert [path for path in store.rglob("*") if path.is_file()] == [], "what was being written takes no room"
+
+
+def test_a_broker_that_dies_costs_its_groups_and_is_named(fleet: FakeFleet, home: Home, store: Path) -> None:
+    groups = fleet.add("a").groups
+    groups.add_group("kept")
+    groups.add_group("gone")
+    groups.lost.add("gone")
+    ran = collect(home, "--profiles", "a")
+    assert ran.code == 0
+    assert "warning: cluster a: brokers 1 gave no groups: those that they coordinate are absent" in ran.stderr
+    assert [row["group"] for row in rows_of(store, "groups", "a")] == ["kept"]
 
 
 def test_a_group_that_cannot_be_read_now_fails_its_cluster_alone(fleet: FakeFleet, home: Home) -> None:
-    fleet.add("a").groups.groups = mock.Mock(side_effect=TryLaterError("broker 3 does not answer"))  # type: ignore[method-assign]
+    silent = mock.Mock(side_effect=TryLaterError("broker 3 does not answer"))
+    fleet.add("a").groups.answered_groups = silent  # type: ignore[method-assign]
     ran = collect(home, "--profiles", "a", "-o", "json")
     assert (ran.code, ran.json["clusters"][0]["error"]) == (1, "broker 3 does not answer")
     assert collect(home, "--profiles", "a", "--no-groups").code == 0

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -283,3 +284,49 @@ def test_a_broker_that_was_killed_costs_its_own_facts_and_not_the_cluster(
     assert outcome["status"] == "collected"
     assert any(f"{dead} gave no sizes" in note for note in outcome["notes"])
     assert dead not in {row["broker"] for row in rows_of(tmp_path / "store", "replicas", cluster.name)}
+
+
+def test_directories_that_the_cluster_does_not_know_are_found(
+    cluster: SandboxCluster, filled: None, tmp_path: Path
+) -> None:
+    store, broker, tree = tmp_path / "store", cluster.broker_ids[0], tmp_path / "tree"
+    home = Home(cluster.home.folder)
+    folders = [path.parent for path in cluster.store.root.rglob("meta.properties") if f"broker-{broker}" in str(path)]
+
+    def there(name: str) -> list[Path]:
+        return [folder for folder in folders if (folder / name / "partition.metadata").exists()]
+
+    with closing(cluster.open_admin()) as admin:
+        assert admin.create_topic("fleet-again", {0: (broker,)}, {}) is None
+        until(lambda: there("fleet-again-0"))
+        shutil.copytree(there("fleet-again-0")[0], tree)
+        for name in ("ghost-0", "fleet-again-3", f"fleet-again-0.{'a' * 32}-future"):
+            shutil.copytree(tree / "fleet-again-0", tree / name)
+        assert collect(cluster, store, "--profiles", cluster.name).code == 0
+        # Topics that are new, or made again under their name, since the metadata were collected.
+        assert admin.delete_topic("fleet-again") is None
+        until(lambda: not there("fleet-again-0"))
+        assert admin.create_topic("fleet-again", {0: (broker,), 1: (broker,)}, {}) is None
+        assert admin.create_topic("fleet-new", {0: (broker,)}, {}) is None
+        until(lambda: there("fleet-again-0") and there("fleet-again-1") and there("fleet-new-0"))
+    found = []
+    for number, places in enumerate(([tree], folders)):
+        words = ("--cluster", cluster.name, "--broker", str(broker), "--to", str(store), "--date", DAY)
+        assert home.run("fleet", "segments", *map(str, places), *words).code == 0
+        out = tmp_path / f"out-{number}"
+        given = ("--input", str(store), "--output", str(out), "--date", DAY, "--fail-on", "never")
+        assert home.run("audit", "segments", *given).code == 0
+        report = home.run("audit", "report", str(out), "-o", "json").json
+        found.append(
+            sorted((f["rule"], f["where"]) for f in report["findings"] if f["rule"] > "KKF024" and f["rule"] < "KKF031")
+        )
+    with closing(cluster.open_admin()) as admin:
+        assert [admin.delete_topic(name) for name in ("fleet-again", "fleet-new")] == [None, None]
+    on = f"on broker {broker} of {cluster.name}"
+    assert found == [
+        [
+            ("KKF025", f"partition ghost-0 {on}"), ("KKF027", f"partition fleet-again-3 {on}"),
+            ("KKF029", f"partition fleet-again-0 {on}"),
+        ],
+        [],
+    ]  # fmt: skip

@@ -125,3 +125,11 @@ def test_findings(spark: Any, store: StoreBuilder) -> None:
     )
     assert leads["repair"] == "kafkakit --profile leads topicmappr leaders --plan plan.json"
     assert output.skipped == ()
+
+
+def test_partitions_without_rates_are_no_error(spark: Any, store: StoreBuilder) -> None:
+    store.add("partitions", [{"topic": "t", "partition": n, "leader": 1, "replicas": [1]} for n in range(3)])
+    output = run_job(spark, spec_for(store.finish(), "hotspots"))
+    assert output.findings.collect() == []
+    (row,) = output.tables["traffic"].collect()
+    assert (row["bytes_in_s"], row["bytes_out_s"]) == (None, None)

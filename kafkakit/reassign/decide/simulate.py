@@ -12,6 +12,7 @@ from enum import StrEnum
 from fractions import Fraction
 
 from kafkakit.core.errors import RefusedError, UsageError
+from kafkakit.core.findings import stops_above_replicas
 from kafkakit.core.model import Broker, BrokerState, ClusterSnapshot, Partition, TopicPartition, TopicPartitionReplica
 from kafkakit.core.plan import DirMove, Move, Plan
 from kafkakit.core.quantities import counted, format_duration, parse_duration, parse_rate
@@ -375,6 +376,7 @@ class _Tally:
         self.done = self.unknown = 0
         self._registered = {b.id for b in snapshot.brokers if b.state is not BrokerState.MISSING}
         self._alive = {b.id for b in snapshot.brokers if b.is_alive}
+        self._stops = stops_above_replicas(snapshot.kafka_version)
         seen: set[TopicPartition] = set()
         configs = {t.name: t.configs for t in snapshot.topics}
         for topic, partition in snapshot.partitions():
@@ -413,7 +415,8 @@ class _Tally:
             self.growth[Place(broker, dirs.get(broker, ""))] += ingest
         in_sync = tuple(b for b in (partition.isr or holders) if b in holders and b in self._alive)
         leader = partition.leader if partition.leader in in_sync else next(iter(in_sync), None)
-        minimum = configs.get("min.insync.replicas", "1") if isinstance(configs, dict) else "1"
+        text = configs.get("min.insync.replicas", "1") if isinstance(configs, dict) else "1"
+        minimum = int(text) if text.isdigit() else 1
         self.partitions.append(
             SimPartition(
                 key=key,
@@ -422,7 +425,7 @@ class _Tally:
                 ingest_bytes_per_s=ingest,
                 leader=leader,
                 isr=in_sync,
-                min_isr=int(minimum) if minimum.isdigit() else 1,
+                min_isr=minimum if self._stops else min(minimum, len(partition.replicas)),
                 dirs=dirs,
             )
         )

@@ -31,7 +31,7 @@ def run(inputs: JobInput) -> JobOutput:
     is_sure = ~F.col("is_bound") | (size >= segments.SURE_BYTES)
     batches = (
         tables_of(inputs, "batches")
-        .where(packed > 0)
+        .where((packed > 0) & (F.col("topic") != segments.METADATA_TOPIC))
         .dropDuplicates(["cluster", "topic", "partition", "base_offset"])
         .withColumn("ratio", ratio(F.when(is_sure, size).otherwise(F.greatest(fewest, packed)), packed))
     )
