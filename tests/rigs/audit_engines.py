@@ -17,6 +17,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tests.places import ROOT
@@ -55,6 +56,31 @@ def make_store(folder: Path, seed: int) -> None:
     files = sorted((folder / "store").glob("[a-l]*/*/*/*.parquet"))
     if draw.random() < 0.3:
         draw.choice(files).write_bytes(b"PAR1" + bytes(99))
+    if seed % 4 == 1:
+        _as_collected(folder / "store")
+
+
+def _as_collected(store: Path) -> None:
+    """Take what `fleet collect` does not know: rates of partitions, hours of traffic. Cleaners came to offset 1,000."""
+    changes: dict[str, dict[str, int | None]] = {
+        "partitions": {"bytes_in_s": None, "messages_in_s": None},
+        "directories": {"cleaned_to": 1_000},
+    }
+    for kind, values in changes.items():
+        for path in store.glob(f"{kind}/*/*/*.parquet"):
+            try:
+                table = pq.ParquetFile(path).read()
+            except pa.ArrowInvalid:
+                continue
+            for name, value in values.items():
+                at = table.schema.get_field_index(name)
+                column = pa.array([value] * table.num_rows, table.schema.field(at).type)
+                table = table.set_column(at, name, column)
+            pq.write_table(table, path)
+    for path in store.glob("manifests/*/*.json"):
+        manifest = json.loads(path.read_text())
+        manifest["rows"].pop("traffic_hourly", None)
+        path.write_text(json.dumps(manifest))
 
 
 OPTIONAL = (
