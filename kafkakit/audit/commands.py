@@ -172,8 +172,11 @@ class HereInputs:
         return tuple(JOBS) if ALL in names else names
 
     def check(self) -> None:
-        """Raise `UsageError` for what no audit knows, before a cluster is read."""
+        """Raise `UsageError` for what no audit knows and for folders that are not there, before a cluster is read."""
         parameters_of(self.parameters or (), self.names())
+        for tree in self.segments or ():
+            if not Path(tree).is_dir():
+                raise UsageError(f"--segments {tree} is not a folder")
 
     def request(self, folder: Path) -> AuditRequest:
         """What is audited of the store below a folder."""

@@ -201,8 +201,8 @@ streams failover: history plan status
 streams lag: check once serve share-groups watch
 streams lane: list route
 streams records: show
-audit: all bombs cancel capacity diff drift fetch fixes here hotspots lag list logs metrics mirror report retention segments
-audit: status unit
+audit: all bombs cancel capacity diff drift fetch fixes here hotspots lag list logs metrics mirror report retention
+audit: segments status unit
 fleet: collect segments synth
 profile: check list show use
 """

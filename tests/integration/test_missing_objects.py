@@ -178,6 +178,7 @@ streams lane route --stream nosuch --sample {}
 audit all --input nosuch --output results
 audit bombs --input nosuch --output results
 audit capacity --input nosuch --output results
+audit here --jobs nosuch
 audit hotspots --input nosuch --output results
 audit lag --input nosuch --output results
 audit mirror --input nosuch --output results
@@ -189,6 +190,7 @@ fleet segments nosuch --cluster x --to store
 # What options name, and what is looked for in something that exists: topic t, stream s, group g. Not here: exclusions,
 # sets and capacities, which one file may state for many clusters.
 WITHIN = """
+audit here --segments nosuch
 topicmappr rebalance --topics t --brokers -2 --exclude-receivers 9999
 topicmappr rebalance --topics t --brokers -2 --exclude-givers 9999
 topicmappr rebalance --topics t --brokers -2 --pin nosuch
