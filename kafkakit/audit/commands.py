@@ -32,6 +32,7 @@ from kafkakit.wiring import open_datadog, open_run_store, system_clock, write_fi
 if TYPE_CHECKING:
     from kafkakit.audit.act import DriverPorts, SubmitTask
     from kafkakit.audit.decide.runs import RunState
+    from kafkakit.audit.report.results import RunView
     from kafkakit.report import Report
 
 
@@ -220,13 +221,7 @@ def audit_here(
     state, location = run_here(cli, request)
     if state is not None:
         return finish(cli, run_state_report("audit here", state, fail_on))
-    view = read_view(open_run_store, location, with_tables=html is not None)
-    if html is not None:
-        from kafkakit.audit.report.page import audit_page
-
-        write_file(html, audit_page(view))
-        cli.output.say(f"page: {html}")
-    return finish(cli, run_report(view, fail_on, "audit here"))
+    return finish(cli, run_report(view_with_page(cli, location, html), fail_on, "audit here"))
 
 
 def collect_here(cli: CliContext, name: str, request: AuditRequest, *, commits: bool) -> None:
@@ -271,16 +266,13 @@ def collect_here(cli: CliContext, name: str, request: AuditRequest, *, commits: 
 def run_here(cli: CliContext, request: AuditRequest) -> tuple[RunState | None, str]:
     """Run the audits; the state where they have no result, else the folder of the run."""
     from kafkakit import __version__
-    from kafkakit.audit.act import submit, task_for
+    from kafkakit.audit.act import task_for
     from kafkakit.audit.decide.launch import SparkChoice
     from kafkakit.audit.decide.runs import RunPhase
 
     ports = driver_ports(cli)
     task = task_for(request, SparkChoice(), ports, open_run_store, cli.settings.state_dir, __version__)
-    with cli.output.screen() as screen:
-        state = submit(
-            task, open_run_store(task.location), ports, lambda one: screen.show(str(one), str(one)), cli.output.say
-        )
+    state = submit_shown(cli, task, ports)
     cli.output.say(f"results: {task.location}")
     has_results = state.phase in (RunPhase.DONE, RunPhase.FAILED) and state.results
     return (None if has_results else state), task.location
@@ -382,13 +374,9 @@ def show_report(
     """
     from kafkakit import __version__
     from kafkakit.audit.report.exports import audit_sarif
-    from kafkakit.audit.report.page import audit_page
 
     cli = cli_context(ctx)
-    view = read_view(open_run_store, run_location(open_run_store, absolute(run)), with_tables=html is not None)
-    if html is not None:
-        write_file(html, audit_page(view))
-        cli.output.say(f"page: {html}")
+    view = view_with_page(cli, run_location(open_run_store, absolute(run)), html)
     if sarif is not None:
         write_file(sarif, audit_sarif(view.run.findings, __version__).encode("utf-8", "replace"))
         cli.output.say(f"SARIF: {sarif}")
@@ -565,7 +553,7 @@ def submitted_report(ctx: typer.Context, name: str, inputs: AuditInputs, spark: 
     from dataclasses import replace
 
     from kafkakit import __version__
-    from kafkakit.audit.act import earlier_state, submit, task_for
+    from kafkakit.audit.act import earlier_state, task_for
     from kafkakit.audit.decide.launch import Backend
     from kafkakit.audit.report.results import detached_report, run_state_report
 
@@ -574,15 +562,33 @@ def submitted_report(ctx: typer.Context, name: str, inputs: AuditInputs, spark: 
     task = replace(task, again=mode.again, detach=mode.detach)
     if mode.dry_run or task.choice.backend is Backend.K8S:
         return manifest_or_line(ctx, name, task, ports, mode)
-    store = open_run_store(task.location)
-    earlier = earlier_state(task, store)
+    earlier = earlier_state(task, open_run_store(task.location))
     if earlier is not None:
         return run_state_report(f"audit {name}", earlier, mode.fail_on, is_earlier=True)
-    with cli.output.screen() as screen:
-        state = submit(task, store, ports, lambda one: screen.show(str(one), str(one)), cli.output.say)
+    state = submit_shown(cli, task, ports)
     if mode.detach:
         return detached_report(f"audit {name}", state)
     return run_state_report(f"audit {name}", state, mode.fail_on)
+
+
+def submit_shown(cli: CliContext, task: SubmitTask, ports: DriverPorts) -> RunState:
+    """Submit a run; its progress is shown."""
+    from kafkakit.audit.act import submit
+
+    with cli.output.screen() as screen:
+        store = open_run_store(task.location)
+        return submit(task, store, ports, lambda one: screen.show(str(one), str(one)), cli.output.say)
+
+
+def view_with_page(cli: CliContext, location: str, html: Path | None) -> RunView:
+    """A run against the one before; its page is written if a file is named."""
+    view = read_view(open_run_store, location, with_tables=html is not None)
+    if html is not None:
+        from kafkakit.audit.report.page import audit_page
+
+        write_file(html, audit_page(view))
+        cli.output.say(f"page: {html}")
+    return view
 
 
 def manifest_or_line(ctx: typer.Context, name: str, task: SubmitTask, ports: DriverPorts, mode: RunMode) -> Report:

@@ -23,7 +23,7 @@ from kafkakit.rules.audits.drift import Form, broker_defaults, compared_key, inh
 from kafkakit.rules.config_defs import MINORS, NEWEST, config_table, minor_key
 from kafkakit.rules.effective import TIME_FORMS, UNLIMITED
 from kafkakit.rules.retention import TIME_ENTRY_BYTES, SegmentSettings
-from kafkakit_spark.job import JobInput
+from kafkakit_spark.job import JobInput, ratio
 
 _KAFKAS = SegmentSettings()
 CHECK_KEY = "log.retention.check.interval.ms"
@@ -244,7 +244,7 @@ def with_bounds(frame: DataFrame, rate: str) -> DataFrame:
     size_limit = F.when(by_size, _double("retention_bytes") + segment + kept)
     frame = frame.withColumns(
         {
-            "overshoot": F.when(by_time, (span + _double("check_interval_ms")) / F.nullif("retention_ms", F.lit(0))),
+            "overshoot": F.when(by_time, ratio(span + _double("check_interval_ms"), "retention_ms")),
             "disk_limit_bytes": F.least(F.col(rate) * F.col("age_limit_ms") / 1000, size_limit),
             "limit_by_time": F.when(by_time & (shortest > 0), 2 + _quotient(kept_ms, shortest)),
             "limit_by_size": F.when(

@@ -427,6 +427,8 @@ class JobInput:
     store: SnapshotStore
     spec: JobSpec
     job: str
+    written: set[str] = field(default_factory=set)
+    """The names of the tables of `table`, which are there."""
 
     @property
     def folder(self) -> str:
@@ -457,6 +459,7 @@ class JobInput:
 
     def table(self, name: str, frame: DataFrame) -> DataFrame:
         """The rows of a table of the job's results, computed and written now, for what is used further like a step."""
+        self.written.add(name)
         return self._kept(f"{self.folder}/{name}.parquet", frame)
 
     def _kept(self, path: str, *frames: DataFrame) -> DataFrame:
@@ -473,14 +476,13 @@ class JobInput:
 class JobOutput:
     """What a job found: frames that the runner evaluates and writes.
 
-    `findings` has the columns of `kafkakit.core.findings.JOB_COLUMNS`. `tables` are written beside them by name;
-    `written` names those of `JobInput.table`, which are there. `facts` are frames of one row whose columns become
-    single numbers of the summary. `skipped` says in sentences what was not looked at.
+    `findings` has the columns of `kafkakit.core.findings.JOB_COLUMNS`. `tables` are written beside them by name, unless
+    `JobInput.table` did so. `facts` are frames of one row whose columns become single numbers of the summary. `skipped`
+    says in sentences what was not looked at.
     """
 
     findings: DataFrame
     tables: Mapping[str, DataFrame] = field(default_factory=dict)
-    written: frozenset[str] = frozenset()
     facts: tuple[DataFrame, ...] = ()
     skipped: tuple[str, ...] = ()
 

@@ -27,7 +27,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from kafkakit.core.fleet_tables import STORE_LINKS, JobResult, JobSpec, summary_data
-from kafkakit_spark.job import STEPS, Job, JobInput, JobOutput, SnapshotStore, arrow_schema, in_scope
+from kafkakit_spark.job import STEPS, Job, JobInput, SnapshotStore, arrow_schema, in_scope
 
 NAMES = ("segments", "retention", "drift", "capacity", "hotspots", "bombs", "lag", "mirror")
 
@@ -93,8 +93,9 @@ def _run_jobs(spark: SparkSession, spec: JobSpec, store: SnapshotStore, base: st
 
 def _run_job(spark: SparkSession, spec: JobSpec, name: str, store: SnapshotStore, folder: str) -> JobResult:
     store.kinds_read.clear()
-    output: JobOutput = job_named(name)(JobInput(spark=spark, store=store, spec=spec, job=name))
-    for table in output.tables.keys() - output.written:
+    inputs = JobInput(spark=spark, store=store, spec=spec, job=name)
+    output = job_named(name)(inputs)
+    for table in output.tables.keys() - inputs.written:
         output.tables[table].write.mode("overwrite").parquet(f"{folder}/{table}.parquet")
     tables = {
         table: _written(spark, frame, f"{folder}/{table}.parquet") for table, frame in sorted(output.tables.items())

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -201,6 +201,22 @@ def test_the_default_in_force_is_not_a_brokers_own_value(trio: SandboxCluster) -
     becomes_set(trio, {})
 
 
+def fails_when(trio: SandboxCluster, begins: str, act: Callable[[], None], *words: str) -> str:
+    """What a command says that ends with 1; `act` is called at each line that begins so."""
+    with subprocess.Popen(
+        words_of(trio, *words), env=trio.env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as process:
+        assert process.stdout is not None
+        lines: list[str] = []
+        for line in process.stdout:
+            lines.append(line)
+            if line.startswith(begins):
+                act()
+    said = "".join(lines)
+    assert process.returncode == 1, said
+    return said
+
+
 def test_a_value_that_another_process_changes_meanwhile_is_not_applied(trio: SandboxCluster, tmp_path: Path) -> None:
     """The value of a step that passed, while the next one is watched."""
     a = str(trio.broker_ids[0])
@@ -209,24 +225,12 @@ def test_a_value_that_another_process_changes_meanwhile_is_not_applied(trio: San
     # The change is seen at the end of the second step, or of the third.
     watch = ("--baseline", "10s", "--window", "10s", "--every", "1s")
     other = ConfigChange(kind=ResourceKind.BROKER, name=a, key=key, op=ConfigOp.SET, value="1500000")
-    with (
-        closing(trio.open_admin()) as admin,
-        subprocess.Popen(
-            words_of(trio, "apply", path, "--yes", *watch),
-            env=trio.env,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        ) as process,
-    ):
-        assert process.stdout is not None
-        lines: list[str] = []
-        for line in process.stdout:
-            lines.append(line)
-            if line.startswith("step 2"):
-                assert admin.alter_configs([other]) == {other: None}
-        said = "".join(lines)
-    assert process.returncode == 1, said
+    with closing(trio.open_admin()) as admin:
+
+        def change() -> None:
+            assert admin.alter_configs([other]) == {other: None}
+
+        said = fails_when(trio, "step 2", change, "apply", path, "--yes", *watch)
     assert f"broker {a} {key} is 1500000, and was set to 2200000: another process changed it" in said
     assert f"broker {a} {key} is 1500000 by now, which is not of this rollout" in said
     assert ": incomplete" in said
@@ -254,19 +258,8 @@ def test_a_rollout_by_shares_is_taken_back_when_the_lag_of_a_group_grows(trio: S
     values = f"retention.ms={DAY}", "--topics", "where partitions >= 2", "--steps", "1,50%,rest"
     watch = ("--baseline", "10s", "--window", "10s", "--every", "1s", "--group", "late")
     path = plan(trio, tmp_path, *values)
-    with subprocess.Popen(
-        words_of(trio, "apply", path, "--yes", *watch),
-        env=trio.env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-    ) as process:  # fmt: skip
-        assert process.stdout is not None
-        lines: list[str] = []
-        for line in process.stdout:
-            lines.append(line)
-            if line.startswith("step 1 of 3: topic one"):
-                write(trio, "two", 5000)
-    said = "".join(lines)
     # Seen in the first window, or in the next one.
-    assert process.returncode == 1, said
+    said = fails_when(trio, "step 1 of 3: topic one", lambda: write(trio, "two", 5000), "apply", path, "--yes", *watch)
     assert re.search("consumer lag in records: [0-9]+, usual 6, limit 1006", said)
     becomes_set(trio, {})
 
@@ -350,24 +343,9 @@ def test_restarts_pass_and_a_fetch_size_that_starves_a_topic_is_taken_back(
     path = plan(trio, tmp_path, *values, "--broker", str(c))
     watch = ("--baseline", "15s", "--window", "15s", "--every", "1s", "--settle", "240s")
     begin = Event()
-    with (
-        writing(trio, begin),
-        subprocess.Popen(
-            words_of(trio, "apply", path, "--yes", *watch, "--restart-with", restart_with),
-            env=trio.env,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        ) as process,
-    ):
-        assert process.stdout is not None
-        lines: list[str] = []
-        for line in process.stdout:
-            lines.append(line)
-            if line.startswith("watching"):
-                begin.set()
-    said = "".join(lines)
-    assert process.returncode == 1, said
+    words = ("apply", path, "--yes", *watch, "--restart-with", restart_with)
+    with writing(trio, begin):
+        said = fails_when(trio, "watching", begin.set, *words)
     # Seen in its window, not while the broker came back.
     assert f"taken back: after restart of broker {c}: " in said
     assert static(trio, "replica.fetch.max.bytes") == {}

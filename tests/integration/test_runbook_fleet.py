@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from kafkakit.audit.decide.launch import SHORT_RUN_JAVA
 from tests.integration.conftest import SandboxCluster, StartCluster
 from tests.integration.runbooks import blocks, load_topics, run_blocks
-from tests.rigs.spark_cluster import QUICK_JAVA, standalone
+from tests.rigs.spark_cluster import standalone
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(1800)]
 
@@ -29,7 +30,7 @@ def test_audit_a_fleet(sandbox_cluster: StartCluster, tmp_path: Path) -> None:
         "STORE": str(tmp_path / "store"),
         "RESULTS": str(tmp_path / "results"),
         "SPARK_LOCAL_IP": "127.0.0.1",
-        "SPARK_SUBMIT_OPTS": QUICK_JAVA,
+        "SPARK_SUBMIT_OPTS": SHORT_RUN_JAVA,
     }
     (spark_logs := tmp_path / "spark").mkdir()
     with standalone(spark_logs, memory="2g") as spark:

@@ -20,8 +20,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from kafkakit.audit.decide.launch import SHORT_RUN_JAVA
 from tests.places import ROOT
-from tests.rigs.spark_cluster import QUICK_JAVA
 
 ENGINES = ("sail", "spark")
 LAST_DAY = date(2026, 11, 20)
@@ -105,7 +105,7 @@ def run_engine(engine: str, folders: Sequence[Path], timeout_s: float) -> None:
     path = os.pathsep.join([str(ROOT), str(ROOT / "spark"), os.environ.get("PYTHONPATH", "")])
     env = {**os.environ, "PYTHONPATH": path, "RUST_LOG": "error"}
     env["PYSPARK_PYTHON"] = env["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    env["PYSPARK_SUBMIT_ARGS"] = f"--driver-memory 3g --driver-java-options '{QUICK_JAVA}' pyspark-shell"
+    env["PYSPARK_SUBMIT_ARGS"] = f"--driver-memory 3g --driver-java-options '{SHORT_RUN_JAVA}' pyspark-shell"
     done = subprocess.run(words, env=env, capture_output=True, text=True, timeout=timeout_s, check=False)
     assert done.returncode == 0, done.stdout + done.stderr[-4000:]
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kafkakit.adapters.processes import LocalProcesses
+from kafkakit.audit.decide.launch import SHORT_RUN_JAVA
 
 LOOPBACK = "127.0.0.1"
 
@@ -19,10 +20,6 @@ class Standalone:
 
     master: str
     worker_port: int
-
-
-QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""For JVMs of tests: their data is small, so that most of their time goes into compiling."""
 
 
 @contextmanager
@@ -49,7 +46,7 @@ def standalone(folder: Path, *, memory: str) -> Iterator[Standalone]:
     port, ui, worker, worker_ui = map(str, LocalProcesses().free_ports(4))
     deploy = "org.apache.spark.deploy"
     java = {"SPARK_LOCAL_IP": LOOPBACK, "SPARK_DAEMON_MEMORY": "256m", "SPARK_WORKER_DIR": str(folder / "work"),
-            "SPARK_DAEMON_JAVA_OPTS": QUICK_JAVA}  # fmt: skip
+            "SPARK_DAEMON_JAVA_OPTS": SHORT_RUN_JAVA}  # fmt: skip
     addresses = ("--host", LOOPBACK, "--port")
     master = f"spark://{LOOPBACK}:{port}"
     with (

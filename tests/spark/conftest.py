@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
+from kafkakit.audit.decide.launch import SHORT_RUN_JAVA
 from kafkakit.core.fleet_tables import TABLES, JobSpec, Manifest
 from tests.places import ROOT
 from tests.rigs.required import missing, need_sail
-from tests.rigs.spark_cluster import QUICK_JAVA
 from tests.rigs.spark_jars import kafka_source_jars
 
 TODAY = "2026-11-20"
@@ -42,7 +42,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def _quick_drivers() -> Iterator[None]:
     """Drivers that tests start as processes of their own compile little, too."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setenv("SPARK_SUBMIT_OPTS", QUICK_JAVA)
+        patched.setenv("SPARK_SUBMIT_OPTS", SHORT_RUN_JAVA)
         yield
 
 
@@ -67,7 +67,7 @@ def jvm() -> Iterator[Any]:
     os.environ["PYTHONPATH"] = os.pathsep.join([str(SPARK_CODE), str(ROOT), os.environ.get("PYTHONPATH", "")])
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     # Frames of tests are small: what costs is compiling, in the JVM and of each stage's code. Results are the same.
-    options = f"{QUICK_JAVA} -XX:ReservedCodeCacheSize=256m"
+    options = f"{SHORT_RUN_JAVA} -XX:ReservedCodeCacheSize=256m"
     os.environ.setdefault("PYSPARK_SUBMIT_ARGS", f"--driver-memory 2g --driver-java-options '{options}' pyspark-shell")
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kafkakit" / "jars"
     jars = ",".join(kafka_source_jars(cache))

@@ -215,26 +215,17 @@ class SettingsWriter:
 
     def _not_restored(self, restored: Sequence[TouchedSetting]) -> tuple[str, ...]:
         """What another process changed after it was restored, and what is not known any more."""
-        found: list[str] = []
 
-        def are_restored() -> bool:
-            nonlocal found
+        def look() -> tuple[str, ...]:
             values: Values = {}
             for restart in (False, True):
                 keys = [t.key for t in restored if t.restart is restart]
                 values |= self.values(keys, restart=restart) if keys else {}
             gone = [f"{where_of(t.key.kind, t.key.name)} {t.key.key}: {GONE}" for t in restored if t.key not in values]
             others = [t for t in restored if t.key in values and not is_same(values[t.key], t.original)]
-            found = gone + [not_ours(t, values[t.key]) for t in others]
-            return not found
+            return (*gone, *(not_ours(t, values[t.key]) for t in others))
 
-        try:
-            wait_until(self._clock, SHOW_TIMEOUT_S, are_restored, every_s=1.0)
-        except LeaseLostError:
-            raise
-        except TryLaterError as error:
-            return (f"what is set is not known: {error.message}",)
-        return tuple(found)
+        return self._after_wait(look)
 
     def differing(self, steps: Sequence[PlannedStep]) -> tuple[str, ...]:
         """Where the cluster has not what these steps set, after a wait for it; what is not known counts as well."""
@@ -242,15 +233,19 @@ class SettingsWriter:
         changes = [c for step in steps for c in step.changes]
         is_default = any(c.kind is ResourceKind.BROKER and c.name == CLUSTER_DEFAULT for c in changes)
         brokers = [b.id for b in state.plan.brokers] if is_default else []
+        return self._after_wait(lambda: differing(steps, self._read_back(changes, brokers), brokers, state.hiding))
+
+    def _after_wait(self, look: Callable[[], tuple[str, ...]]) -> tuple[str, ...]:
+        """What `look` finds still, once it finds nothing or the time for a change to show is over."""
         found: tuple[str, ...] = ()
 
-        def is_as_planned() -> bool:
+        def finds_nothing() -> bool:
             nonlocal found
-            found = differing(steps, self._read_back(changes, brokers), brokers, state.hiding)
+            found = look()
             return not found
 
         try:
-            wait_until(self._clock, SHOW_TIMEOUT_S, is_as_planned, every_s=1.0)
+            wait_until(self._clock, SHOW_TIMEOUT_S, finds_nothing, every_s=1.0)
         except LeaseLostError:
             raise
         except TryLaterError as error:

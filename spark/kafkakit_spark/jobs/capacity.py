@@ -54,7 +54,6 @@ def run(inputs: JobInput) -> JobOutput:
     return JobOutput(
         findings=found[0].unionByName(found[1]).unionByName(found[2]),
         tables={"dirs": dirs.drop("days"), "brokers": brokers, "losses": losses},
-        written=frozenset({"brokers", "losses"}),
         facts=(
             dirs.where(F.col("days_seen") >= LEAST_DAYS).agg(
                 F.count("*").alias("log_dirs_with_trend"), F.min("days_to_full").alias("days_until_first_is_full")

@@ -98,7 +98,6 @@ def run(inputs: JobInput) -> JobOutput:
     return JobOutput(
         findings=one.unionByName(other),
         tables={"partitions": partitions, "brokers": brokers, "traffic": led},
-        written=frozenset({"partitions", "brokers"}),
         facts=facts,
         skipped=_skipped(inputs),
     )

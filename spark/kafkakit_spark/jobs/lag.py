@@ -57,7 +57,6 @@ def run(job: JobInput) -> JobOutput:
     return JobOutput(
         findings=reduce(DataFrame.union, found),
         tables={"lag_hourly": hourly},
-        written=frozenset({"lag_hourly"}),
         facts=(counts,),
     )
 

@@ -61,7 +61,6 @@ def run(inputs: JobInput) -> JobOutput:
             "topics": topics.drop("settings", "policies"),
             "brokers": brokers,
         },
-        written=frozenset({"brokers"}),
         facts=(
             topics.agg(
                 F.sum("partitions").alias("partitions"),

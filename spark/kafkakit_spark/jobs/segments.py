@@ -96,7 +96,6 @@ def run(inputs: JobInput) -> JobOutput:
     return JobOutput(
         findings=findings,
         tables={"topics": topics, "log_dirs": dirs},
-        written=frozenset({"topics", "log_dirs"}),
         facts=(facts, dead, unknown),
         skipped=_not_compared(directories),
     )
