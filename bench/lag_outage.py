@@ -20,7 +20,6 @@ import json
 import os
 import random
 import re
-import signal
 import subprocess
 import sys
 import tempfile
@@ -436,8 +435,7 @@ class Faults:
                 for broker in self.cluster.broker_ids:
                     self.cluster.restart(broker)
             elif kind == "hang":
-                stack.callback(self.signalled, brokers, signal.SIGCONT)
-                self.signalled(brokers, signal.SIGSTOP)
+                stack.enter_context(self.cluster.hung(*brokers))
                 time.sleep(away_s)
             elif kind == "blink":
                 self.cluster.kill(brokers[0])
@@ -452,10 +450,6 @@ class Faults:
         from kafkakit.sandbox import lifecycle
 
         return lifecycle.loaded(self.cluster.store).nodes[index]
-
-    def signalled(self, brokers: list[int], number: int) -> None:
-        for broker in brokers:
-            os.kill(self._record(1 + self.cluster.broker_ids.index(broker)).process.pid, number)
 
     def kill_controller(self) -> None:
         self.cluster.machine.processes.kill([self._record(0).process])

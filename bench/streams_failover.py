@@ -49,7 +49,6 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from kafkakit.config.security import Security, to_confluent
 from kafkakit.core.cluster_facts import AclBinding, AclOperation, AclPermission, AclResourceKind
-from kafkakit.sandbox import lifecycle
 from kafkakit.sandbox.decide.processes import GUEST
 from kafkakit.sandbox.decide.spec import Secure
 from kafkakit.streams.client.connect import ConsumerOptions, ProducerLimits, RejectError, connect
@@ -171,20 +170,6 @@ def killed(found: SandboxCluster) -> Iterator[None]:
         yield
     finally:
         found.revive()
-
-
-@contextmanager
-def hung(found: SandboxCluster) -> Iterator[None]:
-    """SIGSTOP every broker: connections stay up, and nothing answers."""
-    records = [lifecycle.loaded(found.store).broker(broker) for broker in found.broker_ids]
-    pids = [record.process.pid for record in records if record is not None and record.process is not None]
-    for pid in pids:
-        os.kill(pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        for pid in pids:
-            os.kill(pid, signal.SIGCONT)
 
 
 def read_topic(servers: str, security: Security, topic: str) -> Iterator[tuple[int, int, int]]:
@@ -371,7 +356,7 @@ class Bench:
     ) -> dict[str, Any]:  # fmt: skip
         app.signal("consume", signal.SIGSTOP)
         time.sleep(1)
-        with (killed if case == "killed" else hung)(old):
+        with killed(old) if case == "killed" else old.hung():
             lost_s = time.time()
             detected_s = wait_until_lost(old)
             ended, took = self.kit("failover", "run", stream, "--to", "b", "--emergency", "--yes", codes=(75,))

@@ -144,8 +144,8 @@ class FilesHere:
     and meets no damaged one.
     """
 
-    def __init__(self, spark: SparkSession, base: str, links: Path | None) -> None:
-        self._spark, self._base = spark, _local(base)
+    def __init__(self, spark: SparkSession, base: Path, links: Path | None) -> None:
+        self._spark, self._base = spark, base
         if links is not None:
             shutil.rmtree(links, ignore_errors=True)  # of a run that was killed
             links.mkdir(parents=True)
@@ -191,7 +191,7 @@ class FilesHere:
                 folder.mkdir(parents=True)
                 for path in self._whole[kind, pair][0]:
                     (folder / path.name).symlink_to(path)
-            frame = self._spark.read.schema(TABLES[kind].ddl).parquet(str(root / kind))
+            frame = self._spark.read.schema(TABLES[kind].ddl).parquet(engine_path(self._spark, root / kind))
             if any(self._whole[kind, pair][1] for pair in wanted):
                 frame = frame.where(F.coalesce(F.col(VERSION_COLUMN), F.lit(1)) <= TABLES[kind].version)
             self._frames[kind, wanted] = frame
@@ -232,9 +232,22 @@ def _mark_of(path: Path) -> _Mark:
     return found.st_ino, found.st_size, found.st_mtime_ns
 
 
-def _local(uri: str) -> Path:
-    parts = urlsplit(uri)
-    return Path(unquote(parts.path) if parts.scheme == "file" else uri).absolute()
+def local_path(location: str) -> Path | None:
+    """The place on this host that a path or a `file:` URI names; None for any other URI.
+
+    Only a URI is decoded: in a path `%20` and `?` are parts of a name.
+    """
+    if location.startswith("file:"):
+        return Path(unquote(urlsplit(location.replace("?", "%3F").replace("#", "%23")).path)).absolute()
+    return None if "://" in location else Path(location).absolute()
+
+
+def engine_path(spark: SparkSession, path: Path) -> str:
+    """A place on this host as its engine takes it: Sail reads signs like `?` as patterns in paths, not in URIs.
+
+    Spark in a JVM does not decode URIs of its own files.
+    """
+    return path.as_uri() if getattr(spark, "_jvm", None) is None else str(path)
 
 
 def _has_sound_names(file: pq.ParquetFile) -> bool:
@@ -279,8 +292,9 @@ class SnapshotStore:
     ) -> None:
         base = base.rstrip("/")
         self._spark, self._only = spark, clusters
-        self.is_here = is_here and ("://" not in base or base.startswith("file://"))
-        self._files: StoreFiles = FilesHere(spark, base, links) if self.is_here else DistantFiles(spark, base)
+        folder = local_path(base) if is_here else None
+        self.is_here = folder is not None
+        self._files: StoreFiles = FilesHere(spark, folder, links) if folder else DistantFiles(spark, base)
         self.left_out: list[str] = []
         self.kinds_read: set[str] = set()
         self.manifests = self._read_manifests(frozenset(dates))
@@ -427,13 +441,10 @@ class JobInput:
     store: SnapshotStore
     spec: JobSpec
     job: str
+    folder: str
+    """Where the job's results go, as the engine takes it."""
     written: set[str] = field(default_factory=set)
     """The names of the tables of `table`, which are there."""
-
-    @property
-    def folder(self) -> str:
-        """Where the job's results go."""
-        return f"{self.spec.output.rstrip('/')}/{self.spec.run_id}/{self.job}"
 
     def today(self, kind: str, clusters: Collection[str] | None = None) -> DataFrame:
         """The rows of a kind on the day that is looked at, of some clusters or all."""

@@ -18,7 +18,6 @@ from functools import reduce
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
-from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -27,7 +26,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from kafkakit.core.fleet_tables import STORE_LINKS, JobResult, JobSpec, summary_data
-from kafkakit_spark.job import STEPS, Job, JobInput, SnapshotStore, arrow_schema, in_scope
+from kafkakit_spark.job import STEPS, Job, JobInput, SnapshotStore, arrow_schema, engine_path, in_scope, local_path
 
 NAMES = ("segments", "retention", "drift", "capacity", "hotspots", "bombs", "lag", "mirror")
 
@@ -60,7 +59,10 @@ def run_spec(
     only for a run that came to its end.
     """
     base = f"{spec.output.rstrip('/')}/{spec.run_id}"
-    links = None if "://" in base else Path(base, STORE_LINKS)
+    folder = local_path(base)
+    links = None if folder is None else folder / STORE_LINKS
+    if is_here and folder is not None:
+        base = engine_path(spark, folder)
     store = SnapshotStore(spark, spec.input, spec.dates, spec.clusters, is_here=is_here, links=links)
     try:
         results = _run_jobs(spark, spec, store, base, say)
@@ -93,12 +95,13 @@ def _run_jobs(spark: SparkSession, spec: JobSpec, store: SnapshotStore, base: st
 
 def _run_job(spark: SparkSession, spec: JobSpec, name: str, store: SnapshotStore, folder: str) -> JobResult:
     store.kinds_read.clear()
-    inputs = JobInput(spark=spark, store=store, spec=spec, job=name)
+    inputs = JobInput(spark=spark, store=store, spec=spec, job=name, folder=folder)
     output = job_named(name)(inputs)
     for table in output.tables.keys() - inputs.written:
         output.tables[table].write.mode("overwrite").parquet(f"{folder}/{table}.parquet")
     tables = {
-        table: _written(spark, frame, f"{folder}/{table}.parquet") for table, frame in sorted(output.tables.items())
+        table: _written(spark, frame, f"{folder}/{table}.parquet", store.is_here)
+        for table, frame in sorted(output.tables.items())
     }
     # Not orderBy, which runs all of it once more to find the ranges.
     ordered = (
@@ -107,7 +110,7 @@ def _run_job(spark: SparkSession, spec: JobSpec, name: str, store: SnapshotStore
         .sortWithinPartitions(F.desc("score"), "rule", "cluster", "where", "fingerprint")
     )
     ordered.write.mode("overwrite").parquet(f"{folder}/findings.parquet")
-    written = _written(spark, ordered, f"{folder}/findings.parquet")
+    written = _written(spark, ordered, f"{folder}/findings.parquet", store.is_here)
     severities: dict[str, int] = {}
     rules: dict[str, int] = {}
     for severity, rule, number in written.numbers("severity", "rule"):
@@ -181,23 +184,24 @@ class WrittenThere:
         return sorted((*(row[name] for name in columns), int(row["n"])) for row in counted)
 
 
-def _written(spark: SparkSession, frame: DataFrame, uri: str) -> Written:
+def _written(spark: SparkSession, frame: DataFrame, uri: str, is_here: bool) -> Written:
     """A frame's folder of Parquet files, with one file at least, so that readers learn the columns."""
-    parts = urlsplit(uri)
-    written = WrittenHere(Path(unquote(parts.path)))
-    if parts.scheme not in ("", "file") or not written.folder.is_dir():
+    folder = local_path(uri)
+    if folder is not None and is_here:
+        folder.mkdir(parents=True, exist_ok=True)  # Sail makes none for no rows
+    if folder is None or not folder.is_dir():
         return WrittenThere(spark.read.schema(frame.schema).parquet(uri))
-    if not written.files():  # some engines write none where there are no rows
+    written = WrittenHere(folder)
+    if not written.files():
         pq.write_table(to_arrow_schema(frame.schema).empty_table(), written.folder / "part-00000.parquet")
     return written
 
 
 def _remove(spark: SparkSession, uri: str) -> None:
     """Remove a folder with all below it; beyond a local disk not through Connect, which gives no file system."""
-    parts = urlsplit(uri)
-    jvm = getattr(spark, "_jvm", None)
-    if parts.scheme in ("", "file"):
-        shutil.rmtree(unquote(parts.path), ignore_errors=True)
+    folder, jvm = local_path(uri), getattr(spark, "_jvm", None)
+    if folder is not None:
+        shutil.rmtree(folder, ignore_errors=True)
     elif jvm is not None:
         path = jvm.org.apache.hadoop.fs.Path(uri)
         path.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration()).delete(path, True)
@@ -205,11 +209,10 @@ def _remove(spark: SparkSession, uri: str) -> None:
 
 def write_text(spark: SparkSession, base: str, name: str, text: str) -> None:
     """Write a small file below a URI: whole or not at all on a local disk, through Spark (as a folder) elsewhere."""
-    parts = urlsplit(base)
-    if parts.scheme not in ("", "file"):
+    folder = local_path(base)
+    if folder is None:
         spark.createDataFrame([(text,)], "value string").coalesce(1).write.mode("overwrite").text(f"{base}/{name}")
         return
-    folder = Path(unquote(parts.path))
     folder.mkdir(parents=True, exist_ok=True)
     part = folder / f".{name}.part"
     with part.open("w", encoding="utf-8") as stream:

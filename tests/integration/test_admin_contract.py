@@ -1,10 +1,9 @@
 """Real brokers keep the promises of `ports.ClusterAdmin`, in every mode the sandbox offers."""
 
 import itertools
-import os
-import signal
 import time
 from collections.abc import Callable, Collection, Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from unittest import mock
@@ -20,7 +19,6 @@ from kafkakit.core.cluster_facts import PRODUCER_BYTE_RATE, ConfigOp, QuotaEntit
 from kafkakit.core.errors import ConnectRefusedError, ExitCode, OperationFailedError, TryLaterError
 from kafkakit.core.model import BrokerState, ClusterSnapshot
 from kafkakit.ports.admin import ClusterAdmin
-from kafkakit.sandbox import lifecycle as run
 from kafkakit.sandbox.decide.processes import GUEST, client_security, password_file, principal
 from kafkakit.sandbox.decide.spec import Mode
 from tests.contracts.admin import (
@@ -256,9 +254,6 @@ def test_a_hung_broker_costs_its_own_sizes_only(cluster: SandboxCluster) -> None
     a, b, c = rig.brokers
     name = make_topic(rig, (a, b, c), size=5_000)
     admin = KafkaAdmin(cluster.bootstrap_servers, cluster.security, request_timeout_s=6)
-    process = next(r.process for r in run.loaded(cluster.store).nodes if r.node.id == b)
-    assert process is not None
-    os.kill(process.pid, signal.SIGSTOP)
 
     def look() -> ClusterSnapshot | None:
         """The other brokers may need longer than the limit, too."""
@@ -268,11 +263,8 @@ def test_a_hung_broker_costs_its_own_sizes_only(cluster: SandboxCluster) -> None
             return None
         return found if list(found.unanswered_brokers) == [b] else None
 
-    try:
+    with closing(admin), cluster.hung(b):
         snapshot = until(look)
-    finally:
-        os.kill(process.pid, signal.SIGCONT)
-        admin.close()
     (partition,) = next(t for t in snapshot.topics if t.name == name).partitions
     assert snapshot.unanswered_brokers[b]
     assert set(partition.replica_bytes) == set(partition.replica_dirs) == {a, c}

@@ -1,12 +1,9 @@
 """Doctor, profile check and topic completion against real brokers, plain and secured."""
 
 import json
-import os
-import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -14,7 +11,6 @@ from typing import Any
 import pytest
 
 from kafkakit.core.model import ClusterSnapshot
-from kafkakit.sandbox.lifecycle import loaded
 from tests.integration.conftest import SandboxCluster, StartCluster
 from tests.integration.test_reassign import becomes, until
 from tests.unit.doctor.test_doctor import make_certificate
@@ -73,22 +69,11 @@ def test_a_plain_cluster_is_healthy_and_a_wrong_protocol_is_told(cluster: Sandbo
     assert (code, failed(checks)) == (1, ["cluster id"])
 
 
-@contextmanager
-def hung(cluster: SandboxCluster, broker: int) -> Iterator[None]:
-    process = next(r.process for r in loaded(cluster.store).nodes if r.node.id == broker)
-    assert process is not None
-    os.kill(process.pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        os.kill(process.pid, signal.SIGCONT)
-
-
 def test_a_broker_that_hangs_fails_the_doctor_and_holds_no_command_beyond_its_time_limit(
     cluster: SandboxCluster,
 ) -> None:
     broker = cluster.broker_ids[1]
-    with hung(cluster, broker):
+    with cluster.hung(broker):
         code, checks = doctor(cluster)
         assert (code, failed(checks)) == (1, [f"broker {broker}"]), checks
         assert checks[f"broker {broker}"]["found"].endswith("does not answer: it hangs")

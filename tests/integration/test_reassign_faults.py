@@ -50,6 +50,7 @@ from tests.integration.test_reassign import (
 from tests.integration.writers import traffic
 from tests.invariants.journal import verify_journal
 from tests.rigs.cluster_pool import FOUR
+from tests.rigs.waiting import stop_process
 
 pytestmark = pytest.mark.kafka
 
@@ -333,7 +334,7 @@ def test_a_partition_that_another_tool_moves_is_never_overwritten(
                 assert process.poll() is None
                 assert [m.target for m in admin.reassignments()] == [(C, D, B)]
                 # A look between the two would meet a list that neither the plan nor another process is bringing about.
-                process.send_signal(signal.SIGSTOP)
+                stop_process(process.pid)
                 assert admin.cancel([second]) == {second: None}
                 assert admin.reassign({second: (C, A, B)}) == {second: None}
                 until(lambda: replicas(admin, "theirs")[2] == (C, A, B) and not admin.reassignments())

@@ -252,7 +252,7 @@ def test_a_cluster_that_hangs_is_noticed_by_probes_and_workers_and_a_dry_run_mov
 
     becomes("healthy", lambda: seen()[:3] == ((), 1, 0))
     token = fleet.token()
-    with pair.stopped("b"):
+    with pair.clusters["b"].hung():
         becomes("unreachable", lambda: "unreachable" in seen()[0])
         becomes("the worker says so", lambda: seen()[1:3] == (0, 1))
         becomes("would be moved", lambda: "would be moved (dry run)" in "".join(seen()[3]))
@@ -280,7 +280,7 @@ def test_a_stream_leaves_a_cluster_that_hangs_where_the_policy_says_so(
         assert lane.active is not None
         return lane.active
 
-    with pair.stopped("b"):
+    with pair.clusters["b"].hung():
         # Not before, as a broker that this machine holds up for 2 s is no less silent than one that hangs.
         fleet.kill("one")
         fleet.assigner(

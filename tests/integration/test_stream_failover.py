@@ -1,7 +1,6 @@
 """Failovers on two real clusters, with the client's producers and consumers at work: planned, and after kill -9."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -19,7 +18,6 @@ import pytest
 from kafkakit.config.security import Secret, Security, to_confluent
 from kafkakit.core.cluster_facts import AclBinding, AclOperation, AclPermission, AclResourceKind
 from kafkakit.core.errors import KafkakitError
-from kafkakit.sandbox import lifecycle
 from kafkakit.sandbox.decide.processes import GUEST, client_security, password_file
 from kafkakit.streams.client.client import StreamClient
 from kafkakit.streams.client.connect import RejectError, connect
@@ -216,21 +214,7 @@ def killed(cluster: SandboxCluster) -> Iterator[None]:
         cluster.revive()
 
 
-@contextmanager
-def hung(cluster: SandboxCluster) -> Iterator[None]:
-    """SIGSTOP every broker: connections stay up, and nothing answers."""
-    victims = [lifecycle.loaded(cluster.store).broker(broker) for broker in cluster.broker_ids]
-    pids = [victim.process.pid for victim in victims if victim is not None and victim.process is not None]
-    for pid in pids:
-        os.kill(pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        for pid in pids:
-            os.kill(pid, signal.SIGCONT)
-
-
-@pytest.mark.parametrize("lost", [killed, hung])
+@pytest.mark.parametrize("lost", [killed, SandboxCluster.hung])
 def test_a_cluster_that_is_lost_strands_nothing_that_is_not_counted(
     clusters: Clusters, client: StreamClient, figures: list[str], lost: Callable[[SandboxCluster], Any]
 ) -> None:

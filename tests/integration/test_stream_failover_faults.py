@@ -8,7 +8,6 @@ import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,7 +24,7 @@ from tests.integration.conftest import LeaseClusters, SandboxCluster
 from tests.integration.stream_clients import loner
 from tests.integration.test_stream_failover import Clusters
 from tests.rigs.cluster_pool import SINGLE
-from tests.rigs.waiting import becomes
+from tests.rigs.waiting import becomes, stop_process
 
 pytestmark = pytest.mark.kafka
 LIMIT_S = 180.0
@@ -200,8 +199,7 @@ def start(stream: Stream, *words: str) -> "subprocess.Popen[str]":
 def stop_outside_of_writes(pid: int, store: FileControl) -> None:
     """SIGSTOP a process while it cannot have the store's lock, which others would wait for."""
     with store._locked():
-        os.kill(pid, signal.SIGSTOP)
-        becomes("stopped", lambda: Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(") ")[2][0] == "T")
+        stop_process(pid)
 
 
 def test_two_operators_and_one_that_lost_its_lease(clusters: Clusters) -> None:

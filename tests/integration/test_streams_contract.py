@@ -1,8 +1,6 @@
 """Real brokers keep the promises of `streams.ports`: Kafka 4.x with KRaft, and 3.9 with ZooKeeper."""
 
 import itertools
-import os
-import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing
@@ -19,7 +17,6 @@ from kafkakit.core.cluster_facts import CommittedOffset, ItemError, LogSpan
 from kafkakit.core.errors import OperationFailedError
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.data import GroupAdmin, LogReader
-from kafkakit.sandbox import lifecycle as run
 from kafkakit.sandbox.decide.processes import GUEST, client_security, password_file
 from kafkakit.sandbox.decide.spec import Mode
 from kafkakit.streams.model.commit import CommitIdentity
@@ -229,11 +226,7 @@ class TestKraft(GroupsContract, LogContract):
         for key in keys:
             rig.append(key, [b"x"])
         assert all(answer.records for answer in fetched(rig, dict.fromkeys(keys, 0)).values())
-        victim = run.loaded(rig.cluster.store).broker(rig.cluster.broker_ids[2])
-        assert victim is not None
-        assert victim.process is not None
-        os.kill(victim.process.pid, signal.SIGSTOP)
-        try:
+        with rig.cluster.hung(rig.cluster.broker_ids[2]):
             found = rig.log.fetch(dict.fromkeys(keys, 0), max_bytes=1 << 20, wait_ms=200)
             assert not found[keys[2]].answered
             late = {key: 0 for key in keys[:2] if not found[key].answered}
@@ -244,8 +237,6 @@ class TestKraft(GroupsContract, LogContract):
             # Now it is known to be silent: nothing is asked of it, and the answer says so.
             again = rig.log.fetch(dict.fromkeys(keys, 1), max_bytes=1 << 20, wait_ms=200)
             assert error_name(again[keys[2]].error) == "KafkaTimeoutError"
-        finally:
-            os.kill(victim.process.pid, signal.SIGCONT)
         monkeypatch.setattr(log_fetch_connection, "SILENT_AFTER_S", 60.0)
         eventually(rig, lambda: all(has_spans(rig, keys)))
         eventually(rig, lambda: bool(fetched(rig, {keys[2]: 0})[keys[2]].records))

@@ -2,15 +2,13 @@
 
 import asyncio
 import itertools
-import os
-import signal
 import subprocess
 import sys
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
@@ -26,7 +24,6 @@ from kafkakit.core.model import TopicPartition
 from kafkakit.core.records import Record
 from kafkakit.ports.stores import ControlStore
 from kafkakit.ports.streams import StreamCluster
-from kafkakit.sandbox import lifecycle as run
 from kafkakit.streams.client import control_store as route_follower
 from kafkakit.streams.client.client import StreamClient
 from kafkakit.streams.client.connect import connect
@@ -103,18 +100,6 @@ class Pair:
             found += consumer.poll(0.05, 5_000)
         consumer.close()
         return found
-
-    @contextmanager
-    def stopped(self, name: str) -> Iterator[None]:
-        """SIGSTOP the broker: connections stay up, and nothing answers."""
-        victim = run.loaded(self.clusters[name].store).broker(self.clusters[name].broker_ids[0])
-        assert victim is not None
-        assert victim.process is not None
-        os.kill(victim.process.pid, signal.SIGSTOP)
-        try:
-            yield
-        finally:
-            os.kill(victim.process.pid, signal.SIGCONT)
 
 
 @pytest.fixture(scope="module")
@@ -275,7 +260,7 @@ def test_a_cluster_that_dies_or_hangs_under_load_loses_nothing(
             finally:
                 pair.clusters["b"].revive()
         else:
-            with pair.stopped("b"):
+            with pair.clusters["b"].hung():
                 failed_over(producer, load, routes, second)
     duplicates = check(pair, producer, load, {first.topic: "b", second.topic: "a"})
     (counters,) = (lane.counters for lane in producer.metrics().lanes)
@@ -335,7 +320,7 @@ def test_a_hung_cluster_fails_records_by_our_own_time_limit(pair: Pair, client: 
     routes.create(pair.segment("b", 1))
     producer = client.producer(routes.stream, limits=replace(LIMITS, delivery_s=2.0))
     eventually(lambda: producer.send(b"before").exception(LIMIT_S) is None)  # on a slow machine later than after 2 s
-    with pair.stopped("b"):
+    with pair.clusters["b"].hung():
         delivery = producer.send(b"x")
         with pytest.raises(NotAcknowledgedError, match="given up after") as raised:
             delivery.result(LIMIT_S)  # librdkafka itself reports nothing for 10 to 20 s, and in other words
@@ -359,7 +344,7 @@ def test_the_last_route_stays_in_use_while_the_store_hangs(
     client = connect(one.name)
     producer = client.producer(routes.stream, limits=LIMITS)
     producer.send(b"before").result(LIMIT_S)
-    with pair.stopped("a"):
+    with pair.clusters["a"].hung():
         eventually(lambda: bool(producer.metrics().route.problem))
         assert producer.send(b"meanwhile").result(LIMIT_S).segment == 1
         assert producer.metrics().route.stale_s >= 0
@@ -441,7 +426,7 @@ def test_both_sides_of_a_dual_write_agree_after_a_failure(pair: Pair, client: St
     for number in range(300):
         producer.send(b"%d" % number, b"%d" % number)
     assert not producer.flush(LIMIT_S)
-    with pair.stopped("b"):
+    with pair.clusters["b"].hung():
         for number in range(300):
             producer.send(b"again %d" % number, b"%d" % number)
         eventually(lambda: producer.figures().failed > 0)

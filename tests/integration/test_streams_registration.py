@@ -39,7 +39,7 @@ def test_a_producer_has_moved_once_what_it_sent_to_the_old_segment_is_delivered(
     producer = client.producer(routes.stream, limits=replace(LIMITS, drain_s=60))
     producer.send(b"first").result(LIMIT_S)
     until(lambda: epochs(pair, routes) == [1])  # a record waits 1 s at most for the registration
-    with pair.stopped("a"):
+    with pair.clusters["a"].hung():
         late = [producer.send(b"late %d" % n) for n in range(50)]
         routes.move(new)
         until(lambda: producer.metrics().route.epoch == 2)
@@ -69,7 +69,7 @@ def test_a_consumer_has_moved_once_it_reads_the_new_segment(pair: Pair, client: 
     assert epochs(pair, routes, ClientKind.CONSUMER) == []
     with consumer:
         until(lambda: epochs(pair, routes, ClientKind.CONSUMER) == [1])
-        with pair.stopped("b"):
+        with pair.clusters["b"].hung():
             routes.move(new)
             until(lambda: consumer.figures().epoch == 2)
             time.sleep(1)  # several looks of the thread that registers

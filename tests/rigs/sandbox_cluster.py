@@ -1,6 +1,7 @@
 """Running sandboxes as tests use them: their home, an admin client whose changes have settled, kills and revivals."""
 
 import os
+import signal
 import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -21,6 +22,7 @@ from kafkakit.ports.machine import Machine
 from kafkakit.sandbox import lifecycle as run
 from kafkakit.sandbox.decide.spec import SandboxState
 from kafkakit.sandbox.folders import Store
+from tests.rigs.waiting import stop_process
 
 T = TypeVar("T")
 
@@ -209,6 +211,20 @@ class SandboxCluster:
     def restart(self, broker: int) -> None:
         """Start a broker again and wait until it is registered and unfenced."""
         self.state = run.restart(self.machine, self.store, broker, SilentReporter())
+
+    @contextmanager
+    def hung(self, *brokers: int) -> Iterator[None]:
+        """Brokers, or all, stand still: connections stay up, and nothing answers."""
+        records = [run.loaded(self.store).broker(broker) for broker in brokers or self.broker_ids]
+        pids = [record.process.pid for record in records if record is not None and record.process is not None]
+        assert len(pids) == len(brokers or self.broker_ids)
+        try:
+            for pid in pids:
+                stop_process(pid)
+            yield
+        finally:
+            for pid in pids:
+                os.kill(pid, signal.SIGCONT)
 
     def revive(self) -> None:
         """Start every broker that is dead, for a `finally` after a test that kills some."""

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -172,15 +172,11 @@ class World:
 
     @contextmanager
     def hung(self, *names: str) -> Iterator[None]:
-        """SIGSTOP every broker of the clusters: connections stay up, and nothing answers."""
-        pids = [self._pid(name) for name in names]
-        for pid in pids:
-            os.kill(pid, signal.SIGSTOP)
-        try:
+        """Every broker of the clusters stands still."""
+        with ExitStack() as stack:
+            for name in names:
+                stack.enter_context(self.clusters[name].hung())
             yield
-        finally:
-            for pid in pids:
-                os.kill(pid, signal.SIGCONT)
 
     @contextmanager
     def gone(self, name: str) -> Iterator[None]:
@@ -257,13 +253,6 @@ class World:
     def dlq(self) -> list[str]:
         """The topics of the dead letters."""
         return [segment.topic for lane, segment in self.routes.read().segments() if lane.name == DLQ]
-
-    def _pid(self, name: str) -> int:
-        cluster = self.clusters[name]
-        found = lifecycle.loaded(cluster.store).broker(cluster.broker_ids[0])
-        assert found is not None
-        assert found.process is not None
-        return found.process.pid
 
     def handled(self) -> int:
         """How many records were handled so far, in all lives."""

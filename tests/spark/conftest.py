@@ -130,4 +130,5 @@ def run_job(spark: Any, spec: JobSpec) -> Any:
     (name,) = spec.jobs
     store = SnapshotStore(spark, spec.input, spec.dates)
     _STORES.append(store)
-    return job_named(name)(JobInput(spark=spark, store=store, spec=spec, job=name))
+    folder = f"{spec.output}/{spec.run_id}/{name}"
+    return job_named(name)(JobInput(spark=spark, store=store, spec=spec, job=name, folder=folder))

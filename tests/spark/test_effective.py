@@ -70,7 +70,8 @@ def test_settings_are_those_of_the_rules(spark: Any, store: StoreBuilder) -> Non
         store.add("topics", [{"topic": name} for name in NAMES], cluster=cluster)
         store.add("topic_configs", topic_rows, cluster=cluster)
     spec = spec_for(store.finish(), "retention")
-    inputs = JobInput(spark=spark, store=SnapshotStore(spark, spec.input, spec.dates), spec=spec, job="retention")
+    snapshots = SnapshotStore(spark, spec.input, spec.dates)
+    inputs = JobInput(spark=spark, store=snapshots, spec=spec, job="retention", folder=f"{spec.output}/retention")
     found = effective.effective_topics(inputs).collect()
     assert len(found) == len(expected)
     for row in found:

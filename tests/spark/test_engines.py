@@ -29,6 +29,12 @@ def test_all_audits_give_the_same_in_both_engines(folders: list[Path]) -> None:
     assert found == {str(seed): [] for seed in STORES}
 
 
+def test_spark_reads_and_writes_folders_of_any_name(
+    jvm: Any, store: StoreBuilder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    test_store.into_an_odd_folder(jvm, store, monkeypatch)
+
+
 def test_a_store_elsewhere_is_read_through_spark(jvm: Any, store: StoreBuilder) -> None:
     from kafkakit_spark.job import SnapshotStore
 

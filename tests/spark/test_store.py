@@ -223,3 +223,39 @@ def test_files_that_change_while_they_are_read_are_named(spark: Any, store: Stor
         for name in ("anew", "gone")
     ]
     assert found.looked_at(TODAY) == {"anew": (), "gone": (), "same": ("partitions",)}
+
+
+def into_an_odd_folder(engine: Any, store: StoreBuilder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run whose store and results lie in folders with signs that mean something in a URI."""
+    from kafkakit_spark import runner
+    from kafkakit_spark.job import JobInput, JobOutput, findings_frame
+
+    def job(inputs: JobInput) -> JobOutput:
+        kept = inputs.table("kept", inputs.step("read", inputs.today("partitions")))
+        return JobOutput(findings=findings_frame(engine, []), tables={"kept": kept})
+
+    store.add("partitions", ROWS)
+    store.finish()
+    monkeypatch.setattr(runner, "job_named", lambda name: job)
+    folder = store.folder.rename(store.folder.parent / "50%20off? #1")
+    spec = replace(spec_for(str(folder), "one"), output=str(folder.parent / "a%20b? #2"))
+    (result,) = runner.run_spec(engine, spec, lambda fields: None, is_here=True)
+    assert (result.error, result.tables) == ("", {"kept": 1})
+    place = Path(spec.output, spec.run_id)
+    assert {path.name for path in place.iterdir()} == {"one", "summary.json"}
+    assert {path.name for path in (place / "one").iterdir()} == {"findings.parquet", "kept.parquet"}
+
+
+def test_a_store_and_results_may_have_any_name(
+    spark: Any, store: StoreBuilder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    into_an_odd_folder(spark, store, monkeypatch)
+
+
+def test_only_uris_of_places_on_this_host_are_decoded() -> None:
+    from kafkakit_spark.job import local_path
+
+    assert local_path("/a%20b?c#d") == Path("/a%20b?c#d")
+    assert local_path("file:///a%20b?c#d") == local_path("file:/a%20b?c#d") == Path("/a b?c#d")
+    assert local_path("here") == Path("here").absolute()
+    assert local_path("s3a://bucket/a") is None

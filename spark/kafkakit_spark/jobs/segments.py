@@ -22,7 +22,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import reduce
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Window
@@ -44,7 +43,7 @@ from kafkakit.streams.model.log_dirs import (
 )
 from kafkakit.streams.model.segment_rows import Row, ScanOptions, directory_row, read_partition
 from kafkakit_spark.effective import effective_topics
-from kafkakit_spark.job import ARROW_TYPES, JobInput, JobOutput, findings_of, ratio, total
+from kafkakit_spark.job import ARROW_TYPES, JobInput, JobOutput, findings_of, local_path, ratio, total
 
 PARTITION = ("cluster", "topic", "partition")
 REPLICA = (*PARTITION, "broker", "log_dir")
@@ -554,8 +553,7 @@ def _record_batch(rows: Sequence[Mapping[str, object]], schema: pa.Schema) -> pa
 
 def _directories(uri: str) -> Iterator[PartitionFiles]:
     """The directories below a path or a `file:` URI; a root that cannot be listed comes with its fault."""
-    parts = urlsplit(uri)
-    path = unquote(parts.path) if parts.scheme == "file" else uri
+    path = str(local_path(uri)) if uri.startswith("file:") else uri
     try:
         yield from partitions_below(path, LOCAL_FILES)
     except OSError as error:

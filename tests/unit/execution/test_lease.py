@@ -20,7 +20,7 @@ from kafkakit.core.lease import LEASE_DOCUMENT, Holder, LeaseRecord, Life, Versi
 from kafkakit.execution.act.leases import Lease, lease_path, read_lease
 from tests.fakes.admin import FakeClock
 from tests.fakes.control import FakeControlStore
-from tests.rigs.waiting import becomes
+from tests.rigs.waiting import becomes, stop_process
 
 PATH = lease_path("c1")
 
@@ -428,7 +428,7 @@ def test_a_process_that_hangs_loses_its_lease_and_learns_of_it(tmp_path: Path) -
     try:
         assert child.stdout is not None
         assert child.stdout.readline() == "1\n"
-        os.kill(child.pid, signal.SIGSTOP)
+        stop_process(child.pid)
         becomes("the lease of the hung process is taken over", lambda: lease.attempt(60))
         os.kill(child.pid, signal.SIGCONT)
         _, told = child.communicate(timeout=60)
@@ -449,7 +449,7 @@ def test_a_killed_process_leaves_nothing_to_wait_for(tmp_path: Path) -> None:
         assert child.stdout.readline() == "1\n"
         with pytest.raises(TryLaterError, match=rf"held by process {child.pid} of .* \(holding\)"):
             lease.acquire()
-        os.kill(child.pid, signal.SIGSTOP)
+        stop_process(child.pid)
         with pytest.raises(TryLaterError, match=rf"process {child.pid}"):
             lease.acquire()
         child.kill()
