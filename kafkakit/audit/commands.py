@@ -14,18 +14,19 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kafkakit.audit.act import cancel, fetch, look, look_all, place_of, read_view, read_whole, run_location
-from kafkakit.audit.decide.launch import Schedule, Scheduler
-from kafkakit.audit.decide.request import ALL, DEFAULT_DAYS, JOBS, AuditRequest, ScopeRequest, parameters_of
+from kafkakit.audit.decide.launch import ALL, JOBS, Schedule, Scheduler, SparkChoice
+from kafkakit.audit.decide.request import DEFAULT_DAYS, AuditRequest, ScopeRequest, parameters_of
 from kafkakit.audit.report.results import diff_report, list_report, run_report, run_state_report, text_report
 from kafkakit.cli.command_classes import CliCommand, cli_context, new_group
-from kafkakit.cli.common_options import SparkOptions, absolute, driver_ports
+from kafkakit.cli.common_options import absolute, driver_ports
 from kafkakit.cli.completion import BROKER_CHOICE, TOPIC_CHOICE
 from kafkakit.cli.context import CliContext
-from kafkakit.cli.option_groups import option, with_option_groups
+from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.cli.output import OutputFormat
 from kafkakit.cli.session import finish, open_session
 from kafkakit.core.errors import OperationFailedError, TryLaterError, UsageError
 from kafkakit.core.findings import FailOn
+from kafkakit.core.options import option
 from kafkakit.core.quantities import counted
 from kafkakit.wiring import open_datadog, open_run_store, system_clock, write_file
 
@@ -122,7 +123,7 @@ class ResultFormat:
 
 
 @with_option_groups
-def audit(ctx: typer.Context, inputs: AuditInputs, spark: SparkOptions, mode: RunMode, result: ResultFormat) -> int:
+def audit(ctx: typer.Context, inputs: AuditInputs, spark: SparkChoice, mode: RunMode, result: ResultFormat) -> int:
     """Results go to OUTPUT/RUN as Parquet, summary.json last. A run that has a result is not run again while its
     snapshots stay the same. Exits 0 without findings of --fail-on or worse, 1 with some or with a failed job, 75 while
     another process runs it.
@@ -267,7 +268,6 @@ def run_here(cli: CliContext, request: AuditRequest) -> tuple[RunState | None, s
     """Run the audits; the state where they have no result, else the folder of the run."""
     from kafkakit import __version__
     from kafkakit.audit.act import task_for
-    from kafkakit.audit.decide.launch import SparkChoice
     from kafkakit.audit.decide.runs import RunPhase
 
     ports = driver_ports(cli)
@@ -474,61 +474,11 @@ def write_fixes(
     return finish(cli_context(ctx), fixes_report(repairs, found.spec.run_id))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScheduleOptions:
-    """What is collected and audited each day, and where it goes."""
-
-    store: Annotated[str, typer.Option("--store", metavar="DIR|URI", help="The store of snapshots.")]
-    results: Annotated[
-        str, typer.Option("--results", metavar="DIR|URI", help="Folder in which run folders are created.")
-    ]
-    fleet: str | None = option(None, "--fleet", metavar="FILE", help="The clusters, as a fleet file.")
-    profiles: str | None = option(None, "--profiles", metavar="A,B", help="The clusters, as names of profiles.")
-    at: str = option("03:30", "--at", metavar="HH:MM", help="Time of day in UTC; with cron in the machine's time zone.")
-    job: str = option(ALL, "--job", metavar="NAME", help="The audit, or all.")
-    metrics_file: str | None = option(
-        None, "--metrics-file", metavar="FILE", help="Write the figures for Prometheus here."
-    )
-    name: str = option("kafkakit-audits", "--name", metavar="NAME", help="Name of the unit.")
-    program: str = option(
-        "/usr/local/bin/kafkakit", "--program", metavar="PATH", help="The program as the scheduler finds it."
-    )
-    image: str | None = option(
-        None, "--image", metavar="IMAGE", help="With k8s: an image with kafkakit[spark] and Java."
-    )
-    namespace: str = option("default", "--namespace", metavar="NAME", help="With k8s: the namespace.")
-    secret: str | None = option(
-        None, "--secret", metavar="NAME", help="With k8s: a secret whose keys become environment variables."
-    )
-
-    def schedule(self) -> Schedule:
-        """What was asked for; `UsageError` where no clusters are named, or for an unknown audit."""
-        chosen = (("--fleet", self.fleet), ("--profiles", self.profiles))
-        collect = tuple(word for flag, value in chosen if value is not None for word in (flag, value))
-        if not collect:
-            raise UsageError("no clusters are named", hint="--fleet FILE or --profiles NAME,...")
-        if self.job != ALL and self.job not in JOBS:
-            raise UsageError(f"there is no audit {self.job!r:.40}", hint=f"one of {', '.join(JOBS)}, or {ALL}")
-        return Schedule(
-            collect=collect,
-            store=self.store,
-            results=self.results,
-            at=self.at,
-            job=self.job,
-            metrics_file=self.metrics_file,
-            name=self.name,
-            program=self.program,
-            image=self.image,
-            namespace=self.namespace,
-            secret=self.secret,
-        )
-
-
 @with_option_groups
 def print_unit(
     ctx: typer.Context,
     scheduler: Annotated[Scheduler, typer.Option("--format", help="Scheduler that starts the audits.")],
-    options: ScheduleOptions,
+    schedule: Schedule,
 ) -> int:
     """Print a systemd timer, a cron line or a Kubernetes CronJob that collects a fleet and audits it each day.
 
@@ -545,10 +495,10 @@ def print_unit(
     """
     from kafkakit.audit.report.exports import unit_report
 
-    return finish(cli_context(ctx), unit_report(options.schedule(), scheduler))
+    return finish(cli_context(ctx), unit_report(schedule, scheduler))
 
 
-def submitted_report(ctx: typer.Context, name: str, inputs: AuditInputs, spark: SparkOptions, mode: RunMode) -> Report:
+def submitted_report(ctx: typer.Context, name: str, inputs: AuditInputs, spark: SparkChoice, mode: RunMode) -> Report:
     """Submit the run, unless it has a result or only its command line is wanted, and report what it gave."""
     from dataclasses import replace
 
@@ -558,7 +508,9 @@ def submitted_report(ctx: typer.Context, name: str, inputs: AuditInputs, spark: 
     from kafkakit.audit.report.results import detached_report, run_state_report
 
     cli, ports = cli_context(ctx), driver_ports(cli_context(ctx))
-    task = task_for(inputs.request(name), spark.choice(), ports, open_run_store, cli.settings.state_dir, __version__)
+    file = spark.properties_file
+    choice = replace(spark, properties_file=absolute(file)) if file else spark
+    task = task_for(inputs.request(name), choice, ports, open_run_store, cli.settings.state_dir, __version__)
     task = replace(task, again=mode.again, detach=mode.detach)
     if mode.dry_run or task.choice.backend is Backend.K8S:
         return manifest_or_line(ctx, name, task, ports, mode)

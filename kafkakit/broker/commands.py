@@ -14,8 +14,9 @@ import typer
 from kafkakit.cli.command_classes import CliCommand, cli_context, new_group
 from kafkakit.cli.completion import BROKER_ID, BROKER_IDS
 from kafkakit.cli.context import given_words
-from kafkakit.cli.option_groups import option, with_option_groups
+from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.cli.run_options import Consent, ExecutionOptions
+from kafkakit.core.options import option
 from kafkakit.placement.problem import PlaceBy
 
 if TYPE_CHECKING:

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kafkakit.audit.api import Backend, SparkChoice
-from kafkakit.cli.option_groups import option
 from kafkakit.core.errors import UsageError
+from kafkakit.core.options import option
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -94,45 +93,6 @@ class MetricsAccess:
 
         files = (self.api_key_file, self.app_key_file)
         return open_datadog_queries(self.datadog_site, *files, span_s, warn, prefix, request_limits)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SparkOptions:
-    """Where the job runs."""
-
-    backend: Backend = option(
-        Backend.AUTO,
-        "--backend",
-        help="What runs the audits; auto: sail (no Java) for what fits this host, or local Spark.",
-    )
-    master: str | None = option(
-        None, "--master", metavar="URL", help="Spark's master: local[N], spark://HOST:7077, yarn."
-    )
-    remote: str | None = option(None, "--remote", metavar="sc://HOST:PORT", help="A Spark Connect server.")
-    conf: list[str] | None = option(
-        None, "--conf", metavar="KEY=VALUE", help="A setting of Spark, never a secret. Repeatable."
-    )
-    properties_file: str | None = option(
-        None, "--properties-file", metavar="FILE", help="Spark's settings in a file, secrets among them."
-    )
-    image: str | None = option(
-        None, "--image", metavar="IMAGE", help="With k8s: an image with Spark and kafkakit[spark]."
-    )
-    namespace: str = option(
-        "default", "--namespace", metavar="NAME", help="With k8s: the namespace of the application."
-    )
-
-    def choice(self) -> SparkChoice:
-        """The options as a value."""
-        return SparkChoice(
-            backend=self.backend,
-            master=self.master,
-            remote=self.remote,
-            conf=tuple(self.conf or ()),
-            properties_file=absolute(self.properties_file) if self.properties_file else None,
-            image=self.image,
-            namespace=self.namespace,
-        )
 
 
 def absolute(location: str) -> str:

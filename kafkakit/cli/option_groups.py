@@ -10,41 +10,39 @@ A command takes the group as one parameter:
     @with_option_groups
     def apply(ctx: typer.Context, plan_file: PlanFile, consent: Consent) -> None: ...
 
-Typer then sees `--yes` among the options of `apply`. A field that several groups have, or that has no default, is
-typed `Annotated[TYPE, typer.Option(...)]` instead. A command whose default differs takes a subclass that overrides the
-field's default.
+Typer then sees `--yes` among the options of `apply`. `option` and its siblings are those of `kafkakit.core.options`. A
+field that several groups have, or that has no default, may be typed `Annotated[TYPE, typer.Option(...)]` instead. A
+command whose default differs takes a subclass that overrides the field's default.
 """
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import MISSING, Field, field, fields, is_dataclass
+from dataclasses import MISSING, Field, fields, is_dataclass
 from functools import wraps
 from typing import Annotated, Any, ParamSpec, TypeVar, get_type_hints
 
 import typer
 
+from kafkakit.cli.completion import complete_broker_ids, complete_group_names, complete_topic_names
+from kafkakit.core.options import OPTION, RECORDED, Completion, Option
 from kafkakit.core.text import quote
 
 P = ParamSpec("P")
 R = TypeVar("R")
-T = TypeVar("T")
 
-RECORDED: Mapping[str, object] = {"recorded": True}
-"""Metadata of a field whose value is recorded as a word of the request: `field(default="", metadata=RECORDED)`."""
+IS_RECORDED: Mapping[str, object] = {RECORDED: True}
+"""Metadata of a field whose value is recorded as a word of the request: `field(default="", metadata=IS_RECORDED)`."""
+
+COMPLETIONS: Mapping[Completion, Callable[..., list[str]]] = {
+    Completion.TOPICS: complete_topic_names,
+    Completion.BROKERS: complete_broker_ids,
+    Completion.GROUPS: complete_group_names,
+}
 
 
 def recorded_as(word: Callable[[Any], str]) -> Mapping[str, object]:
     """Metadata of a field that is recorded in a form of its own: `word` makes it, and the empty text leaves it out."""
-    return {"recorded": word}
-
-
-def option(default: T, *names: str, recorded: bool | Callable[[Any], str] = False, **details: Any) -> T:
-    """A field that is an option of the command line: `names` and `details` are those of `typer.Option`.
-
-    `recorded` says that, or by which function as what, the value is a word of the request.
-    """
-    made: T = field(default=default, metadata={"option": typer.Option(*names, **details), "recorded": recorded})
-    return made
+    return {RECORDED: word}
 
 
 def with_option_groups(command: Callable[P, R]) -> Callable[..., R]:
@@ -79,7 +77,7 @@ def recorded_words(command: str, *groups: object) -> dict[str, str]:
     words = {"command": command}
     for group in groups:
         for each in fields(group):  # type: ignore[arg-type]
-            recorded = each.metadata.get("recorded")
+            recorded = each.metadata.get(RECORDED)
             value = getattr(group, each.name)
             if is_dataclass(value):
                 words |= recorded_words(command, value)
@@ -137,16 +135,33 @@ def _expanded_parameters(
 
 def _options(group: Any) -> "Iterator[tuple[Field[Any], Any]]":
     types = get_type_hints(group, include_extras=True)
-    return ((each, _annotation(each, types)) for each in fields(group) if each.init)
+    return ((each, _annotation(each, types)) for each in fields(group) if each.init and each.metadata.get(OPTION, each))
 
 
 def _annotation(each: "Field[Any]", types: Mapping[str, Any]) -> Any:
-    found, declared = types[each.name], each.metadata.get("option")
-    return found if declared is None else Annotated[found, declared]
+    found, declared = types[each.name], _declared(each)
+    if declared is None:
+        return found
+    details = dict(declared.details)
+    if declared.completion is not None:
+        details["autocompletion"] = COMPLETIONS[declared.completion]
+    typed = found if declared.parse is None else declared.typed
+    return Annotated[typed, typer.Option(*declared.flags, **details)]
+
+
+def _declared(each: "Field[Any]") -> Option | None:
+    return each.metadata.get(OPTION)
 
 
 def _made(group: Any, given: dict[str, Any]) -> Any:
-    return group(**{f.name: _made(t, given) if is_dataclass(t) else given.pop(f.name) for f, t in _options(group)})
+    return group(**{each.name: _value(each, kind, given) for each, kind in _options(group)})
+
+
+def _value(each: "Field[Any]", kind: Any, given: dict[str, Any]) -> Any:
+    if is_dataclass(kind):
+        return _made(kind, given)
+    declared, typed = _declared(each), given.pop(each.name)
+    return typed if declared is None or declared.parse is None else declared.parse(typed)
 
 
 def _parameters_of(group: Any) -> Iterator[inspect.Parameter]:
@@ -155,5 +170,7 @@ def _parameters_of(group: Any) -> Iterator[inspect.Parameter]:
 
 
 def _parameter(field: "Field[Any]", annotation: Any) -> inspect.Parameter:
-    default = inspect.Parameter.empty if field.default is MISSING else field.default
-    return inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+    declared = _declared(field)
+    default = field.default if declared is None else declared.default
+    kept = inspect.Parameter.empty if default in (MISSING, ...) else default
+    return inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=kept, annotation=annotation)

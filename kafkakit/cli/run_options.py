@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kafkakit.cli.option_groups import option, option_words
+from kafkakit.cli.option_groups import option_words
+from kafkakit.core.options import option
 from kafkakit.core.text import shell_command
 
 if TYPE_CHECKING:

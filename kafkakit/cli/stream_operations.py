@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kafkakit.cli.completion import GROUP_NAME
-from kafkakit.cli.option_groups import option
+from kafkakit.core.options import option
 from kafkakit.streams.failover.api import DeadLetters, FenceChoice, ReadOrder
 
 if TYPE_CHECKING:

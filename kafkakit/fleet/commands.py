@@ -16,7 +16,8 @@ import typer
 from kafkakit.audit.api import Backend, SparkChoice
 from kafkakit.cli.command_classes import CliCommand, cli_context, new_group
 from kafkakit.cli.common_options import TagSource
-from kafkakit.cli.option_groups import option, with_option_groups
+from kafkakit.cli.option_groups import with_option_groups
+from kafkakit.core.options import option
 from kafkakit.fleet.decide.synth_cluster import Tier
 
 if TYPE_CHECKING:

@@ -14,11 +14,12 @@ from kafkakit.cli.command_classes import CliCommand, cli_context, new_group
 from kafkakit.cli.common_options import NO_TAGS, TagSource
 from kafkakit.cli.completion import TOPIC_CHOICE
 from kafkakit.cli.context import CliContext
-from kafkakit.cli.option_groups import option, with_option_groups
+from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.cli.output import OutputFormat, format_result
 from kafkakit.core.columns import without_collector
 from kafkakit.core.errors import UsageError
 from kafkakit.core.findings import FailOn
+from kafkakit.core.options import option
 from kafkakit.lint.decide.decision import RunOptions
 from kafkakit.lint.decide.lint_config import Assume, RuleSet
 

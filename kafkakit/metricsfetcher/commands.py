@@ -13,10 +13,11 @@ import typer
 
 from kafkakit.cli.command_classes import KafkaKitCommand, cli_context, kafka_kit_group, print_version
 from kafkakit.cli.common_options import MetricsAccess, MetricsSource
-from kafkakit.cli.option_groups import option, option_words, with_option_groups
+from kafkakit.cli.option_groups import option_words, with_option_groups
 from kafkakit.cli.version import add_kafka_kit_commands
 from kafkakit.core.cluster_facts import METRICS_PREFIX
 from kafkakit.core.errors import UsageError
+from kafkakit.core.options import option
 from kafkakit.core.storage_documents import Compression
 from kafkakit.metricsfetcher.decide import (
     DATADOG_QUERIES,

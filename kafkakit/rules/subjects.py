@@ -76,10 +76,9 @@ _OF_EACH_POOL = ("log.dir", "metadata.log.dir", "process.roles", "node.id", "bro
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LintBroker:
-    """A broker, or a controller where `roles` holds no `broker`. `id` is None in a template for many brokers."""
+class BrokerFacts:
+    """What files and a cluster tell of a broker or controller beside its settings."""
 
-    config: BrokerConfig
     id: int | None = None
     rack: str | None = None
     roles: tuple[str, ...] = ("broker",)
@@ -87,12 +86,8 @@ class LintBroker:
     log_dirs: tuple[LogDirFacts, ...] = ()
     version: str | None = None
     is_alive: bool = True
-    current: Mapping[str, str] | None = None
-    """The values that it runs with now, where the declared dynamic ones are a change to make."""
     count: int = 1
     """How many brokers this one stands for (replicas of a node pool), 0 where that is not known."""
-    override_age_s: Mapping[str, float] | None = None
-    """How long ago each dynamic override was set, by key."""
     in_container: bool = False
     """Its folders are a container's own, unless a volume is mounted there."""
     pool: str = ""
@@ -101,6 +96,17 @@ class LintBroker:
     """Where a setting that the pool lacks is missing: at the settings that all brokers share."""
     place: Place | None = None
     owner: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LintBroker(BrokerFacts):
+    """A broker, or a controller where `roles` holds no `broker`. `id` is None in a template for many brokers."""
+
+    config: BrokerConfig
+    current: Mapping[str, str] | None = None
+    """The values that it runs with now, where the declared dynamic ones are a change to make."""
+    override_age_s: Mapping[str, float] | None = None
+    """How long ago each dynamic override was set, by key."""
 
     @property
     def is_broker(self) -> bool:
@@ -171,28 +177,32 @@ NO_FACTS = TopicFacts()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LintTopic(Derived):
-    """A topic; `partition_facts` is None where only its declaration is known.
-
-    `current` holds the values that the cluster has now, where the declared ones are a change to make.
-    """
+class DeclaredTopic(Derived):
+    """What files and a cluster tell of a topic beside its settings; `partition_facts` is None without a cluster."""
 
     name: str
-    config: TopicConfig
     partitions: int | None = None
     replication_factor: int | None = None
     partition_facts: tuple[PartitionFacts, ...] | None = None
     facts: TopicFacts = NO_FACTS
     labels: frozenset[str] = frozenset()
     current: Mapping[str, str] | None = None
+    """The values that the cluster has now, where the declared ones are a change to make."""
     is_declared: bool = True
     """False for a topic that only a cluster or a snapshot of it shows."""
-    is_default: bool = False
-    """True for what stands for the topics that a broker's own defaults will make."""
     undeclared: frozenset[str] = frozenset()
     """Overrides of a declared topic that only the cluster has."""
     place: Place | None = None
     owner: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LintTopic(DeclaredTopic):
+    """A topic with its settings."""
+
+    config: TopicConfig
+    is_default: bool = False
+    """True for what stands for the topics that a broker's own defaults will make."""
 
     @property
     def where(self) -> str:

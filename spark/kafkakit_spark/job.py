@@ -247,7 +247,7 @@ def engine_path(spark: SparkSession, path: Path) -> str:
 
     Spark in a JVM does not decode URIs of its own files.
     """
-    return path.as_uri() if getattr(spark, "_jvm", None) is None else str(path)
+    return path.as_uri() if type(spark).__module__.startswith("pyspark.sql.connect.") else str(path)
 
 
 def _has_sound_names(file: pq.ParquetFile) -> bool:

@@ -14,10 +14,23 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from kafkakit.core.errors import RefusedError, UsageError
+from kafkakit.core.options import REPEATED, not_typed, option, parsed_option, required_option, texts
 
 if TYPE_CHECKING:
     from kafkakit.core.programs import Launch, SparkTools
 
+ALL = "all"
+JOBS: Mapping[str, str] = {
+    "segments": "Audit log segments: rolling, retention, times, offsets, epochs, indexes, checksums, dead files.",
+    "retention": "Audit how long data really stays, and what handles and maps that costs.",
+    "drift": "Audit configuration against files, brokers, peers, mirrors, yesterday and other versions.",
+    "capacity": "Audit when disks are full, and what the loss of a broker or a zone needs.",
+    "hotspots": "Audit partitions and brokers that carry far more than their peers.",
+    "bombs": "Audit batches that expand beyond what clients can decode.",
+    "lag": "Audit the history of consumer lag in time.",
+    "mirror": "Audit topics that two clusters hold for records that one lacks.",
+}
+"""The jobs with their help, in the order of `audit all`; `kafkakit_spark.runner` has the same names."""
 LOCAL_MASTER = "local[*]"
 # Memory is taken as it is needed; the third of this that Spark has by default does not sort millions of segments.
 # A cluster keeps its own number of shuffle partitions.
@@ -57,14 +70,33 @@ class SparkChoice:
     `rows` are those of the store, once they are known.
     """
 
-    backend: Backend = Backend.AUTO
-    master: str | None = None
-    remote: str | None = None
-    conf: tuple[str, ...] = ()
-    properties_file: str | None = None
-    image: str | None = None
-    namespace: str = "default"
-    rows: int | None = None
+    backend: Backend = option(
+        Backend.AUTO,
+        "--backend",
+        help="What runs the audits; auto: sail (no Java) for what fits this host, or local Spark.",
+    )
+    master: str | None = option(
+        None, "--master", metavar="URL", help="Spark's master: local[N], spark://HOST:7077, yarn."
+    )
+    remote: str | None = option(None, "--remote", metavar="sc://HOST:PORT", help="A Spark Connect server.")
+    conf: tuple[str, ...] = parsed_option(
+        None,
+        "--conf",
+        parse=texts,
+        typed=REPEATED,
+        metavar="KEY=VALUE",
+        help="A setting of Spark, never a secret. Repeatable.",
+    )
+    properties_file: str | None = option(
+        None, "--properties-file", metavar="FILE", help="Spark's settings in a file, secrets among them."
+    )
+    image: str | None = option(
+        None, "--image", metavar="IMAGE", help="With k8s: an image with Spark and kafkakit[spark]."
+    )
+    namespace: str = option(
+        "default", "--namespace", metavar="NAME", help="With k8s: the namespace of the application."
+    )
+    rows: int | None = not_typed(None)
 
     @property
     def sparks_own(self) -> tuple[str, ...]:
@@ -207,7 +239,11 @@ def launch_of(choice: SparkChoice, tools: SparkTools, files: DriverFiles) -> Lau
         own = {} if words else local_conf(choice.rows)
         options = ("--master", master, *_conf_words({**own, **choice.settings()}))
         return Launch(command=(tools.python, *program, *options), environment=environment)
-    settings = {**SUBMIT_CONF, **(LOCAL_CONF if is_local and not choice.properties_file else {}), **choice.settings()}
+    settings = {
+        **SUBMIT_CONF,
+        **(local_conf(choice.rows) if is_local and not choice.properties_file else {}),
+        **choice.settings(),
+    }
     file = ("--properties-file", choice.properties_file) if choice.properties_file else ()
     head = (f"{tools.spark_home}/bin/spark-submit", "--master", master, "--name", files.name)
     options = (*head, "--py-files", files.code, *file, *_conf_words(settings))
@@ -250,24 +286,37 @@ class Scheduler(StrEnum):
 class Schedule:
     """Collect and audit a fleet each day at a time.
 
-    `collect` are the options that choose the clusters. Places are absolute paths or URIs, `at` is `HH:MM` in UTC (of
+    Places are absolute paths or URIs, `at` is `HH:MM` in UTC (of
     the machine with cron). `metrics_file` gets the figures. `image`, `namespace` and `secret` (its keys become
     environment variables) are for Kubernetes. Raises `UsageError` for what cannot be scheduled.
     """
 
-    collect: tuple[str, ...]
-    store: str
-    results: str
-    at: str = "03:30"
-    job: str = "all"
-    metrics_file: str | None = None
-    name: str = "kafkakit-audits"
-    program: str = "/usr/local/bin/kafkakit"
-    image: str | None = None
-    namespace: str = "default"
-    secret: str | None = None
+    store: str = required_option("--store", metavar="DIR|URI", help="The store of snapshots.")
+    results: str = required_option("--results", metavar="DIR|URI", help="Folder in which run folders are created.")
+    fleet: str | None = option(None, "--fleet", metavar="FILE", help="The clusters, as a fleet file.")
+    profiles: str | None = option(None, "--profiles", metavar="A,B", help="The clusters, as names of profiles.")
+    at: str = option("03:30", "--at", metavar="HH:MM", help="Time of day in UTC; with cron in the machine's time zone.")
+    job: str = option(ALL, "--job", metavar="NAME", help="The audit, or all.")
+    metrics_file: str | None = option(
+        None, "--metrics-file", metavar="FILE", help="Write the figures for Prometheus here."
+    )
+    name: str = option("kafkakit-audits", "--name", metavar="NAME", help="Name of the unit.")
+    program: str = option(
+        "/usr/local/bin/kafkakit", "--program", metavar="PATH", help="The program as the scheduler finds it."
+    )
+    image: str | None = option(
+        None, "--image", metavar="IMAGE", help="With k8s: an image with kafkakit[spark] and Java."
+    )
+    namespace: str = option("default", "--namespace", metavar="NAME", help="With k8s: the namespace.")
+    secret: str | None = option(
+        None, "--secret", metavar="NAME", help="With k8s: a secret whose keys become environment variables."
+    )
 
     def __post_init__(self) -> None:
+        if not self.collect:
+            raise UsageError("no clusters are named", hint="--fleet FILE or --profiles NAME,...")
+        if self.job != ALL and self.job not in JOBS:
+            raise UsageError(f"there is no audit {self.job!r:.40}", hint=f"one of {', '.join(JOBS)}, or {ALL}")
         texts = [*self.collect, self.store, self.results, self.program, self.metrics_file or "/"]
         if any(not text.isprintable() for text in texts):
             raise UsageError("a path or name holds a character that does not print")
@@ -283,6 +332,12 @@ class Schedule:
                 )
         if self.image is not None and not _IMAGE.fullmatch(self.image):
             raise UsageError(f"{self.image!r:.80} is not an image name")
+
+    @property
+    def collect(self) -> tuple[str, ...]:
+        """The options that choose the clusters."""
+        chosen = (("--fleet", self.fleet), ("--profiles", self.profiles))
+        return tuple(word for flag, value in chosen if value is not None for word in (flag, value))
 
     @property
     def hour_and_minute(self) -> tuple[int, int]:

@@ -34,18 +34,6 @@ from kafkakit.core.query_text import keys_of, parse_query
 from kafkakit.core.selection import parse_broker_list, parse_patterns, query_of, select_topics
 from kafkakit.core.text import shell_command
 
-ALL = "all"
-JOBS: Mapping[str, str] = {
-    "segments": "Audit log segments: rolling, retention, times, offsets, epochs, indexes, checksums, dead files.",
-    "retention": "Audit how long data really stays, and what handles and maps that costs.",
-    "drift": "Audit configuration against files, brokers, peers, mirrors, yesterday and other versions.",
-    "capacity": "Audit when disks are full, and what the loss of a broker or a zone needs.",
-    "hotspots": "Audit partitions and brokers that carry far more than their peers.",
-    "bombs": "Audit batches that expand beyond what clients can decode.",
-    "lag": "Audit the history of consumer lag in time.",
-    "mirror": "Audit topics that two clusters hold for records that one lacks.",
-}
-"""The jobs with their help, in the order of `audit all`; `kafkakit_spark.runner` has the same names."""
 DEFAULT_DAYS = 30
 _DAY = timedelta(days=1)
 

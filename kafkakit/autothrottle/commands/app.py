@@ -28,9 +28,10 @@ from kafkakit.autothrottle.units import Runner
 from kafkakit.cli.command_classes import KafkaKitCommand, cli_context, given_flags, kafka_kit_group
 from kafkakit.cli.common_options import ONLY_THIS_HOST
 from kafkakit.cli.completion import BROKER_ID
-from kafkakit.cli.option_groups import option, option_words, with_option_groups
+from kafkakit.cli.option_groups import option_words, with_option_groups
 from kafkakit.cli.run_options import DryRun
 from kafkakit.cli.version import add_kafka_kit_commands
+from kafkakit.core.options import option
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,8 +16,8 @@ import typer
 
 from kafkakit.cli.command_classes import print_version
 from kafkakit.cli.common_options import MetricsAccess, MetricsSource, TagSource
-from kafkakit.cli.option_groups import option
 from kafkakit.core.errors import UsageError
+from kafkakit.core.options import option
 from kafkakit.core.quantities import parse_seconds
 
 if TYPE_CHECKING:

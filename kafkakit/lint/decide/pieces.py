@@ -8,8 +8,8 @@ file and from the cluster itself. Assembling works out the effective configurati
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from kafkakit.core.findings import Place
 from kafkakit.lint.decide.membership import (
@@ -26,10 +26,10 @@ from kafkakit.rules.effective import BrokerConfig, Configs, Declared, TopicConfi
 from kafkakit.rules.rule import Edit
 from kafkakit.rules.subjects import (
     NO_FACTS,
-    NO_HOST,
+    BrokerFacts,
+    DeclaredTopic,
     Estate,
     GroupFacts,
-    HostFacts,
     LintAgent,
     LintBroker,
     LintCluster,
@@ -46,31 +46,18 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TopicPiece:
+class TopicPiece(DeclaredTopic):
     """A declared topic. `ignored` maps codes and names of rules to the reason of the resource's own suppression."""
 
-    name: str
     place: Place | None
     cluster: str | None = None
     namespace: str | None = None
     configs: Configs = field(default_factory=dict)
-    partitions: int | None = None
-    replication_factor: int | None = None
-    partition_facts: tuple[PartitionFacts, ...] | None = None
-    facts: TopicFacts = NO_FACTS
-    labels: frozenset[str] = frozenset()
-    owner: str | None = None
     ignored: Mapping[str, str] = field(default_factory=dict)
-    current: Mapping[str, str] | None = None
-    """The values that the cluster has now, where the file is a change to make."""
-    is_declared: bool = True
-    """False for a topic that a snapshot or a live cluster shows."""
-    undeclared: frozenset[str] = frozenset()
-    """Keys of `configs` that only the cluster has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerPiece:
+class BrokerPiece(BrokerFacts):
     """A declared broker, controller or pool of equal ones (`count`)."""
 
     place: Place | None
@@ -80,34 +67,24 @@ class BrokerPiece:
     """Set if the file configures this node as a whole and names no cluster."""
     assumed_env: str | None = None
     """The environment that files of this kind are mostly for; options override it."""
-    in_container: bool = False
     has_nearest_version: bool = False
     """The version only tells what runs there: the nearest that has a table stands for it."""
-    pool: str = ""
-    """The name of a pool; what its settings lack is missing where those of its cluster are."""
-    id: int | None = None
-    rack: str | None = None
-    roles: tuple[str, ...] = ("broker",)
     static: Configs = field(default_factory=dict)
     dynamic: Configs = field(default_factory=dict)
-    host: HostFacts = NO_HOST
-    log_dirs: tuple[LogDirFacts, ...] = ()
-    version: str | None = None
-    is_alive: bool = True
-    count: int = 1
-    """0 where the file does not tell how many there are."""
-    owner: str | None = None
     ignored: Mapping[str, str] = field(default_factory=dict)
     is_known: bool = True
     """False for a broker that is listed without its configuration."""
     is_partial: bool = False
     """The file shows some of its settings, and others come from elsewhere."""
-    settings_place: Place | None = None
-    """Where the settings stand that the cluster's brokers share."""
     is_whole: bool = False
     """True for the file that a node starts with, all of it."""
     controller_listeners: str = ""
     """Listeners of its controller role: beside those that the cluster's brokers share, or instead of them."""
+
+
+def _shared(value: Any, base: type) -> dict[str, Any]:
+    """The fields of a base of the value's type."""
+    return {each.name: getattr(value, each.name) for each in fields(base) if each.init}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -507,24 +484,10 @@ def _broker(piece: BrokerPiece, table: ConfigTable, defaults: Configs) -> LintBr
     rack = piece.rack
     if rack is None and "broker.rack" in piece.static:
         rack = piece.static["broker.rack"].text or None
-    return LintBroker(
-        config=BrokerConfig(
-            table, piece.static, defaults, piece.dynamic, piece.is_known, piece.is_partial, piece.is_whole
-        ),
-        id=piece.id,
-        rack=rack,
-        roles=piece.roles,
-        host=piece.host,
-        log_dirs=piece.log_dirs,
-        version=piece.version,
-        is_alive=piece.is_alive,
-        count=piece.count,
-        in_container=piece.in_container,
-        pool=piece.pool,
-        settings_place=piece.settings_place,
-        place=piece.place,
-        owner=piece.owner,
+    config = BrokerConfig(
+        table, piece.static, defaults, piece.dynamic, piece.is_known, piece.is_partial, piece.is_whole
     )
+    return LintBroker(config=config, **{**_shared(piece, BrokerFacts), "rack": rack})
 
 
 def _topics(parts: _Parts, broker: BrokerConfig) -> tuple[LintTopic, ...]:
@@ -555,22 +518,16 @@ def _topic(
     factor = piece.replication_factor if not targets or fewest is None else fewest
     if targets and factor is not None and len(facts or ()) < (piece.partitions or 0):
         factor = min(factor, piece.replication_factor or factor)  # the other partitions stay as they are
-    return LintTopic(
-        name=piece.name,
-        config=TopicConfig(piece.configs, broker, inherited),
-        partitions=piece.partitions
-        if piece.partitions is not None or piece.partition_facts is None
-        else len(piece.partition_facts),
-        replication_factor=factor if factor is not None else fewest,
-        partition_facts=facts,
-        facts=piece.facts,
-        labels=piece.labels,
-        current=piece.current,
-        is_declared=piece.is_declared,
-        undeclared=piece.undeclared,
-        place=piece.place,
-        owner=piece.owner,
-    )
+    count = piece.partitions
+    if count is None and piece.partition_facts is not None:
+        count = len(piece.partition_facts)
+    after = {
+        "partitions": count,
+        "replication_factor": factor if factor is not None else fewest,
+        "partition_facts": facts,
+    }
+    config = TopicConfig(piece.configs, broker, inherited)
+    return LintTopic(config=config, **{**_shared(piece, DeclaredTopic), **after})
 
 
 def _after_assignment(

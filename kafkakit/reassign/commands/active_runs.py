@@ -15,7 +15,7 @@ import typer
 
 from kafkakit.cli.command_classes import cli_context
 from kafkakit.cli.completion import TOPIC_NAME
-from kafkakit.cli.option_groups import option, with_option_groups
+from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.cli.run_options import (
     Consent,
     DryRun,
@@ -30,6 +30,7 @@ from kafkakit.cli.run_options import (
     run_request,
 )
 from kafkakit.cli.session import finish, open_access, open_session
+from kafkakit.core.options import option
 from kafkakit.core.quantities import parse_duration
 from kafkakit.core.text import shell_command
 

@@ -16,11 +16,12 @@ import typer
 
 from kafkakit.cli.command_classes import CliCommand, KafkaKitCommand, cli_context, kafka_kit_group
 from kafkakit.cli.completion import BROKER_CHOICE, BROKER_ID, GROUP_NAME, TOPIC_CHOICE, TOPIC_NAME
-from kafkakit.cli.option_groups import option, with_option_groups
+from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.cli.run_options import Consent
 from kafkakit.cli.version import add_kafka_kit_commands
 from kafkakit.core.errors import UsageError
 from kafkakit.core.model import cluster_tags_root
+from kafkakit.core.options import option
 from kafkakit.core.text import shell_command
 from kafkakit.registry.commands.client_options import (
     NewTopicOptions,

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kafkakit.cli.completion import BROKER_CHOICE, BROKER_IDS, TOPIC_CHOICE, complete_names, complete_topic_names
-from kafkakit.cli.option_groups import option
 from kafkakit.core.errors import UsageError
+from kafkakit.core.options import option
 from kafkakit.registry.commands.serve import TagPlace, open_audit_log
 
 if TYPE_CHECKING:

@@ -15,10 +15,11 @@ import typer
 
 from kafkakit.cli.command_classes import cli_context
 from kafkakit.cli.common_options import ONLY_THIS_HOST
-from kafkakit.cli.option_groups import option, with_option_groups
+from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.cli.run_options import DryRun
 from kafkakit.core.errors import UsageError
 from kafkakit.core.model import cluster_tags_root
+from kafkakit.core.options import option
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -16,9 +16,9 @@ import typer
 
 from kafkakit.cli.common_options import NO_TAGS, MetricsAccess, MetricsSource, TagSource
 from kafkakit.cli.completion import BROKER_CHOICE, TOPIC_CHOICE, complete_group_names, complete_profile_names
-from kafkakit.cli.option_groups import option
 from kafkakit.cli.run_options import Consent, change_question
 from kafkakit.core.errors import UsageError
+from kafkakit.core.options import option
 from kafkakit.core.text import shell_command
 from kafkakit.rollout.decide.settings import StepChoice
 

@@ -9,16 +9,17 @@ import typer
 
 from kafkakit.cli.command_classes import CliCommand, cli_context, new_group
 from kafkakit.cli.completion import complete_group_names
-from kafkakit.cli.option_groups import option, with_option_groups
+from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.cli.run_options import Consent
 from kafkakit.cli.session import finish, open_session
+from kafkakit.core.options import option
+from kafkakit.streams.assigner.decide.assignment import FleetShape, SimulatedFleet, simulated
 from kafkakit.streams.assigner.standing import AutomaticMode
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kafkakit.streams.assigner.act.leader import AssignerOptions
-    from kafkakit.streams.assigner.decide.assignment import FleetShape
     from kafkakit.streams.assigner.standing import AutomaticPolicy
 
 
@@ -273,37 +274,10 @@ def explain(
     return finish(cli, explain_report(stream, group, found))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FleetOptions:
-    """The fleet of a simulation."""
-
-    clusters: int = option(2, "--clusters", min=1, metavar="N", help="Clusters.")
-    streams: int = option(10, "--streams", min=1, metavar="N", help="Streams, each on one cluster.")
-    partitions: int = option(12, "--partitions", min=1, metavar="N", help="Partitions of each stream.")
-    workers: int = option(10, "--workers", min=1, metavar="N", help="Workers, of three sizes.")
-    pools: int = option(1, "--pools", min=1, metavar="N", help="Pools that workers and streams are divided into.")
-    zones: int = option(3, "--zones", min=1, metavar="N", help="Zones of workers and of leaders.")
-    seed: int = option(1, "--seed", metavar="N", help="Seed of the random fleet.")
-
-    def shape(self) -> FleetShape:
-        """The numbers."""
-        from kafkakit.streams.assigner.decide.assignment import FleetShape
-
-        return FleetShape(
-            clusters=self.clusters,
-            streams=self.streams,
-            partitions=self.partitions,
-            workers=self.workers,
-            pools=self.pools,
-            zones=self.zones,
-            seed=self.seed,
-        )
-
-
 @with_option_groups
 def simulate(
     ctx: typer.Context,
-    fleet: FleetOptions,
+    shape: FleetShape,
     kill: Annotated[
         list[int] | None,
         typer.Option(
@@ -322,11 +296,11 @@ def simulate(
     \b
     kafkakit streams assigner simulate --workers 500 --streams 100 --partitions 100 --kill 1 --kill 10
     """
-    from kafkakit.streams.assigner.decide.assignment import SimulatedFleet, simulated
     from kafkakit.streams.assigner.standing import simulation_report
 
-    cli, shape = cli_context(ctx), fleet.shape()
-    return finish(cli, simulation_report(shape, simulated(SimulatedFleet(shape), kill or (), kill_cluster or ())))
+    return finish(
+        cli_context(ctx), simulation_report(shape, simulated(SimulatedFleet(shape), kill or (), kill_cluster or ()))
+    )
 
 
 app = new_group("Assign partitions of streams to workers, and watch the streams' clusters.")

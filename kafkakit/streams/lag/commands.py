@@ -17,7 +17,8 @@ import typer
 from kafkakit.cli.command_classes import CliCommand, cli_context, new_group
 from kafkakit.cli.common_options import NO_TAGS, TagSource
 from kafkakit.cli.completion import TOPIC_CHOICE, complete_group_names, complete_topic_names
-from kafkakit.cli.option_groups import option, with_option_groups
+from kafkakit.cli.option_groups import with_option_groups
+from kafkakit.core.options import option
 from kafkakit.core.selection import parse_patterns, query_of
 from kafkakit.streams.lag.decide.limits import LIMIT_KEYS, JudgedBound, LimitRules, option_of, parse_thresholds
 from kafkakit.streams.lag.decide.views import LineOrder, RowFilter, ViewLevel, ViewRequest

@@ -16,9 +16,10 @@ import typer
 from kafkakit.cli import session
 from kafkakit.cli.command_classes import CliCommand, cli_context, new_group
 from kafkakit.cli.common_options import MaxBytes
-from kafkakit.cli.option_groups import option, with_option_groups
+from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.cli.run_options import Consent, DryRun
 from kafkakit.cli.session import finish, open_session
+from kafkakit.core.options import option
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,10 +10,11 @@ import typer
 
 from kafkakit.cli.command_classes import cli_context
 from kafkakit.cli.completion import complete_profile_names
-from kafkakit.cli.option_groups import option, with_option_groups
+from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.cli.run_options import Approval, Consent
 from kafkakit.cli.session import ProfileSessions, finish, open_session
 from kafkakit.cli.stream_operations import NO_EVENTS, EventOptions, MoveLimits, operation_ports
+from kafkakit.core.options import option
 from kafkakit.streams.moves.decide import LoadUnit
 
 if TYPE_CHECKING:

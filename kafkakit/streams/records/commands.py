@@ -16,8 +16,9 @@ from kafkakit.cli import session
 from kafkakit.cli.command_classes import CliCommand, cli_context, new_group
 from kafkakit.cli.common_options import MaxBytes
 from kafkakit.cli.completion import GROUP_NAME, TOPIC_NAME
-from kafkakit.cli.option_groups import option, with_option_groups
+from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.cli.run_options import Consent
+from kafkakit.core.options import option
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,8 +11,9 @@ import typer
 
 from kafkakit.cli.command_classes import cli_context
 from kafkakit.cli.completion import BROKER_CHOICE
-from kafkakit.cli.option_groups import RECORDED, given_options, option, recorded_as, recorded_words, with_option_groups
+from kafkakit.cli.option_groups import IS_RECORDED, given_options, recorded_as, recorded_words, with_option_groups
 from kafkakit.core.columns import without_collector
+from kafkakit.core.options import option
 from kafkakit.core.quantities import parse_percent, parse_size
 from kafkakit.core.selection import parse_broker_list
 from kafkakit.placement.problem import Minimize
@@ -35,7 +36,7 @@ ADD_BROKERS = "topicmappr add-brokers"
 class TargetBrokers:
     """The brokers that a balance is over."""
 
-    brokers: shared.Brokers = field(metadata=RECORDED)
+    brokers: shared.Brokers = field(metadata=IS_RECORDED)
 
 
 Band = Annotated[
@@ -58,7 +59,7 @@ class BalanceWithin(StrEnum):
 class BalanceGoal:
     """What loads should look like in the end; nothing given: kafka-kit's thresholds."""
 
-    band: Band = field(default="", metadata=RECORDED)
+    band: Band = field(default="", metadata=IS_RECORDED)
     free_range: str = option(
         "", metavar="SIZE", help="Largest difference in free space between two brokers (369GiB).", recorded=True
     )
@@ -95,7 +96,7 @@ class BalanceBudget:
         help="Copy at most this many replicas; without a goal, reach the smallest range that this allows.",
         recorded=shared.word_of,
     )
-    minimize: shared.MinimizeBy = field(default=Minimize.BYTES, metadata=RECORDED)
+    minimize: shared.MinimizeBy = field(default=Minimize.BYTES, metadata=IS_RECORDED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,9 +143,9 @@ class MovingRules:
         help="Do not move partitions smaller than this: 512 when no goal is given, else 0.",
         recorded=shared.word_of,
     )
-    locality_scoped: shared.LocalityScoped = field(default=False, metadata=RECORDED)
-    min_rack_ids: shared.MinRackIds = field(default=0, metadata=RECORDED)
-    spread: shared.Spread = field(default=False, metadata=RECORDED)
+    locality_scoped: shared.LocalityScoped = field(default=False, metadata=IS_RECORDED)
+    min_rack_ids: shared.MinRackIds = field(default=0, metadata=IS_RECORDED)
+    spread: shared.Spread = field(default=False, metadata=IS_RECORDED)
     max_rack_violations: int | None = option(
         None,
         min=0,
@@ -153,7 +154,7 @@ class MovingRules:
         recorded=shared.word_of,
     )
     limits: shared.BrokerLimits
-    max_disk_use: shared.MaxDiskUse = field(default="90%", metadata=RECORDED)
+    max_disk_use: shared.MaxDiskUse = field(default="90%", metadata=IS_RECORDED)
     head_room: shared.HeadRoom = field(default="0", metadata=recorded_as(shared.head_room_word))
 
 
@@ -174,7 +175,7 @@ class Pins:
     """What stays, and whether leaders are evened out."""
 
     pin: shared.Pin = field(default=None, metadata=recorded_as(shared.pin_word))
-    optimize_leadership: shared.OptimizeLeadership = field(default=False, metadata=RECORDED)
+    optimize_leadership: shared.OptimizeLeadership = field(default=False, metadata=IS_RECORDED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -294,7 +295,7 @@ class AddedBrokers(TargetBrokers):
     """The brokers that join."""
 
     brokers: Annotated[str, typer.Option(**BROKER_CHOICE, help="Brokers to add; they must be live.")] = field(
-        metadata=RECORDED
+        metadata=IS_RECORDED
     )
 
 
@@ -302,7 +303,7 @@ class AddedBrokers(TargetBrokers):
 class BandGoal(BalanceGoal):
     """The balance that new brokers are brought to."""
 
-    band: Band = field(default="10%", metadata=RECORDED)
+    band: Band = field(default="10%", metadata=IS_RECORDED)
     free_range: str = field(default="", init=False)
     count_band: str = field(default="", init=False)
 

@@ -11,11 +11,12 @@ import typer
 
 from kafkakit.cli.command_classes import cli_context
 from kafkakit.cli.completion import BROKER_CHOICE, TOPIC_CHOICE
-from kafkakit.cli.option_groups import RECORDED, given_options, option, recorded_as, recorded_words, with_option_groups
+from kafkakit.cli.option_groups import IS_RECORDED, given_options, recorded_as, recorded_words, with_option_groups
 from kafkakit.cli.search_watch import showing_phases
 from kafkakit.cli.session import finish
 from kafkakit.core.columns import without_collector
 from kafkakit.core.findings import FailOn
+from kafkakit.core.options import option
 from kafkakit.core.quantities import parse_percent, parse_size
 from kafkakit.core.selection import parse_broker_list, parse_patterns
 from kafkakit.topicmappr.commands import options as shared
@@ -186,9 +187,9 @@ def audit(
 class FrontierScope:
     """What may move; recorded for the rebalance that the frontier names."""
 
-    brokers: shared.Brokers = field(default="-1", metadata=RECORDED)
+    brokers: shared.Brokers = field(default="-1", metadata=IS_RECORDED)
     topics: str = option(".*", **TOPIC_CHOICE, help="Topics that may move.", recorded=True)
-    topics_exclude: shared.TopicsExclude = field(default="", metadata=RECORDED)
+    topics_exclude: shared.TopicsExclude = field(default="", metadata=IS_RECORDED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,12 +207,12 @@ class FrontierGoals:
 class FrontierRules:
     """The rules that every plan of the frontier keeps."""
 
-    min_rack_ids: shared.MinRackIds = field(default=0, metadata=RECORDED)
+    min_rack_ids: shared.MinRackIds = field(default=0, metadata=IS_RECORDED)
     pin: shared.Pin = field(default=None, metadata=recorded_as(shared.pin_word))
-    max_disk_use: shared.MaxDiskUse = field(default="90%", metadata=RECORDED)
+    max_disk_use: shared.MaxDiskUse = field(default="90%", metadata=IS_RECORDED)
     head_room: shared.HeadRoom = field(default="0", metadata=recorded_as(shared.head_room_word))
-    locality_scoped: shared.LocalityScoped = field(default=False, metadata=RECORDED)
-    spread: shared.Spread = field(default=False, metadata=RECORDED)
+    locality_scoped: shared.LocalityScoped = field(default=False, metadata=IS_RECORDED)
+    spread: shared.Spread = field(default=False, metadata=IS_RECORDED)
     limits: shared.BrokerLimits
 
 

@@ -13,10 +13,11 @@ import typer
 from kafkakit.cli.command_classes import cli_context
 from kafkakit.cli.common_options import NO_TAGS, TagSource
 from kafkakit.cli.completion import BROKER_CHOICE, BROKER_IDS, TOPIC_CHOICE
-from kafkakit.cli.option_groups import RECORDED, option, recorded_as
+from kafkakit.cli.option_groups import IS_RECORDED, recorded_as
 from kafkakit.cli.session import finish, open_session
 from kafkakit.core.cluster_facts import FROM_BROKERS, FROM_ZOOKEEPER, KEPT_IN, METRICS_PREFIX
 from kafkakit.core.errors import UsageError
+from kafkakit.core.options import option
 from kafkakit.core.quantities import parse_size
 from kafkakit.core.selection import BrokerList, parse_broker_list, parse_patterns
 from kafkakit.placement.problem import Minimize, PlaceBy
@@ -124,8 +125,8 @@ def word_of(value: object) -> str:
 class TopicOptions:
     """Which topics a plan is about."""
 
-    topics: Topics = field(metadata=RECORDED)
-    topics_exclude: TopicsExclude = field(default="", metadata=RECORDED)
+    topics: Topics = field(metadata=IS_RECORDED)
+    topics_exclude: TopicsExclude = field(default="", metadata=IS_RECORDED)
 
     @property
     def patterns(self) -> tuple[str, ...]:
@@ -142,15 +143,15 @@ class TopicOptions:
 class AllTopicsOptions(TopicOptions):
     """Which topics are planned; all if none are named."""
 
-    topics: Topics = field(default=".*", metadata=RECORDED)
+    topics: Topics = field(default=".*", metadata=IS_RECORDED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RackOptions:
     """The rack rule of a plan."""
 
-    min_rack_ids: MinRackIds = field(default=0, metadata=RECORDED)
-    spread: Spread = field(default=False, metadata=RECORDED)
+    min_rack_ids: MinRackIds = field(default=0, metadata=IS_RECORDED)
+    spread: Spread = field(default=False, metadata=IS_RECORDED)
 
 
 def _joined(given: list[str] | None) -> str:
@@ -241,7 +242,7 @@ class CeilingOptions:
 class BrokerLimits(CeilingOptions):
     """Brokers that a balance gives no copies to or takes none from, and what a broker may end with."""
 
-    exclude_receivers: ExcludeReceivers = field(default="", metadata=RECORDED)
+    exclude_receivers: ExcludeReceivers = field(default="", metadata=IS_RECORDED)
     exclude_givers: str = option("", **BROKER_CHOICE, help="Brokers whose replicas stay.", recorded=True)
 
     def on(self, request: "RebalanceRequest") -> "RebalanceRequest":

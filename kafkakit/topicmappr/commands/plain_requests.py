@@ -12,8 +12,9 @@ import typer
 from kafkakit.cli.command_classes import cli_context
 from kafkakit.cli.common_options import TagSource
 from kafkakit.cli.completion import BROKER_CHOICE, TOPIC_CHOICE
-from kafkakit.cli.option_groups import RECORDED, given_options, option, recorded_as, recorded_words, with_option_groups
+from kafkakit.cli.option_groups import IS_RECORDED, given_options, recorded_as, recorded_words, with_option_groups
 from kafkakit.core.columns import without_collector
+from kafkakit.core.options import option
 from kafkakit.core.quantities import parse_size
 from kafkakit.core.selection import BrokerList, parse_broker_list, parse_patterns
 from kafkakit.placement.problem import Minimize, PlaceBy
@@ -48,7 +49,7 @@ class DrainOptions:
     """Which brokers are emptied, and onto which."""
 
     brokers: Annotated[str, typer.Option(**BROKER_CHOICE, help="Brokers to empty; they may be dead.")] = field(
-        metadata=RECORDED
+        metadata=IS_RECORDED
     )
     to: str = option(
         "", **BROKER_CHOICE, help="Brokers that may take the replicas; all other live ones if not given.", recorded=True
@@ -59,7 +60,7 @@ class DrainOptions:
         help="Empty only this log dir of the brokers, as far as possible into their other ones; may be repeated.",
         recorded=lambda paths: ",".join(paths or ()),
     )
-    exclude_receivers: shared.ExcludeReceivers = field(default="", metadata=RECORDED)
+    exclude_receivers: shared.ExcludeReceivers = field(default="", metadata=IS_RECORDED)
 
     @property
     def leaving(self) -> BrokerList:
@@ -156,7 +157,7 @@ class RepairOptions:
         help="Replace only offline replicas of these brokers. Default: offline replicas of all brokers.",
         recorded=True,
     )
-    exclude_receivers: shared.ExcludeReceivers = field(default="", metadata=RECORDED)
+    exclude_receivers: shared.ExcludeReceivers = field(default="", metadata=IS_RECORDED)
 
 
 @with_option_groups
@@ -210,8 +211,8 @@ def repair(
 class RackRepairOptions(shared.RackOptions):
     """The rack rule, and what repairing it spends least of."""
 
-    minimize: shared.MinimizeBy = field(default=Minimize.MOVES, metadata=RECORDED)
-    exclude_receivers: shared.ExcludeReceivers = field(default="", metadata=RECORDED)
+    minimize: shared.MinimizeBy = field(default=Minimize.MOVES, metadata=IS_RECORDED)
+    exclude_receivers: shared.ExcludeReceivers = field(default="", metadata=IS_RECORDED)
 
 
 @with_option_groups
@@ -256,10 +257,10 @@ class ReplicationOptions:
     """The factor wanted, under the rack rule."""
 
     replication: Annotated[int, typer.Argument(metavar="N", help="Replicas that each partition will have.")] = field(
-        metadata=RECORDED
+        metadata=IS_RECORDED
     )
-    min_rack_ids: shared.MinRackIds = field(default=0, metadata=RECORDED)
-    exclude_receivers: shared.ExcludeReceivers = field(default="", metadata=RECORDED)
+    min_rack_ids: shared.MinRackIds = field(default=0, metadata=IS_RECORDED)
+    exclude_receivers: shared.ExcludeReceivers = field(default="", metadata=IS_RECORDED)
 
 
 @with_option_groups
@@ -304,7 +305,7 @@ class LeaderOptions:
     """Which brokers may lead."""
 
     brokers: str = option("", **BROKER_CHOICE, help="Brokers that may lead; all live ones if not given.", recorded=True)
-    leader_evac_brokers: shared.EvacuatedBrokers = field(default="", metadata=RECORDED)
+    leader_evac_brokers: shared.EvacuatedBrokers = field(default="", metadata=IS_RECORDED)
 
     @property
     def listed(self) -> BrokerList | None:
@@ -395,8 +396,8 @@ class DirOptions:
 class DirLimits:
     """How full dirs may become, and what stays."""
 
-    max_disk_use: shared.MaxDiskUse = field(default="90%", metadata=RECORDED)
-    head_room: shared.HeadRoom = field(default="0", metadata=RECORDED)
+    max_disk_use: shared.MaxDiskUse = field(default="90%", metadata=IS_RECORDED)
+    head_room: shared.HeadRoom = field(default="0", metadata=IS_RECORDED)
     pin: shared.Pin = field(default=None, metadata=recorded_as(shared.pin_word))
 
 

@@ -11,10 +11,11 @@ import typer
 
 from kafkakit.cli.command_classes import cli_context
 from kafkakit.cli.completion import TOPIC_CHOICE
-from kafkakit.cli.option_groups import RECORDED, option, recorded_words, with_option_groups
+from kafkakit.cli.option_groups import IS_RECORDED, recorded_words, with_option_groups
 from kafkakit.cli.session import finish
 from kafkakit.core.columns import without_collector
 from kafkakit.core.errors import UsageError
+from kafkakit.core.options import option
 from kafkakit.core.selection import parse_broker_list, parse_patterns
 from kafkakit.placement.problem import Minimize, OptimizeFor, PlaceBy
 from kafkakit.topicmappr.act.places import PlanDestination
@@ -39,9 +40,9 @@ if TYPE_CHECKING:
 class RebuildOptions:
     """What is rebuilt, and how."""
 
-    brokers: shared.Brokers = field(metadata=RECORDED)
-    topics: shared.Topics = field(default="", metadata=RECORDED)
-    topics_exclude: shared.TopicsExclude = field(default="", metadata=RECORDED)
+    brokers: shared.Brokers = field(metadata=IS_RECORDED)
+    topics: shared.Topics = field(default="", metadata=IS_RECORDED)
+    topics_exclude: shared.TopicsExclude = field(default="", metadata=IS_RECORDED)
     map_string: str = option("", help="Partition map as JSON, used instead of --topics.", recorded=True)
     replication: int = option(0, help="Set every replication factor to this; 0 leaves it.", recorded=True)
     force_rebuild: bool = option(
@@ -50,11 +51,11 @@ class RebuildOptions:
     sub_affinity: bool = option(
         False, "--sub-affinity", help="Replace each outgoing broker by one specific new broker.", recorded=True
     )
-    min_rack_ids: shared.MinRackIds = field(default=0, metadata=RECORDED)
-    exclude_receivers: shared.ExcludeReceivers = field(default="", metadata=RECORDED)
-    minimize: shared.MinimizeBy = field(default=Minimize.MOVES, metadata=RECORDED)
-    optimize_leadership: shared.OptimizeLeadership = field(default=False, metadata=RECORDED)
-    leader_evac_brokers: shared.EvacuatedBrokers = field(default="", metadata=RECORDED)
+    min_rack_ids: shared.MinRackIds = field(default=0, metadata=IS_RECORDED)
+    exclude_receivers: shared.ExcludeReceivers = field(default="", metadata=IS_RECORDED)
+    minimize: shared.MinimizeBy = field(default=Minimize.MOVES, metadata=IS_RECORDED)
+    optimize_leadership: shared.OptimizeLeadership = field(default=False, metadata=IS_RECORDED)
+    leader_evac_brokers: shared.EvacuatedBrokers = field(default="", metadata=IS_RECORDED)
     leader_evac_topics: str = option(
         "", **TOPIC_CHOICE, help="Topics that --leader-evac-brokers must not lead.", recorded=True
     )
@@ -88,7 +89,7 @@ class RebuildOptions:
 class StorageOptions:
     """What is evened out; recorded where it is bytes."""
 
-    placement: shared.Placement = field(default=PlaceBy.COUNT, metadata=RECORDED)
+    placement: shared.Placement = field(default=PlaceBy.COUNT, metadata=IS_RECORDED)
     optimize: OptimizeFor = option(
         OptimizeFor.DISTRIBUTION,
         help="With storage placement: only free bytes (storage), or free bytes and then leaders (distribution).",

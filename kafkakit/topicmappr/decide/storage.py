@@ -95,16 +95,8 @@ def _with_free(broker: Broker, free: int | None) -> Broker:
 
 
 def _sized(topic: str, p: Partition, sizes: Mapping[TopicPartition, int]) -> Partition:
-    return Partition(
-        partition=p.partition,
-        replicas=p.replicas,
-        isr=p.isr,
-        leader=p.leader,
-        size_bytes=sizes.get(TopicPartition(topic, p.partition)),
-        replica_dirs=p.replica_dirs,
-        adding=p.adding,
-        removing=p.removing,
-    )
+    # The copies' own sizes must not stand in for the collector's.
+    return replace(p, size_bytes=sizes.get(TopicPartition(topic, p.partition)), replica_bytes={})
 
 
 def storage_of(

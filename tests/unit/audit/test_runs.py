@@ -13,9 +13,8 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafkakit.audit.decide.launch import Backend
+from kafkakit.audit.decide.launch import JOBS, Backend
 from kafkakit.audit.decide.request import (
-    JOBS,
     NUMBERS,
     TEXTS,
     AuditRequest,

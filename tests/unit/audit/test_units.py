@@ -33,7 +33,7 @@ for word in "$@"; do printf '%s\\n' "$word"; done >> "$0.log"
 
 def schedule(program: str = "/usr/local/bin/kafkakit", place: str = HOSTILE, **more: Any) -> Schedule:
     return Schedule(
-        collect=("--fleet", place), store=place, results="s3://b/results", image="registry.example.org:5000/kit:1",
+        fleet=place, store=place, results="s3://b/results", image="registry.example.org:5000/kit:1",
         metrics_file="/var/lib/metrics/kafkakit.prom", program=program, **more,
     )  # fmt: skip
 
@@ -122,7 +122,7 @@ def test_what_cannot_be_scheduled_is_refused(wrong: dict[str, str]) -> None:
 
 def test_a_cron_job_needs_an_image_and_takes_variables_from_a_secret() -> None:
     with pytest.raises(UsageError, match="needs an image"):
-        cron_job(Schedule(collect=(), store="/a", results="/b"))
+        cron_job(Schedule(profiles="a", store="/a", results="/b"))
     document = yaml.safe_load(cron_job(schedule(secret="fleet-access", namespace="kafka", at="23:05")))
     jsonschema.validate(document, SCHEMA)
     assert document["spec"]["schedule"] == "5 23 * * *"

@@ -8,25 +8,27 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from kafkakit.cli.option_groups import RECORDED, recorded_as, recorded_words, with_option_groups
+from kafkakit.cli.option_groups import IS_RECORDED, recorded_as, recorded_words, with_option_groups
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    topics: Annotated[str, typer.Option(help="Topics.")] = field(metadata=RECORDED)
+    topics: Annotated[str, typer.Option(help="Topics.")] = field(metadata=IS_RECORDED)
     pin: Annotated[list[str] | None, typer.Option(help="Pinned.")] = None
-    skip_no_ops: Annotated[bool, typer.Option("--skip-no-ops", help="Skip.")] = field(default=False, metadata=RECORDED)
+    skip_no_ops: Annotated[bool, typer.Option("--skip-no-ops", help="Skip.")] = field(
+        default=False, metadata=IS_RECORDED
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Saving:
     plan: Annotated[Path | None, typer.Option(envvar="T_PLAN", help="Plan file.")] = None
-    limit: Annotated[int, typer.Option(min=0, help="Limit.")] = field(default=5, metadata=RECORDED)
+    limit: Annotated[int, typer.Option(min=0, help="Limit.")] = field(default=5, metadata=IS_RECORDED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SmallSaving(Saving):
-    limit: Annotated[int, typer.Option(min=0, help="Limit.")] = field(default=1, metadata=RECORDED)
+    limit: Annotated[int, typer.Option(min=0, help="Limit.")] = field(default=1, metadata=IS_RECORDED)
 
 
 seen: list[object] = []

@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 from kafkakit.core.errors import UsageError
 from kafkakit.core.lease import VALUE_LIMIT_BYTES, Holder, Life
+from kafkakit.core.options import option
 from kafkakit.core.quantities import counted
 from kafkakit.streams.assigner.decide.placing import Facts, PartitionFacts, Pool, place, pools_of, problem_of
 from kafkakit.streams.client.api import (
@@ -397,13 +398,13 @@ _HOLDER = Holder(host="simulated", user="simulated", command="worker", pid=1)
 class FleetShape:
     """How many there are of each; a stream has `partitions` of them on one cluster, and is handled by one pool."""
 
-    clusters: int = 2
-    streams: int = 10
-    partitions: int = 12
-    workers: int = 10
-    pools: int = 1
-    zones: int = 3
-    seed: int = 1
+    clusters: int = option(2, "--clusters", min=1, metavar="N", help="Clusters.")
+    streams: int = option(10, "--streams", min=1, metavar="N", help="Streams, each on one cluster.")
+    partitions: int = option(12, "--partitions", min=1, metavar="N", help="Partitions of each stream.")
+    workers: int = option(10, "--workers", min=1, metavar="N", help="Workers, of three sizes.")
+    pools: int = option(1, "--pools", min=1, metavar="N", help="Pools that workers and streams are divided into.")
+    zones: int = option(3, "--zones", min=1, metavar="N", help="Zones of workers and of leaders.")
+    seed: int = option(1, "--seed", metavar="N", help="Seed of the random fleet.")
 
     def __post_init__(self) -> None:
         if min(self.clusters, self.streams, self.partitions, self.workers, self.pools, self.zones) < 1:

@@ -16,8 +16,8 @@ import typer
 
 from kafkakit.cli.command_classes import CliContext
 from kafkakit.cli.completion import GROUP_NAME, TOPIC_NAME
-from kafkakit.cli.option_groups import option
 from kafkakit.cli.run_options import Consent
+from kafkakit.core.options import option
 from kafkakit.streams.model.dialects.registry import FORMS, WORDS
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kafkakit.cli.completion import complete_profile_names
-from kafkakit.cli.option_groups import option
 from kafkakit.cli.session import ProfileSessions
 from kafkakit.cli.stream_operations import NO_EVENTS, EventOptions, MoveLimits, operation_ports
+from kafkakit.core.options import option
 from kafkakit.core.text import shell_command
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ import typer
 
 from kafkakit.cli.command_classes import cli_context
 from kafkakit.cli.completion import BROKER_CHOICE, complete_profile_names
-from kafkakit.cli.option_groups import option
 from kafkakit.cli.session import finish
+from kafkakit.core.options import option
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

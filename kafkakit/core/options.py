@@ -1,0 +1,94 @@
+"""Requests: frozen dataclasses whose fields say how an operator gives them on a command line.
+
+A decision takes the request as the command made it; there is no second type with the same fields. What is typed as a
+text becomes the field's value by `parse`, so that a request never holds what could not be read:
+
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class Readers:
+        group: tuple[str, ...] = parsed_option(None, "--group", parse=texts, typed=REPEATED, help="Groups. Repeatable.")
+
+`kafkakit.cli.option_groups` makes the options of a command of these fields.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+OPTION = "option"
+"""The key of a field's metadata: an `Option`, or None for a field that nobody types."""
+RECORDED = "recorded"
+"""The key of a field's metadata: whether, or by which function as what, its value is a word of the recorded request."""
+
+
+class Completion(StrEnum):
+    """The names that a shell completes."""
+
+    TOPICS = "topics"
+    BROKERS = "brokers"
+    GROUPS = "groups"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    """How a field is given: `flags` and `details` (help, metavar, min, ...) are those of Typer.
+
+    With `parse` it is typed as `typed`, and the field has what `parse` makes of it; `default` is as one types it.
+    """
+
+    flags: tuple[str, ...]
+    default: Any
+    details: Mapping[str, Any]
+    completion: Completion | None = None
+    typed: Any = None
+    parse: Callable[[Any], Any] | None = None
+
+
+def option(
+    default: T,
+    *flags: str,
+    completion: Completion | None = None,
+    recorded: bool | Callable[[Any], str] = False,
+    **details: Any,
+) -> T:
+    """A field that is an option of the field's own type."""
+    made = Option(flags=flags, default=default, details=details, completion=completion)
+    found: T = field(default=default, metadata={OPTION: made, RECORDED: recorded})
+    return found
+
+
+def parsed_option(
+    default: Any,
+    *flags: str,
+    parse: Callable[[Any], T],
+    typed: Any = str,
+    completion: Completion | None = None,
+    recorded: bool | Callable[[Any], str] = False,
+    **details: Any,
+) -> T:
+    """A field that is typed in another form; `parse` is called for the default as well."""
+    made = Option(flags=flags, default=default, details=details, completion=completion, typed=typed, parse=parse)
+    found: T = field(default=parse(default), metadata={OPTION: made, RECORDED: recorded})
+    return found
+
+
+def required_option(*flags: str, recorded: bool | Callable[[Any], str] = False, **details: Any) -> Any:
+    """A field that is an option which has to be given."""
+    return field(metadata={OPTION: Option(flags=flags, default=..., details=details), RECORDED: recorded})
+
+
+def not_typed(default: T) -> T:
+    """A field that is no option: the command fills it in."""
+    found: T = field(default=default, metadata={OPTION: None})
+    return found
+
+
+REPEATED: Any = list[str] | None
+"""The type of an option that may be repeated."""
+
+
+def texts(given: list[str] | None) -> tuple[str, ...]:
+    """What a repeated option was given."""
+    return tuple(given or ())
