@@ -14,7 +14,8 @@ import clusters
 from machine import shape as machine_shape
 
 from kafkakit.core.columns import without_collector
-from kafkakit.topicmappr.decide.leaders import LeadersRequest, decide_leaders
+from kafkakit.topicmappr.decide.leaders import decide_leaders
+from kafkakit.topicmappr.decide.plain_requests import LeadersRequest
 
 PEER = {
     "s": {"seconds": 1.19, "leaders_min_max": [16, 140]},

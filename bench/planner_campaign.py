@@ -34,7 +34,8 @@ from kafkakit.core.model import Broker, ClusterSnapshot, LogDir, Partition, Topi
 from kafkakit.core.selection import parse_broker_list
 from kafkakit.placement.problem import Minimize
 from kafkakit.topicmappr.decide.rebalance import Rebalance, decide_rebalance
-from kafkakit.topicmappr.decide.requests import Goal, RebalanceRequest
+from kafkakit.topicmappr.decide.request_fields import Goal
+from kafkakit.topicmappr.decide.requests import RebalanceRequest
 
 GIB = 1 << 30
 DISK = 1 << 50  # never full

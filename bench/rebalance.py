@@ -74,7 +74,8 @@ def one(case: str) -> dict[str, object]:
     from kafkakit.core.columns import without_collector
     from kafkakit.core.selection import BrokerList
     from kafkakit.topicmappr.decide.rebalance import decide_rebalance
-    from kafkakit.topicmappr.decide.requests import Goal, RebalanceRequest
+    from kafkakit.topicmappr.decide.request_fields import Goal
+    from kafkakit.topicmappr.decide.requests import RebalanceRequest
 
     imported = time.perf_counter()
     name, _, goal = case.partition("/")

@@ -27,12 +27,20 @@ from kafkakit.core.errors import InfeasibleError, KafkakitError, UsageError
 from kafkakit.core.model import Broker, BrokerState, ClusterSnapshot, LogDir, Partition, Topic
 from kafkakit.core.selection import BrokerList
 from kafkakit.placement.problem import PlaceBy
-from kafkakit.topicmappr.decide.drain import DrainRequest, decide_drain
-from kafkakit.topicmappr.decide.fix_racks import FixRacksRequest, decide_fix_racks
-from kafkakit.topicmappr.decide.place import PlaceRequest, decide_place
-from kafkakit.topicmappr.decide.rebuild import ReplicationRequest, decide_rebuild, decide_set_replication
-from kafkakit.topicmappr.decide.repair import RepairRequest, decide_repair
-from kafkakit.topicmappr.decide.requests import Ceilings, RebuildRequest
+from kafkakit.topicmappr.decide.drain import decide_drain
+from kafkakit.topicmappr.decide.fix_racks import decide_fix_racks
+from kafkakit.topicmappr.decide.place import decide_place
+from kafkakit.topicmappr.decide.plain_requests import (
+    DrainRequest,
+    FixRacksRequest,
+    PlaceRequest,
+    RepairRequest,
+    ReplicationRequest,
+)
+from kafkakit.topicmappr.decide.rebuild import decide_rebuild, decide_set_replication
+from kafkakit.topicmappr.decide.repair import decide_repair
+from kafkakit.topicmappr.decide.request_fields import Ceilings
+from kafkakit.topicmappr.decide.requests import RebuildRequest
 from kafkakit.topicmappr.decide.scope import TagConstraints, parse_broker_set, parse_topic_rules
 
 MIB = 1 << 20
@@ -120,7 +128,7 @@ class Case:
             return TagConstraints(sets=(parse_broker_set(f"t0: {brokers.replace(' ', '')}"),))
         if self.rule:
             text = f"topics where name = t0: brokers where id in ({brokers})"
-            return TagConstraints(rules=parse_topic_rules(text, f"--{self.rule}"))
+            return TagConstraints(affinity=parse_topic_rules(text, f"--{self.rule}"))
         return TagConstraints()
 
     def planned(self, snapshot: ClusterSnapshot) -> Any:

@@ -53,7 +53,8 @@ def _rebalanced(snapshot: ClusterSnapshot, shape: clusters.Shape, goal: str) -> 
     from kafkakit.core.columns import without_collector
     from kafkakit.core.selection import BrokerList
     from kafkakit.topicmappr.decide.rebalance import decide_rebalance
-    from kafkakit.topicmappr.decide.requests import Goal, RebalanceRequest
+    from kafkakit.topicmappr.decide.request_fields import Goal
+    from kafkakit.topicmappr.decide.requests import RebalanceRequest
 
     scale = goal == "scale"
     ids = [*clusters.old_brokers(shape), *(clusters.new_brokers(shape) if scale else [])]

@@ -238,6 +238,11 @@ class CliContext:
         return self._given[name][0] if name in self._given else default
 
 
+def command_of(ctx: typer.Context) -> str:
+    """The command without the program's name: `topicmappr drain`."""
+    return ctx.command_path.partition(" ")[2]
+
+
 def cli_context(ctx: typer.Context) -> CliContext:
     """The invocation that a command belongs to."""
     cli = ctx.find_object(CliContext)

@@ -19,19 +19,18 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
 from functools import wraps
+from keyword import iskeyword
 from typing import Annotated, Any, ParamSpec, TypeVar, get_type_hints
 
 import typer
 
 from kafkakit.cli.completion import complete_broker_ids, complete_group_names, complete_topic_names
-from kafkakit.core.options import OPTION, RECORDED, Completion, Option
+from kafkakit.cli.context import command_of
+from kafkakit.core.options import FILLED, OPTION, RECORDED, RECORDED_WHEN, Completion, Filling, Option
 from kafkakit.core.text import quote
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-IS_RECORDED: Mapping[str, object] = {RECORDED: True}
-"""Metadata of a field whose value is recorded as a word of the request: `field(default="", metadata=IS_RECORDED)`."""
 
 COMPLETIONS: Mapping[Completion, Callable[..., list[str]]] = {
     Completion.TOPICS: complete_topic_names,
@@ -40,16 +39,13 @@ COMPLETIONS: Mapping[Completion, Callable[..., list[str]]] = {
 }
 
 
-def recorded_as(word: Callable[[Any], str]) -> Mapping[str, object]:
-    """Metadata of a field that is recorded in a form of its own: `word` makes it, and the empty text leaves it out."""
-    return {RECORDED: word}
-
-
 def with_option_groups(command: Callable[P, R]) -> Callable[..., R]:
     """Expand every parameter of `command` that is typed as a dataclass into one parameter for each of its fields.
 
-    Parameters keep the order of the signature, a group's fields the order of their declaration; a field may be a group
-    itself, and one with `init=False` is no option. Raises `TypeError` when two parameters have one name.
+    Parameters keep the order of the signature, a group's fields the order of their declaration, those of a request
+    before what it inherits; a field may be a group itself. Recorded options of all groups, as typed, fill the fields of
+    `command_record`, in this order; None, False, zero and the empty text count as not given. Raises `TypeError` when
+    two parameters have one name.
     """
     hints = get_type_hints(command, include_extras=True)
     groups = {
@@ -58,9 +54,13 @@ def with_option_groups(command: Callable[P, R]) -> Callable[..., R]:
 
     @wraps(command)
     def expanded(*args: Any, **given: Any) -> R:
-        made = {name: _made(group, given) for name, group in groups.items()}
-        return command(*args, **given, **made)
+        record = {"command": _command_of(args, given)}
+        for group in groups.values():
+            record.update(_record(group, given))
+        made = {name: _made(group, given, record) for name, group in groups.items()}
+        return command(*args, **{name: value for name, value in given.items() if name not in taken}, **made)
 
+    taken = {parameter.name for group in groups.values() for parameter in _parameters_of(group)}
     parameters = _expanded_parameters(command, hints, groups)
     expanded.__signature__ = inspect.signature(command).replace(parameters=parameters)  # type: ignore[attr-defined]
     expanded.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
@@ -68,47 +68,21 @@ def with_option_groups(command: Callable[P, R]) -> Callable[..., R]:
     return expanded
 
 
-def recorded_words(command: str, *groups: object) -> dict[str, str]:
-    """The recorded options of `groups` as words for a document, in the order of their fields; empty ones left out.
-
-    None, False, zero and the empty text count as not given; a field that means something by its zero makes its word
-    itself (`recorded_as`). Those of a group in a group come in its place.
-    """
-    words = {"command": command}
-    for group in groups:
-        for each in fields(group):  # type: ignore[arg-type]
-            recorded = each.metadata.get(RECORDED)
-            value = getattr(group, each.name)
-            if is_dataclass(value):
-                words |= recorded_words(command, value)
-                continue
-            if callable(recorded):
-                value = recorded(value)
-            if recorded and value not in ("", None, 0, False):
-                words[each.name.replace("_", "-")] = "true" if value is True else str(value)
-    return words
-
-
 def option_words(group: object) -> tuple[str, ...]:
     """The options of a group whose value is not the usual one, as typed on a command line and quoted: `--max-in 7`."""
-    return tuple(flag if value is None else f"{flag} {quote(value)}" for flag, value in given_options(group))
+    return tuple(flag if value is None else f"{flag} {quote(value)}" for flag, value in _options_of(group))
 
 
-def given_options(group: object) -> tuple[tuple[str, str | None], ...]:
-    """The options of a group whose value is not the usual one, for a `ShellCommand`; None is the value of a switch."""
-    types = get_type_hints(type(group), include_extras=True)
-    found: list[tuple[str, str | None]] = []
-    for each in fields(group):  # type: ignore[arg-type]
+def _options_of(group: Any) -> Iterator[tuple[str, str | None]]:
+    for each, kind in _options(type(group)):
         value = getattr(group, each.name)
-        if is_dataclass(value):  # a group in the group
-            found += given_options(value)
-            continue
-        if value in (each.default, None, "", []):
-            continue
-        flag = _flag(each.name, _annotation(each, types))
-        values = value if isinstance(value, (list, tuple)) else [value]
-        found += [(flag, None)] if value is True else [(flag, str(item)) for item in values]
-    return tuple(found)
+        yield from _options_of(value) if is_dataclass(kind) else _flags(each, kind, value, each.default)
+
+
+def _command_of(args: tuple[Any, ...], given: Mapping[str, Any]) -> str:
+    """The command without the program's name; empty where a function takes no context."""
+    context = given.get("ctx", args[0] if args else None)
+    return command_of(context) if context is not None else ""
 
 
 def _flag(name: str, annotation: Any) -> str:
@@ -134,8 +108,19 @@ def _expanded_parameters(
 
 
 def _options(group: Any) -> "Iterator[tuple[Field[Any], Any]]":
-    types = get_type_hints(group, include_extras=True)
-    return ((each, _annotation(each, types)) for each in fields(group) if each.init and each.metadata.get(OPTION, each))
+    """The fields that are typed, with their types; what a request declares itself comes before what it inherits."""
+    types, own = get_type_hints(group, include_extras=True), _own_fields(group)
+    asked = [each for each in fields(group) if each.init and each.metadata.get(OPTION, each)]
+    place_of = {name: place for place, name in enumerate(own)}
+    return ((each, _annotation(each, types)) for each in sorted(asked, key=lambda e: place_of.get(e.name, len(own))))
+
+
+def _own_fields(group: Any) -> tuple[str, ...]:
+    if not any(each.metadata.get(FILLED) for each in fields(group)):
+        return ()
+    typed = {each.name for each in fields(group) if each.metadata.get(OPTION, each)}
+    declared = (tuple(vars(kind).get("__annotations__", ())) for kind in group.__mro__)
+    return next((names for names in declared if typed.intersection(names)), ())
 
 
 def _annotation(each: "Field[Any]", types: Mapping[str, Any]) -> Any:
@@ -146,22 +131,80 @@ def _annotation(each: "Field[Any]", types: Mapping[str, Any]) -> Any:
     if declared.completion is not None:
         details["autocompletion"] = COMPLETIONS[declared.completion]
     typed = found if declared.parse is None else declared.typed
+    if declared.is_argument:
+        return Annotated[typed, typer.Argument(**details)]
     return Annotated[typed, typer.Option(*declared.flags, **details)]
+
+
+def _typed_name(each: "Field[Any]") -> str:
+    """The name of its parameter: that of the flag, as a field may say more than one types."""
+    declared = _declared(each)
+    flags = () if declared is None else declared.flags
+    names = (flag.partition("/")[0][2:].replace("-", "_") for flag in flags if flag.startswith("--"))
+    return next((name for name in names if not iskeyword(name)), each.name)
 
 
 def _declared(each: "Field[Any]") -> Option | None:
     return each.metadata.get(OPTION)
 
 
-def _made(group: Any, given: dict[str, Any]) -> Any:
-    return group(**{each.name: _value(each, kind, given) for each, kind in _options(group)})
+def _made(group: Any, given: Mapping[str, Any], record: Mapping[str, str]) -> Any:
+    values = {each.name: _value(each, kind, given, record) for each, kind in _options(group)}
+    for each in fields(group):
+        filling = each.metadata.get(FILLED)
+        if filling is Filling.RECORD:
+            values[each.name] = dict(record)
+        elif filling is Filling.GIVEN:
+            values[each.name] = tuple(_given(group, given))
+    return group(**values)
 
 
-def _value(each: "Field[Any]", kind: Any, given: dict[str, Any]) -> Any:
+def _value(each: "Field[Any]", kind: Any, given: Mapping[str, Any], record: Mapping[str, str]) -> Any:
     if is_dataclass(kind):
-        return _made(kind, given)
-    declared, typed = _declared(each), given.pop(each.name)
+        return _made(kind, given, record)
+    declared, typed = _declared(each), given[_typed_name(each)]
     return typed if declared is None or declared.parse is None else declared.parse(typed)
+
+
+def _given(group: Any, given: Mapping[str, Any]) -> Iterator[tuple[str, str | None]]:
+    for each, kind in _options(group):
+        if is_dataclass(kind):
+            yield from _given(kind, given)
+            continue
+        declared = _declared(each)
+        default = each.default if declared is None else declared.default
+        yield from _flags(each, kind, given[_typed_name(each)], default)
+
+
+def _record(group: Any, given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for each, kind in _options(group):
+        if is_dataclass(kind):
+            yield from _record(kind, given)
+        elif _is_recorded(each, given) and (word := _word(each, given[_typed_name(each)])):
+            yield _typed_name(each).replace("_", "-"), word
+
+
+def _is_recorded(each: "Field[Any]", given: Mapping[str, Any]) -> bool:
+    when = each.metadata.get(RECORDED_WHEN)
+    return bool(each.metadata.get(RECORDED)) and (when is None or when(given))
+
+
+def _word(each: "Field[Any]", value: Any) -> str:
+    recorded = each.metadata[RECORDED]
+    if callable(recorded):
+        value = recorded(value)
+    return "" if value in ("", None, 0, False) else "true" if value is True else str(value)
+
+
+def _flags(each: "Field[Any]", annotation: Any, value: Any, default: Any) -> Iterator[tuple[str, str | None]]:
+    if value in (default, None, "", []):
+        return
+    flag = _flag(each.name, annotation)
+    if value is True:
+        yield flag, None
+        return
+    for item in value if isinstance(value, (list, tuple)) else [value]:
+        yield flag, str(item)
 
 
 def _parameters_of(group: Any) -> Iterator[inspect.Parameter]:
@@ -173,4 +216,4 @@ def _parameter(field: "Field[Any]", annotation: Any) -> inspect.Parameter:
     declared = _declared(field)
     default = field.default if declared is None else declared.default
     kept = inspect.Parameter.empty if default in (MISSING, ...) else default
-    return inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=kept, annotation=annotation)
+    return inspect.Parameter(_typed_name(field), inspect.Parameter.KEYWORD_ONLY, default=kept, annotation=annotation)

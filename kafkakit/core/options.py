@@ -22,6 +22,9 @@ OPTION = "option"
 RECORDED = "recorded"
 """The key of a field's metadata: whether, or by which function as what, its value is a word of the recorded request."""
 
+RECORDED_WHEN = "recorded when"
+"""The key of a field's metadata: whether it is recorded, by what was typed for all options; None: always."""
+
 
 class Completion(StrEnum):
     """The names that a shell completes."""
@@ -44,6 +47,7 @@ class Option:
     completion: Completion | None = None
     typed: Any = None
     parse: Callable[[Any], Any] | None = None
+    is_argument: bool = False
 
 
 def option(
@@ -51,11 +55,12 @@ def option(
     *flags: str,
     completion: Completion | None = None,
     recorded: bool | Callable[[Any], str] = False,
+    recorded_when: Callable[[Mapping[str, Any]], bool] | None = None,
     **details: Any,
 ) -> T:
     """A field that is an option of the field's own type."""
     made = Option(flags=flags, default=default, details=details, completion=completion)
-    found: T = field(default=default, metadata={OPTION: made, RECORDED: recorded})
+    found: T = field(default=default, metadata={OPTION: made, RECORDED: recorded, RECORDED_WHEN: recorded_when})
     return found
 
 
@@ -66,23 +71,62 @@ def parsed_option(
     typed: Any = str,
     completion: Completion | None = None,
     recorded: bool | Callable[[Any], str] = False,
+    recorded_when: Callable[[Mapping[str, Any]], bool] | None = None,
     **details: Any,
 ) -> T:
     """A field that is typed in another form; `parse` is called for the default as well."""
     made = Option(flags=flags, default=default, details=details, completion=completion, typed=typed, parse=parse)
-    found: T = field(default=parse(default), metadata={OPTION: made, RECORDED: recorded})
+    metadata = {OPTION: made, RECORDED: recorded, RECORDED_WHEN: recorded_when}
+    found: T = field(default=parse(default), metadata=metadata)
     return found
 
 
-def required_option(*flags: str, recorded: bool | Callable[[Any], str] = False, **details: Any) -> Any:
+def required_option(
+    *flags: str,
+    parse: Callable[[Any], Any] | None = None,
+    typed: Any = str,
+    completion: Completion | None = None,
+    recorded: bool | Callable[[Any], str] = False,
+    **details: Any,
+) -> Any:
     """A field that is an option which has to be given."""
-    return field(metadata={OPTION: Option(flags=flags, default=..., details=details), RECORDED: recorded})
+    made = Option(flags=flags, default=..., details=details, completion=completion, typed=typed, parse=parse)
+    return field(metadata={OPTION: made, RECORDED: recorded})
+
+
+def required_argument(
+    *, completion: Completion | None = None, recorded: bool | Callable[[Any], str] = False, **details: Any
+) -> Any:
+    """A field that is an argument of the command, which has to be given."""
+    made = Option(flags=(), default=..., details=details, completion=completion, is_argument=True)
+    return field(metadata={OPTION: made, RECORDED: recorded})
 
 
 def not_typed(default: T) -> T:
     """A field that is no option: the command fills it in."""
     found: T = field(default=default, metadata={OPTION: None})
     return found
+
+
+FILLED = "filled"
+"""The key of a field's metadata: what of the command line it is filled with, beside the options themselves."""
+
+
+class Filling(StrEnum):
+    """What a field that is no option may be filled with."""
+
+    RECORD = "record"
+    GIVEN = "given"
+
+
+def command_record() -> Any:
+    """A field with the recorded options of the whole command by name, as typed, for documents; see `recorded`."""
+    return field(default_factory=dict, metadata={OPTION: None, FILLED: Filling.RECORD})
+
+
+def options_given() -> Any:
+    """A field with those options of its own dataclass that were given, flag and value, for the commands of hints."""
+    return field(default=(), compare=False, metadata={OPTION: None, FILLED: Filling.GIVEN})
 
 
 REPEATED: Any = list[str] | None

@@ -666,7 +666,7 @@ REFUSALS = [
     Refusal("rebalance over a broker that is not there", "rebalance --topics t --brokers 1,2,3,9",
             cluster(PAIRS, "abc"), options=r"--brokers \S+"),
     Refusal("place with another factor", "place t --partitions 4 --replication 3", cluster(PAIRS, "abc"),
-            f"{DECIDE}place.py:set_replication", touches=frozenset({"t-0", "t-1"})),
+            f"{DECIDE}plain_requests.py:set_replication", touches=frozenset({"t-0", "t-1"})),
     Refusal("planning while a move cannot end", "leaders --topics t", HANGING, "core/text.py:abort_command",
             by_hand=_abort),
     Refusal("a balance without sizes", "rebalance --topics t --brokers -1", UNSIZED,
@@ -746,7 +746,7 @@ def test_what_was_in_a_failed_dir_is_replaced_of_the_named_topics_only(home: Hom
     before = save(home, FAILED_DIR)
     with functions_reached() as reached:
         hint = hint_of(refused(home, "drain --brokers 1 --log-dir /d1 --topics t --min-rack-ids 2"))
-    assert f"{DECIDE}drain.py:repair" in reached
+    assert f"{DECIDE}plain_requests.py:repair" in reached
     done = carry_out(home, command_in(hint), before)
     assert (done.ran.code, done.changed) == (0, {"t-0"})
     assert holders(done.after, 1, "/d1") == {"u-0"}
@@ -916,7 +916,7 @@ CHECK_MAKERS = {
 
 
 def test_every_place_of_the_planner_is_reached_by_a_case() -> None:
-    reached = {case.maker for case in REFUSALS} | {case.maker for case in JUDGED} | {f"{DECIDE}drain.py:repair"}
+    reached = {case.maker for case in REFUSALS} | {case.maker for case in JUDGED} | {f"{DECIDE}plain_requests.py:repair"}
     reached |= {f"{DECIDE}check_rules.py:{name}" for name in CHECK_MAKERS}
     reached |= {f"{DECIDE}audit.py:_correct"}  # tests/cli/test_reassign_map.py
     reached |= {f"{DECIDE}assembly.py:apply_command", "topicmappr/report/judgement.py:rebalance_command"}

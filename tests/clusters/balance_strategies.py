@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from kafkakit.core.model import Broker, BrokerState, ClusterSnapshot, LogDir, Partition, Topic
 from kafkakit.core.selection import BrokerList
 from kafkakit.placement.problem import Minimize
-from kafkakit.topicmappr.decide.requests import Goal, RebalanceRequest
+from kafkakit.topicmappr.decide.request_fields import Goal
+from kafkakit.topicmappr.decide.requests import RebalanceRequest
 from tests.clusters.strategies import TAKEN_AT
 
 IN_THE_SUITE = 500

@@ -17,10 +17,12 @@ from kafkakit.core.documents import encode_plan, encode_snapshot
 from kafkakit.core.model import ClusterSnapshot
 from kafkakit.core.plan import Plan
 from kafkakit.core.selection import BrokerList
-from kafkakit.topicmappr.decide.leaders import LeadersRequest, decide_leaders
+from kafkakit.topicmappr.decide.leaders import decide_leaders
+from kafkakit.topicmappr.decide.plain_requests import LeadersRequest
 from kafkakit.topicmappr.decide.rebalance import decide_rebalance
 from kafkakit.topicmappr.decide.rebuild import decide_rebuild
-from kafkakit.topicmappr.decide.requests import Goal, RebalanceRequest, RebuildRequest
+from kafkakit.topicmappr.decide.request_fields import Goal
+from kafkakit.topicmappr.decide.requests import RebalanceRequest, RebuildRequest
 from tests.invariants.plan import breaks_rack_rule, verify_plan
 from tests.places import SHARED
 

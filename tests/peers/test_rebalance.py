@@ -17,7 +17,8 @@ from kafkakit.core.documents import encode_plan, encode_snapshot
 from kafkakit.core.model import Broker, ClusterSnapshot, Partition, Topic
 from kafkakit.core.selection import BrokerList
 from kafkakit.topicmappr.decide.rebalance import Rebalance, decide_rebalance
-from kafkakit.topicmappr.decide.requests import Goal, RebalanceRequest
+from kafkakit.topicmappr.decide.request_fields import Goal
+from kafkakit.topicmappr.decide.requests import RebalanceRequest
 from tests.invariants.plan import breaks_rack_rule, verify_plan
 from tests.places import SHARED
 

@@ -27,19 +27,26 @@ from kafkakit.placement.problem import Minimize
 from kafkakit.topicmappr.decide.assembly import PlannedChange
 from kafkakit.topicmappr.decide.check import check_cluster
 from kafkakit.topicmappr.decide.check_rules import CheckRequest
-from kafkakit.topicmappr.decide.drain import DrainRequest, decide_drain
-from kafkakit.topicmappr.decide.fix_racks import FixRacksRequest, decide_fix_racks
-from kafkakit.topicmappr.decide.leaders import LeadersRequest, decide_leaders
+from kafkakit.topicmappr.decide.drain import decide_drain
+from kafkakit.topicmappr.decide.fix_racks import decide_fix_racks
+from kafkakit.topicmappr.decide.leaders import decide_leaders
+from kafkakit.topicmappr.decide.plain_requests import (
+    DrainRequest,
+    FixRacksRequest,
+    LeaderBudget,
+    LeadersRequest,
+    ReplicationRequest,
+)
 from kafkakit.topicmappr.decide.rebalance import Rebalance, decide_rebalance
 from kafkakit.topicmappr.decide.rebuild import (
     Rebuild,
-    ReplicationRequest,
     chunk_changes,
     decide_rebuild,
     decide_set_replication,
     windows_of,
 )
-from kafkakit.topicmappr.decide.requests import NO_BUDGET, Budget, Ceilings, Goal, RebalanceRequest, RebuildRequest
+from kafkakit.topicmappr.decide.request_fields import NO_BUDGET, Budget, Ceilings, Goal
+from kafkakit.topicmappr.decide.requests import RebalanceRequest, RebuildRequest
 from tests.clusters.balance_strategies import balance_requests, exact_requests, examples, sized_clusters, spread_of
 from tests.clusters.exact_balance import (
     Balance,
@@ -471,7 +478,7 @@ def verbs(draw: st.DrawFn, snapshot: ClusterSnapshot) -> tuple[str, Decide]:
 
     def leaders(now: ClusterSnapshot, pins: Pins, budget: Budget) -> PlannedChange:
         away = BrokerList(ids=leaving[:1]) if spread else None
-        budget = replace(budget, max_moved_bytes=None)
+        budget = LeaderBudget(max_moves=budget.max_moves)
         said = words("leaders", pins, budget, **({"leader_evac_brokers": str(leaving[0])} if away else {}))
         return decide_leaders(
             now, LeadersRequest(topics=(".*",), evacuated=away, pinned=pins, budget=budget, words=said)
@@ -592,7 +599,7 @@ def test_runs_with_a_budget_end_where_one_without_ends(data: st.DataObject) -> N
 def test_a_part_of_the_leader_changes_never_makes_counts_less_even(data: st.DataObject) -> None:
     snapshot = data.draw(snapshots(max_brokers=6, max_partitions=12, dead=False))
     pins = data.draw(pins_of(snapshot))
-    budget = Budget(max_moves=data.draw(st.integers(1, 2)))
+    budget = LeaderBudget(max_moves=data.draw(st.integers(1, 2)))
     request = LeadersRequest(topics=(".*",), pinned=pins, budget=budget, words=words("leaders", pins, budget))
     try:
         change = decide_leaders(snapshot, request)

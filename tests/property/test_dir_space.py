@@ -20,13 +20,15 @@ from kafkakit.placement.problem import PlaceBy
 from kafkakit.reassign.decide.simulate import Order as SimulatedOrder
 from kafkakit.reassign.decide.simulate import SimulateRequest, build_scene, play
 from kafkakit.reassign.report.simulate import simulate_report
-from kafkakit.topicmappr.decide.drain import DrainRequest, decide_drain
-from kafkakit.topicmappr.decide.fix_racks import FixRacksRequest, decide_fix_racks
-from kafkakit.topicmappr.decide.place import PlaceRequest, decide_place
+from kafkakit.topicmappr.decide.drain import decide_drain
+from kafkakit.topicmappr.decide.fix_racks import decide_fix_racks
+from kafkakit.topicmappr.decide.place import decide_place
+from kafkakit.topicmappr.decide.plain_requests import DrainRequest, FixRacksRequest, PlaceRequest, ReplicationRequest
 from kafkakit.topicmappr.decide.rebalance import decide_rebalance
-from kafkakit.topicmappr.decide.rebuild import ReplicationRequest, decide_rebuild, decide_set_replication
+from kafkakit.topicmappr.decide.rebuild import decide_rebuild, decide_set_replication
 from kafkakit.topicmappr.decide.replan import decide_replan
-from kafkakit.topicmappr.decide.requests import Goal, RebalanceRequest, RebuildRequest
+from kafkakit.topicmappr.decide.request_fields import Goal
+from kafkakit.topicmappr.decide.requests import RebalanceRequest, RebuildRequest
 from tests.clusters.strategies import TAKEN_AT
 from tests.invariants.log_dirs import verify_space
 

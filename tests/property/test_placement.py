@@ -27,7 +27,8 @@ from kafkakit.placement.log_dirs_balance import BrokerDirState, DirBalancer, Dir
 from kafkakit.placement.price_bound import LegalSets, cheapest_sets, exact_sum, leader_bound, price_bound
 from kafkakit.placement.problem import PlannedPartition
 from kafkakit.placement.watch import UNWATCHED
-from kafkakit.topicmappr.decide.dirs import DirPlan, RebalanceDirsRequest, decide_rebalance_dirs, plan_dirs
+from kafkakit.topicmappr.decide.dirs import DirPlan, decide_rebalance_dirs, plan_dirs
+from kafkakit.topicmappr.decide.plain_requests import RebalanceDirsRequest
 from kafkakit.topicmappr.decide.rebuild import decide_rebuild
 from kafkakit.topicmappr.decide.requests import RebuildRequest
 from tests.clusters.strategies import TAKEN_AT
@@ -204,7 +205,8 @@ def within(dir_state: BrokerDirState, end: list[int], band: Fraction) -> bool:
 def test_plans_of_dirs_pass_the_independent_checker(snapshot: ClusterSnapshot, band: str) -> None:
     request = RebalanceDirsRequest(
         brokers=BrokerList(ids=(), everything=True),
-        rules=DirRules(max_use=Fraction(1), band=Fraction(band.rstrip("%")) / 100),
+        band=Fraction(band.rstrip("%")) / 100,
+        max_disk_use=Fraction(1),
         topics=ALL,
         words={"command": "topicmappr rebalance-dirs", "band": band, "max-disk-use": "100%"},
     )

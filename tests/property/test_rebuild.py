@@ -23,11 +23,12 @@ from kafkakit.core.selection import BrokerList
 from kafkakit.placement import forced as forced_settled
 from kafkakit.placement.problem import PlaceBy, set_stranded_apart
 from kafkakit.topicmappr.decide.assembly import PlannedChange
-from kafkakit.topicmappr.decide.drain import DrainRequest, decide_drain
-from kafkakit.topicmappr.decide.fix_racks import FixRacksRequest, decide_fix_racks
-from kafkakit.topicmappr.decide.place import PlaceRequest, decide_place
+from kafkakit.topicmappr.decide.drain import decide_drain
+from kafkakit.topicmappr.decide.fix_racks import decide_fix_racks
+from kafkakit.topicmappr.decide.place import decide_place
+from kafkakit.topicmappr.decide.plain_requests import DrainRequest, FixRacksRequest, PlaceRequest, ReplicationRequest
 from kafkakit.topicmappr.decide.rebalance import decide_rebalance
-from kafkakit.topicmappr.decide.rebuild import Rebuild, ReplicationRequest, decide_rebuild, decide_set_replication
+from kafkakit.topicmappr.decide.rebuild import Rebuild, decide_rebuild, decide_set_replication
 from kafkakit.topicmappr.decide.requests import RebuildRequest
 from kafkakit.topicmappr.decide.scope import TagConstraints, TopicRule, parse_broker_set, parse_topic_rules
 from tests.clusters.balance_strategies import balance_requests, sized_clusters
@@ -63,7 +64,7 @@ def constraints(draw: st.DrawFn) -> TagConstraints:
     sets = draw(st.sampled_from([(), (), (parse_broker_set("where tier = hot: where disk = ssd"),)]))
     sets_by = draw(st.sampled_from(["", "", "tier"]))
     spread = ("feed",) if not (rules or sets or sets_by) or draw(st.booleans()) else ()
-    return TagConstraints(spread_by=spread, rules=tuple(rules), sets=sets, sets_by=sets_by if not sets else "")
+    return TagConstraints(spread_by=spread, affinity=tuple(rules), sets=sets, sets_by=sets_by if not sets else "")
 
 
 def read(plan: Plan, snapshot: ClusterSnapshot, *, allow_unplaced: bool = False) -> None:

@@ -26,11 +26,13 @@ from kafkakit.placement.by_size.slots import make_table
 from kafkakit.placement.group_rule import GroupRule, TagRules
 from kafkakit.placement.problem import Minimize, PlaceBy
 from kafkakit.topicmappr.decide.assembly import PlannedChange
-from kafkakit.topicmappr.decide.drain import DrainRequest, decide_drain
-from kafkakit.topicmappr.decide.fix_racks import FixRacksRequest, decide_fix_racks
+from kafkakit.topicmappr.decide.drain import decide_drain
+from kafkakit.topicmappr.decide.fix_racks import decide_fix_racks
+from kafkakit.topicmappr.decide.plain_requests import DrainRequest, FixRacksRequest, ReplicationRequest
 from kafkakit.topicmappr.decide.rebalance import Rebalance, decide_rebalance
-from kafkakit.topicmappr.decide.rebuild import ReplicationRequest, decide_rebuild, decide_set_replication
-from kafkakit.topicmappr.decide.requests import Ceilings, Goal, RebalanceRequest, RebuildRequest
+from kafkakit.topicmappr.decide.rebuild import decide_rebuild, decide_set_replication
+from kafkakit.topicmappr.decide.request_fields import Ceilings, Goal
+from kafkakit.topicmappr.decide.requests import RebalanceRequest, RebuildRequest
 from kafkakit.topicmappr.decide.scope import TagConstraints
 from tests.clusters.balance_strategies import balance_requests, examples, sized_clusters
 from tests.clusters.exact_balance import Balance, balance_of, cheapest_in_range

@@ -13,11 +13,13 @@ from kafkakit.core.model import ClusterSnapshot
 from kafkakit.core.plan import Plan
 from kafkakit.core.plan_rules import check_plan
 from kafkakit.core.selection import BrokerList
-from kafkakit.topicmappr.decide.drain import DrainRequest, decide_drain
+from kafkakit.topicmappr.decide.drain import decide_drain
+from kafkakit.topicmappr.decide.plain_requests import DrainRequest
 from kafkakit.topicmappr.decide.rebalance import decide_rebalance
 from kafkakit.topicmappr.decide.rebuild import decide_rebuild
 from kafkakit.topicmappr.decide.replan import MoveChange, Replan, decide_replan
-from kafkakit.topicmappr.decide.requests import Ceilings, Goal, RebalanceRequest, RebuildRequest
+from kafkakit.topicmappr.decide.request_fields import Ceilings, Goal
+from kafkakit.topicmappr.decide.requests import RebalanceRequest, RebuildRequest
 from tests.clusters.drift import UNIT, drifted, half_done, sized
 from tests.invariants.replan import verify_replan
 

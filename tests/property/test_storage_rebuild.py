@@ -33,18 +33,25 @@ from kafkakit.topicmappr.decide import rebuild_bytes as storage_decide
 from kafkakit.topicmappr.decide.assembly import PlannedChange
 from kafkakit.topicmappr.decide.audit import IMPOSSIBLE, audit_map, plan_of_map
 from kafkakit.topicmappr.decide.audit_map import read_map
-from kafkakit.topicmappr.decide.drain import DrainRequest, decide_drain
-from kafkakit.topicmappr.decide.fix_racks import FixRacksRequest, decide_fix_racks
+from kafkakit.topicmappr.decide.drain import decide_drain
+from kafkakit.topicmappr.decide.fix_racks import decide_fix_racks
 from kafkakit.topicmappr.decide.frontier import decide_frontier, frontier_points
-from kafkakit.topicmappr.decide.leaders import LeadersRequest, decide_leaders
+from kafkakit.topicmappr.decide.leaders import decide_leaders
+from kafkakit.topicmappr.decide.plain_requests import (
+    DrainRequest,
+    FixRacksRequest,
+    LeadersRequest,
+    RepairRequest,
+    ReplicationRequest,
+)
 from kafkakit.topicmappr.decide.rebalance import decide_rebalance
-from kafkakit.topicmappr.decide.rebuild import Rebuild, ReplicationRequest, decide_rebuild, decide_set_replication
-from kafkakit.topicmappr.decide.repair import RepairRequest, decide_repair
+from kafkakit.topicmappr.decide.rebuild import Rebuild, decide_rebuild, decide_set_replication
+from kafkakit.topicmappr.decide.repair import decide_repair
+from kafkakit.topicmappr.decide.request_fields import Ceilings, Goal
 from kafkakit.topicmappr.decide.requests import (
     AuditRequest,
-    Ceilings,
+    FrontierBase,
     FrontierRequest,
-    Goal,
     Metric,
     RebalanceRequest,
     RebuildRequest,
@@ -230,9 +237,9 @@ RUNS = settings(
 BANDS = tuple(Fraction(n, 100) for n in (5, 30, 60, 100, 200))
 
 
-def base(snapshot: ClusterSnapshot, metric: Metric) -> RebalanceRequest:
+def base(snapshot: ClusterSnapshot, metric: Metric) -> FrontierBase:
     everyone = BrokerList(ids=tuple(b.id for b in snapshot.brokers))
-    return RebalanceRequest(brokers=everyone, topics=(".*",), goal=goal_of(metric), words={})
+    return FrontierBase(brokers=everyone, topics=(".*",), goal=goal_of(metric), words={})
 
 
 def with_free_broker(snapshot: ClusterSnapshot, rack: str | None) -> ClusterSnapshot:

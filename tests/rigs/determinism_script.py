@@ -6,10 +6,12 @@ from fractions import Fraction
 from kafkakit.core.documents import encode_plan
 from kafkakit.core.selection import BrokerList
 from kafkakit.placement.problem import Minimize
-from kafkakit.topicmappr.decide.leaders import LeadersRequest, decide_leaders
+from kafkakit.topicmappr.decide.leaders import decide_leaders
+from kafkakit.topicmappr.decide.plain_requests import LeadersRequest
 from kafkakit.topicmappr.decide.rebalance import decide_rebalance
 from kafkakit.topicmappr.decide.rebuild import decide_rebuild
-from kafkakit.topicmappr.decide.requests import Goal, RebalanceRequest, RebuildRequest
+from kafkakit.topicmappr.decide.request_fields import Goal
+from kafkakit.topicmappr.decide.requests import RebalanceRequest, RebuildRequest
 from tests.clusters.shapes import SHAPES, cluster
 
 EVERYBODY = BrokerList(ids=(), existing=True, everything=True)

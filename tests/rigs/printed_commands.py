@@ -75,7 +75,7 @@ def require_parsed(command: ShellCommand) -> None:
 class Maker:
     """A place in the source that makes a command: the words and the options that it names there.
 
-    `function` is the module and the innermost function: `topicmappr/decide/place.py:set_replication`.
+    `function` is the module and the innermost function: `topicmappr/decide/plain_requests.py:set_replication`.
     """
 
     place: str

@@ -3,26 +3,20 @@
 The steps are reading the cluster or a file, and the end of a plain request.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeAlias, TypeVar
 
 import typer
 
-from kafkakit.cli.command_classes import cli_context
 from kafkakit.cli.common_options import NO_TAGS, TagSource
-from kafkakit.cli.completion import BROKER_CHOICE, BROKER_IDS, TOPIC_CHOICE
-from kafkakit.cli.option_groups import IS_RECORDED, recorded_as
+from kafkakit.cli.context import cli_context, command_of
 from kafkakit.cli.session import finish, open_session
 from kafkakit.core.cluster_facts import FROM_BROKERS, FROM_ZOOKEEPER, KEPT_IN, METRICS_PREFIX
 from kafkakit.core.errors import UsageError
 from kafkakit.core.options import option
-from kafkakit.core.quantities import parse_size
-from kafkakit.core.selection import BrokerList, parse_broker_list, parse_patterns
-from kafkakit.placement.problem import Minimize, PlaceBy
 from kafkakit.topicmappr.act.places import ClusterSource, MapDestination, PlanDestination
-from kafkakit.topicmappr.decide.requests import Budget, Ceilings
 from kafkakit.wiring import write_file, write_files
 
 if TYPE_CHECKING:
@@ -35,57 +29,11 @@ if TYPE_CHECKING:
 
 
 if TYPE_CHECKING:
-    from kafkakit.topicmappr.decide.requests import RebalanceRequest
-    from kafkakit.topicmappr.decide.scope import TagConstraints
-
     SizesWord: TypeAlias = str
 else:
     SizesWord = StrEnum("SizesWord", {word: word for word in (FROM_BROKERS, *KEPT_IN)})
 
-Brokers = Annotated[
-    str,
-    typer.Option(**BROKER_CHOICE, help="Brokers that should hold the replicas."),
-]
-TopicsExclude = Annotated[str, typer.Option(**TOPIC_CHOICE, help="Topics to leave out.")]
-Topics = Annotated[
-    str,
-    typer.Option(**TOPIC_CHOICE, help="Topics whose replicas are placed."),
-]
 Snapshot = Annotated[Path | None, typer.Option(help="Read this cluster-snapshot file instead of a live cluster.")]
-MinRackIds = Annotated[
-    int,
-    typer.Option(help="Minimum number of racks per partition before two replicas may share one; 0 means never share."),
-]
-Spread = Annotated[
-    bool, typer.Option("--spread", help="Replicas of a partition per rack differ by at most one, over all racks.")
-]
-MinimizeBy = Annotated[Minimize, typer.Option(help="What to minimize: moves or bytes.")]
-OptimizeLeadership = Annotated[
-    bool, typer.Option("--optimize-leadership", help="Reorder replicas so that brokers lead evenly.")
-]
-EvacuatedBrokers = Annotated[str, typer.Option(**BROKER_IDS, help="Brokers that must not lead.")]
-Placement = Annotated[
-    PlaceBy,
-    typer.Option(help="What to balance: counts of replicas, or free bytes; as little as possible is copied."),
-]
-ExcludeReceivers = Annotated[str, typer.Option(**BROKER_CHOICE, help="Brokers that get no copies.")]
-MaxDiskUse = Annotated[
-    str,
-    typer.Option(
-        metavar="PERCENT", help="Highest disk use that copies may cause on a broker; fuller brokers receive none."
-    ),
-]
-HeadRoom = Annotated[
-    str,
-    typer.Option(
-        metavar="SIZE", help="Space that copies must leave free on every broker, in addition to --max-disk-use."
-    ),
-]
-Pin = Annotated[
-    list[str] | None,
-    typer.Option(metavar="TOPICS|TOPIC/PARTITION", help="Topics or partitions that must not move. Repeatable."),
-]
-LocalityScoped = Annotated[bool, typer.Option("--locality-scoped", help="Move replicas only within their rack.")]
 OutPath = Annotated[
     str,
     typer.Option(
@@ -94,198 +42,6 @@ OutPath = Annotated[
     ),
 ]
 PlanArgument = Annotated[str, typer.Argument(metavar="PLAN", help="Plan file made with --plan; - for stdin.")]
-
-
-def brokers_given(text: str, flag: str = "--brokers") -> BrokerList | None:
-    """The list of an option that may be left out; None then."""
-    return parse_broker_list(text, flag) if text else None
-
-
-def patterns_of(pin: list[str] | None) -> tuple[str, ...]:
-    """The patterns of all `--pin` options."""
-    return tuple(pattern for each in pin or () for pattern in parse_patterns(each))
-
-
-def pin_word(pin: list[str] | None) -> str:
-    """Pins as one recorded word."""
-    return ",".join(patterns_of(pin))
-
-
-def head_room_word(text: str) -> str:
-    """Head room as a recorded word; none is not recorded."""
-    return "" if text == "0" else text
-
-
-def word_of(value: object) -> str:
-    """A value as a recorded word, where zero is not the same as nothing."""
-    return "" if value is None else str(value).strip()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicOptions:
-    """Which topics a plan is about."""
-
-    topics: Topics = field(metadata=IS_RECORDED)
-    topics_exclude: TopicsExclude = field(default="", metadata=IS_RECORDED)
-
-    @property
-    def patterns(self) -> tuple[str, ...]:
-        """The patterns of `--topics`."""
-        return parse_patterns(self.topics)
-
-    @property
-    def excluded(self) -> tuple[str, ...]:
-        """The patterns of `--topics-exclude`."""
-        return parse_patterns(self.topics_exclude)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AllTopicsOptions(TopicOptions):
-    """Which topics are planned; all if none are named."""
-
-    topics: Topics = field(default=".*", metadata=IS_RECORDED)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RackOptions:
-    """The rack rule of a plan."""
-
-    min_rack_ids: MinRackIds = field(default=0, metadata=IS_RECORDED)
-    spread: Spread = field(default=False, metadata=IS_RECORDED)
-
-
-def _joined(given: list[str] | None) -> str:
-    return "; ".join(given or ())
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConstraintOptions(TagSource):
-    """Constraints by tags."""
-
-    spread_by: list[str] | None = option(
-        None,
-        metavar="KEY,...",
-        help="Spread the replicas of each partition over the values of each tag, in addition to racks. Repeatable.",
-        recorded=lambda keys: ",".join(keys or ()),
-    )
-    affinity: list[str] | None = option(
-        None,
-        metavar="RULE",
-        help="Put copies of topics only on matching brokers: 'topics where tier = hot: brokers where disk = nvme'. "
-        "Repeatable.",
-        recorded=_joined,
-    )
-    anti_affinity: list[str] | None = option(
-        None, metavar="RULE", help="Put copies of topics on no matching broker. Repeatable.", recorded=_joined
-    )
-
-    broker_set: list[str] | None = option(
-        None,
-        metavar="TOPICS: BROKERS",
-        help="Put copies of these topics only on these brokers, and no other topic there. Repeatable.",
-        recorded=_joined,
-    )
-    broker_sets_by: str = option(
-        "",
-        metavar="KEY",
-        help="A --broker-set for each value of a tag that brokers and topics have.",
-        recorded=True,
-    )
-
-    @property
-    def constraints(self) -> "TagConstraints":
-        """What is asked for; `QueryError` for a rule that cannot be read."""
-        from kafkakit.topicmappr.decide.scope import TagConstraints, parse_broker_set, parse_topic_rules
-
-        keys = [key.strip() for given in self.spread_by or () for key in given.split(",") if key.strip()]
-        rules = [r for text in self.affinity or () for r in parse_topic_rules(text, "--affinity")]
-        rules += [r for text in self.anti_affinity or () for r in parse_topic_rules(text, "--anti-affinity")]
-        return TagConstraints(
-            spread_by=tuple(dict.fromkeys(keys)),
-            rules=tuple(rules),
-            sets=tuple(parse_broker_set(text) for text in self.broker_set or ()),
-            sets_by=self.broker_sets_by.strip(),
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CeilingOptions:
-    """What a broker may end with."""
-
-    max_replicas: int | None = option(
-        None, min=1, metavar="N", help="Most replicas that a broker may end with, over all topics.", recorded=word_of
-    )
-    max_leaders: int | None = option(
-        None,
-        min=1,
-        metavar="N",
-        help="Most partitions that a broker may lead in the end, over all topics.",
-        recorded=word_of,
-    )
-    max_topic_leaders: int | None = option(
-        None,
-        min=1,
-        metavar="N",
-        help="Most partitions of one topic that a broker may lead in the end.",
-        recorded=word_of,
-    )
-
-    @property
-    def ceilings(self) -> Ceilings:
-        """The limits."""
-        return Ceilings(
-            max_replicas=self.max_replicas, max_leaders=self.max_leaders, max_topic_leaders=self.max_topic_leaders
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerLimits(CeilingOptions):
-    """Brokers that a balance gives no copies to or takes none from, and what a broker may end with."""
-
-    exclude_receivers: ExcludeReceivers = field(default="", metadata=IS_RECORDED)
-    exclude_givers: str = option("", **BROKER_CHOICE, help="Brokers whose replicas stay.", recorded=True)
-
-    def on(self, request: "RebalanceRequest") -> "RebalanceRequest":
-        """The request with these limits; `UsageError` for lists that cannot be read."""
-        return replace(
-            request,
-            exclude_receivers=brokers_given(self.exclude_receivers, "--exclude-receivers"),
-            exclude_givers=brokers_given(self.exclude_givers, "--exclude-givers"),
-            ceilings=self.ceilings,
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunLimits:
-    """What one run leaves alone, and how much of the rest it does."""
-
-    pin: Pin = field(default=None, metadata=recorded_as(pin_word))
-    max_moves: int | None = option(
-        None,
-        min=0,
-        metavar="N",
-        help="Copy at most this many replicas in one run; the same command continues with the rest.",
-        recorded=word_of,
-    )
-    max_moved_bytes: str = option(
-        "",
-        metavar="SIZE",
-        help="Copy at most this many bytes in one run; the same command continues with the rest.",
-        recorded=word_of,
-    )
-
-    @property
-    def pinned(self) -> tuple[str, ...]:
-        """The patterns of `--pin`."""
-        return patterns_of(self.pin)
-
-    @property
-    def budget(self) -> Budget:
-        """The limits; `UsageError` for a size that is none."""
-        return Budget(
-            max_moves=self.max_moves,
-            max_moved_bytes=parse_size(self.max_moved_bytes, "--max-moved-bytes") if self.max_moved_bytes else None,
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -448,7 +204,6 @@ def _left_out(
 
 def plan_request(
     ctx: typer.Context,
-    command: str,
     decide: "Callable[[ClusterSnapshot, R], PlannedChange]",
     request: R,
     output: "PlanDestination",
@@ -462,10 +217,10 @@ def plan_request(
     state, request = observed(ctx, snapshot, request, tags)
     with cli_context(ctx).output.progress("planning"), answered_at_once(None):
         change = decide(state, request)
-    return end_request(ctx, command, change, output)
+    return end_request(ctx, change, output)
 
 
-def end_request(ctx: typer.Context, command: str, change: "PlannedChange", output: "PlanDestination") -> int:
+def end_request(ctx: typer.Context, change: "PlannedChange", output: "PlanDestination") -> int:
     """Write plan and page, and end with the report."""
     from kafkakit.topicmappr.act.planning import save_plan
     from kafkakit.topicmappr.report.requests import change_report
@@ -474,6 +229,8 @@ def end_request(ctx: typer.Context, command: str, change: "PlannedChange", outpu
     return finish(
         cli,
         change_report(
-            command, change, save_plan(change.plan, output, cli.program, cli.noting(write_files), cli.settings.profile)
+            command_of(ctx),
+            change,
+            save_plan(change.plan, output, cli.program, cli.noting(write_files), cli.settings.profile),
         ),
     )

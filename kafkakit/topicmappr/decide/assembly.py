@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from kafkakit.core.documents import decode_partition_map, encode_partition_map
+from kafkakit.core.documents import encode_partition_map
 from kafkakit.core.errors import ExitCode, InfeasibleError, InputError, UsageError
 from kafkakit.core.model import ClusterSnapshot, PartitionAssignment, PartitionMap, TopicPartition
 from kafkakit.core.placement_statistics import BrokerStorage, placement_stats
@@ -25,7 +25,6 @@ from kafkakit.core.plan import (
     certificate,
     fingerprint_of,
 )
-from kafkakit.core.plan_rules import check_partition_map
 from kafkakit.core.quantities import counted
 from kafkakit.core.text import shell_command, some
 from kafkakit.placement.group_rule import TagRules, binding_notes
@@ -33,15 +32,9 @@ from kafkakit.placement.leaders import NO_LEADER, LeaderLimits, leaders_within
 from kafkakit.placement.log_dirs_balance import HomelessCopy
 from kafkakit.placement.openings import BrokerPool, pool_of
 from kafkakit.placement.problem import PlannedPartition
+from kafkakit.topicmappr.decide.budget import NOTHING_LEFT, LeftForLater
 from kafkakit.topicmappr.decide.rebalance_soft_goals import topic_numbers
-from kafkakit.topicmappr.decide.requests import (
-    MAX_LEADERS,
-    MAX_REPLICAS,
-    NO_CEILINGS,
-    NOTHING_LEFT,
-    Ceilings,
-    LeftForLater,
-)
+from kafkakit.topicmappr.decide.request_fields import MAX_LEADERS, MAX_REPLICAS, NO_CEILINGS, Ceilings
 from kafkakit.topicmappr.decide.scope import Scope
 
 
@@ -367,14 +360,6 @@ def apply_command(program: str, plan: Plan, path: str | None) -> str | None:
     if not path or not (plan.moves or plan.dir_moves):
         return None
     return str(shell_command("reassign apply", path, program=program))
-
-
-def read_map_string(text: str) -> PartitionMap:
-    """Read `--map-string`; raises `InputError` with kafka-kit's words in front."""
-    source = "Error parsing partition map"
-    partition_map = decode_partition_map(text.encode("utf-8", "surrogatepass"), source)
-    check_partition_map(partition_map, source)
-    return partition_map
 
 
 def map_files(partition_map: PartitionMap, out_file: str, suffix: str = "") -> list[tuple[str, bytes, bool]]:

@@ -347,7 +347,7 @@ class AuditHints:
         return self._constrained(shell_command(verb, program=r.program, topics=topics, **options, **racks))
 
     def _constrained(self, made: ShellCommand) -> ShellCommand:
-        return replace(made, options=(*made.options, *self.request.constraint_options))
+        return replace(made, options=(*made.options, *self.request.constraints.given))
 
 
 def findings_of(issues: Iterable[Issue], hints: AuditHints) -> list[Finding]:

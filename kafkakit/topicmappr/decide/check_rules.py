@@ -8,9 +8,11 @@ from math import floor
 
 from kafkakit.core.errors import UsageError
 from kafkakit.core.findings import Finding, Rule, Severity
-from kafkakit.core.quantities import percent_word
-from kafkakit.core.selection import BrokerList
+from kafkakit.core.options import Completion, not_typed, option, parsed_option
+from kafkakit.core.quantities import parse_percent, percent_word
+from kafkakit.core.selection import BrokerList, parse_patterns
 from kafkakit.core.text import OptionValue, ShellCommand, shell_command, some
+from kafkakit.topicmappr.decide.request_fields import RACKS_HELP, TOPICS, TopicsRequest, brokers_option, disk_use_option
 from kafkakit.topicmappr.decide.scope import NO_CONSTRAINTS, TagConstraints
 
 MAX_REPLICATION = 32_767
@@ -18,28 +20,55 @@ ALL = ".*"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CheckRequest:
+class CheckRequest(TopicsRequest):
     """The rules to hold a cluster against.
 
     No `topics` means all; no `brokers` means all live ones. `band`, `leader_band` and `max_disk_use` are parts
-    of one. `program` is how kafkakit is called, `snapshot` the file that is judged, `topic_words`,
-    `topics_exclude_words` and `constraint_options` are what was given: they go into the commands that hints name.
+    of one. `program` is how kafkakit is called, `snapshot` the file that is judged, for the commands of hints.
     """
 
-    topics: tuple[str, ...] = ()
-    topics_exclude: tuple[str, ...] = ()
-    brokers: BrokerList | None = None
-    replication: int = 0
-    min_rack_ids: int = 0
-    band: Fraction = Fraction(1, 10)
-    leader_band: Fraction = Fraction(1, 10)
-    max_disk_use: Fraction = Fraction(85, 100)
-    topic_words: str = ".*"
+    topics: tuple[str, ...] = parsed_option(
+        "",
+        "--topics",
+        parse=parse_patterns,
+        completion=Completion.TOPICS,
+        metavar=TOPICS,
+        help="Topics to check; all when not given.",
+        recorded=True,
+    )
+    brokers: BrokerList | None = brokers_option(
+        "--brokers", "Brokers that should hold the replicas; all live ones when not given."
+    )
+    replication: int = option(0, "--replication", help="Replicas that every partition must have; 0: not checked.")
+    min_rack_ids: int = option(0, "--min-rack-ids", help=RACKS_HELP)
+    band: Fraction = parsed_option(
+        "10%",
+        "--band",
+        parse=lambda text: parse_percent(text, "--band"),
+        metavar="PERCENT",
+        help="How far a broker or log dir may be from its share of used space.",
+    )
+    leader_band: Fraction = parsed_option(
+        "10%",
+        "--leader-band",
+        parse=lambda text: parse_percent(text, "--leader-band"),
+        metavar="PERCENT",
+        help="How far a broker may be from an even share of preferred leaders.",
+    )
+    max_disk_use: Fraction = disk_use_option("How full a disk may be.", "85%")
     constraints: TagConstraints = NO_CONSTRAINTS
-    topics_exclude_words: str = ""
-    constraint_options: tuple[tuple[str, str | None], ...] = ()
-    program: str = "kafkakit"
-    snapshot: str = ""
+    program: str = not_typed("kafkakit")
+    snapshot: str = not_typed("")
+
+    @property
+    def topic_words(self) -> str:
+        """The topics as given, for the commands that hints name."""
+        return self.words.get("topics") or ",".join(self.topics) or ALL
+
+    @property
+    def topics_exclude_words(self) -> str:
+        """The topics that are left out, as given."""
+        return self.words.get("topics-exclude") or ",".join(self.topics_exclude)
 
     def __post_init__(self) -> None:
         if not 0 <= self.replication <= MAX_REPLICATION:
@@ -235,7 +264,7 @@ class Hints:
 
     def _constrained(self, made: ShellCommand) -> ShellCommand:
         """The command under the constraints by tags that the check was given."""
-        return replace(made, options=(*made.options, *self.request.constraint_options))
+        return replace(made, options=(*made.options, *self.request.constraints.given))
 
     def _brokers(self) -> str:
         given = self.request.brokers

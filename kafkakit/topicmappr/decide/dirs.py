@@ -14,7 +14,6 @@ from kafkakit.core.model import ClusterSnapshot, TopicPartition
 from kafkakit.core.placement_statistics import APPLIED_USE
 from kafkakit.core.plan import Certificate, DirMove, PlacementRules, PlanDir, StorageFacts, certificate
 from kafkakit.core.quantities import counted, format_bytes, format_percent
-from kafkakit.core.selection import BrokerList
 from kafkakit.core.text import some
 from kafkakit.placement.broker_disks import DirStorage, broker_disks
 from kafkakit.placement.by_size.exact import LARGEST
@@ -37,6 +36,7 @@ from kafkakit.placement.log_dirs_balance import (
 from kafkakit.placement.problem import PlannedPartition, set_stranded_apart
 from kafkakit.placement.watch import UNWATCHED, Watch, budgeted
 from kafkakit.topicmappr.decide.assembly import Decision, PlannedChange, assemble
+from kafkakit.topicmappr.decide.plain_requests import RebalanceDirsRequest
 from kafkakit.topicmappr.decide.scope import Scope, TopicScope, pinned_indices, scope_of
 from kafkakit.topicmappr.decide.storage import Sizes, storage_of
 
@@ -372,28 +372,6 @@ class _Closed:
                 self.proven = self.proven and not more
                 space.update(more)
         return before != (sum(map(len, self.space.values())), self.full)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RebalanceDirsRequest:
-    """Balance the log dirs of the chosen brokers with copies of the chosen topics; no replica changes brokers.
-
-    `rules.band` is required. `pinned` are topics or topic/partition that stay as they are. `words` are the flags as
-    given, for the plan's record.
-    """
-
-    brokers: BrokerList
-    rules: DirRules
-    topics: tuple[str, ...]
-    topics_exclude: tuple[str, ...] = ()
-    pinned: tuple[str, ...] = ()
-    words: Mapping[str, str]
-
-    def __post_init__(self) -> None:
-        if self.rules.band is None:
-            raise UsageError("must specify --band", hint="write it like 10%")
-        if not self.topics:
-            raise UsageError("must specify --topics")
 
 
 def decide_rebalance_dirs(

@@ -8,17 +8,16 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Protocol
 
 from kafkakit.core.errors import UsageError
 from kafkakit.core.model import ClusterSnapshot, TopicPartition
 from kafkakit.core.plan import Certificate, PlacementRules, Proof, ProofKind, StorageFacts, certificate
 from kafkakit.core.quantities import counted
 from kafkakit.core.selection import BrokerList
-from kafkakit.core.text import ShellCommand, shell_command, some
+from kafkakit.core.text import some
 from kafkakit.placement.by_size.layout import Disks
 from kafkakit.placement.group_rooms import Grouping, PartitionGroup
-from kafkakit.placement.group_rule import NONE_CLOSED, ClosedBrokers, GroupRule, racks_to_spread, refuse_both_rules
+from kafkakit.placement.group_rule import NONE_CLOSED, ClosedBrokers, GroupRule, racks_to_spread
 from kafkakit.placement.log_dirs_balance import HomelessCopy
 from kafkakit.placement.openings import (
     BrokerPool,
@@ -40,15 +39,8 @@ from kafkakit.placement.problem import (
 from kafkakit.placement.rebuild_task import Task, explain_shortage, with_openings
 from kafkakit.placement.watch import UNWATCHED, Watch, budgeted
 from kafkakit.topicmappr.decide.assembly import CeilingTask, Decision, PlannedChange, assemble, within_ceilings
-from kafkakit.topicmappr.decide.dirs import fit_dirs, with_destinations
-from kafkakit.topicmappr.decide.rebalance_goal import RECEIVERS, named_brokers
-from kafkakit.topicmappr.decide.rebuild_bytes import place_task
-from kafkakit.topicmappr.decide.requests import (
-    NO_BUDGET,
-    NO_CEILINGS,
-    Budget,
+from kafkakit.topicmappr.decide.budget import (
     BudgetSelection,
-    Ceilings,
     PartitionChange,
     budget_argument,
     budget_notes,
@@ -56,10 +48,13 @@ from kafkakit.topicmappr.decide.requests import (
     refuse_unsized,
     serve,
 )
+from kafkakit.topicmappr.decide.dirs import fit_dirs, with_destinations
+from kafkakit.topicmappr.decide.plain_requests import DrainRequest, ReplaceRequest
+from kafkakit.topicmappr.decide.rebalance_goal import RECEIVERS, named_brokers
+from kafkakit.topicmappr.decide.rebuild_bytes import place_task
+from kafkakit.topicmappr.decide.request_fields import Budget
 from kafkakit.topicmappr.decide.scope import (
-    NO_CONSTRAINTS,
     Scope,
-    TagConstraints,
     TopicScope,
     pinned_indices,
     scope_of,
@@ -146,57 +141,6 @@ def fill_by_bytes(
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DrainRequest:
-    """Empty the brokers `leaving` of the chosen topics; `receiving` may take the replicas (None: all others).
-
-    Brokers in `exclude_receivers` take none. `spread` is the even spread over racks, in place of `min_rack_ids`.
-    `placement` says what comes out even among those receivers: counts of replicas, or free bytes. `pinned` are topics
-    or topic/partition that stay as they are, `budget` what one run may copy. `words` are the flags as given, for the
-    plan's record; `constraint_options` go into the commands that hints name. Raises `UsageError` for contradictions.
-    """
-
-    leaving: BrokerList
-    receiving: BrokerList | None = None
-    exclude_receivers: BrokerList | None = None
-    topics: tuple[str, ...]
-    topics_exclude: tuple[str, ...] = ()
-    min_rack_ids: int = 0
-    spread: bool = False
-    placement: PlaceBy = PlaceBy.COUNT
-    pinned: tuple[str, ...] = ()
-    budget: Budget = NO_BUDGET
-    ceilings: Ceilings = NO_CEILINGS
-    constraints: TagConstraints = NO_CONSTRAINTS
-    constraint_options: tuple[tuple[str, str | None], ...] = ()
-    words: Mapping[str, str]
-
-    def repair(self, broker: int) -> ShellCommand:
-        """The command that replaces what is offline on a broker, of the same topics under the same rules."""
-        topics, excluded = self.words.get("topics", ""), self.words.get("topics-exclude", "")
-        made = shell_command(
-            "topicmappr repair",
-            brokers=broker,
-            topics=topics,
-            topics_exclude=excluded,
-            min_rack_ids=self.min_rack_ids or None,
-            spread=self.spread,
-        )
-        return replace(made, options=(*made.options, *self.constraint_options))
-
-    def __post_init__(self) -> None:
-        for flag, listed in (("--brokers", self.leaving), ("--to", self.receiving)):
-            if listed is not None and (listed.existing or listed.everything):
-                raise UsageError(f"{flag}: name the brokers, -1 and -2 mean all of them")
-        if self.receiving is not None:
-            both = sorted({*self.leaving.ids} & {*self.receiving.ids})
-            if both:
-                raise UsageError(f"broker {both[0]} cannot be drained and receive (--to) at once")
-        if self.min_rack_ids < 0:
-            raise UsageError(f"--min-rack-ids: {self.min_rack_ids} is below 0")
-        refuse_both_rules(self.min_rack_ids, self.spread)
-
-
 def decide_drain(
     snapshot: ClusterSnapshot,
     request: DrainRequest,
@@ -218,38 +162,9 @@ def decide_drain(
     )
 
 
-class LeavingRequest(Protocol):
-    """What requests that replace replicas have in common."""
-
-    @property
-    def min_rack_ids(self) -> int:
-        """The rack rule."""
-        ...
-
-    @property
-    def placement(self) -> PlaceBy:
-        """What comes out even among the receivers."""
-        ...
-
-    @property
-    def budget(self) -> Budget:
-        """What one run may copy."""
-        ...
-
-    @property
-    def ceilings(self) -> Ceilings:
-        """What a broker may end with."""
-        ...
-
-    @property
-    def words(self) -> Mapping[str, str]:
-        """The flags as given."""
-        ...
-
-
 def place_leaving(
     snapshot: ClusterSnapshot,
-    request: LeavingRequest,
+    request: ReplaceRequest,
     problem: DrainProblem,
     facts: StorageFacts | None,
     watch: Watch,
@@ -319,7 +234,7 @@ def place_leaving(
 
 
 def _within_ceilings(
-    snapshot: ClusterSnapshot, request: LeavingRequest, problem: DrainProblem, lists: Sequence[tuple[int, ...]]
+    snapshot: ClusterSnapshot, request: ReplaceRequest, problem: DrainProblem, lists: Sequence[tuple[int, ...]]
 ) -> list[tuple[int, ...]]:
     rule = problem.grouping.rule
     spreads = rule.tags is not None and rule.tags.spreads

@@ -21,7 +21,8 @@ from kafkakit.placement.problem import set_stranded_apart
 from kafkakit.placement.watch import UNWATCHED, Watch, budgeted
 from kafkakit.topicmappr.decide.assembly import Decision, PlannedChange
 from kafkakit.topicmappr.decide.dirs import APPLIED, fit_dirs
-from kafkakit.topicmappr.decide.drain import DrainProblem, DrainRequest, place_leaving, receivers_of
+from kafkakit.topicmappr.decide.drain import DrainProblem, place_leaving, receivers_of
+from kafkakit.topicmappr.decide.plain_requests import DrainRequest
 from kafkakit.topicmappr.decide.rebalance_goal import RECEIVERS, named_brokers
 from kafkakit.topicmappr.decide.scope import Scope, TopicScope, pinned_indices, scope_of
 from kafkakit.topicmappr.decide.storage import Sizes, storage_of
@@ -47,15 +48,13 @@ def decide_drain_dirs(
     request: DrainRequest,
     facts: StorageFacts | None = None,
     watch: Watch = UNWATCHED,
-    *,
-    log_dirs: Sequence[str],
 ) -> PlannedChange:
-    """Decide where the replicas in these log dirs of the brokers `request.leaving` go.
+    """Decide where the replicas in `request.log_dirs` of the brokers `request.leaving` go.
 
     As many as fit go to other dirs of their broker; `request` says who takes the others, and how. Raises `UsageError`
     for brokers and dirs that are not there or have failed, and what `storage_of` raises for unknown sizes.
     """
-    watch = budgeted(watch)
+    watch, log_dirs = budgeted(watch), request.log_dirs
     named = tuple(sorted(request.leaving.ids))
     scope = scope_of(snapshot, TopicScope(topics=request.topics, topics_exclude=request.topics_exclude))
     copies = _copies(snapshot, scope, named, _known_dirs(snapshot, request, named, log_dirs))

@@ -11,7 +11,6 @@ from kafkakit.core.errors import UsageError
 from kafkakit.core.model import ClusterSnapshot, TopicPartition
 from kafkakit.core.plan import Certificate, PlacementRules, Proof, ProofKind, certificate
 from kafkakit.core.quantities import counted
-from kafkakit.core.selection import BrokerList
 from kafkakit.core.text import some
 from kafkakit.placement.group_repairs import Need, NoRepair, Repair, Repairs, TagRepair, tag_repair
 from kafkakit.placement.group_rooms import Grouping, PartitionGroup, Room, TagSteps
@@ -20,7 +19,6 @@ from kafkakit.placement.group_rule import (
     ClosedBrokers,
     GroupRule,
     TagRules,
-    refuse_both_rules,
 )
 from kafkakit.placement.log_dirs_balance import HomelessCopy
 from kafkakit.placement.openings import (
@@ -42,39 +40,12 @@ from kafkakit.placement.problem import (
     stranded_warning,
     words_of_closed,
 )
-from kafkakit.topicmappr.decide import requests as budgets
+from kafkakit.topicmappr.decide import budget as budgets
 from kafkakit.topicmappr.decide.assembly import CeilingTask, Decision, PlannedChange, assemble, within_ceilings
 from kafkakit.topicmappr.decide.dirs import fit_dirs, with_destinations
+from kafkakit.topicmappr.decide.plain_requests import FixRacksRequest
 from kafkakit.topicmappr.decide.rebalance_goal import RECEIVERS, named_brokers
-from kafkakit.topicmappr.decide.requests import NO_BUDGET, NO_CEILINGS, Budget, Ceilings
-from kafkakit.topicmappr.decide.scope import NO_CONSTRAINTS, Scope, TagConstraints, TopicScope, pinned_indices, scope_of
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FixRacksRequest:
-    """Repair the rack rule for the chosen topics, and with it the constraints by tags.
-
-    The rule is `min_rack_ids` as everywhere, or with `spread` that a partition's replicas per rack differ by
-    at most one. `pinned` are topics or topic/partition that stay as they are, `budget` what one run may copy. Brokers
-    in `exclude_receivers` take no copies. `words` are the flags as given, for the plan's record.
-    """
-
-    topics: tuple[str, ...]
-    topics_exclude: tuple[str, ...] = ()
-    min_rack_ids: int = 0
-    spread: bool = False
-    minimize: Minimize = Minimize.MOVES
-    pinned: tuple[str, ...] = ()
-    budget: Budget = NO_BUDGET
-    exclude_receivers: BrokerList | None = None
-    ceilings: Ceilings = NO_CEILINGS
-    constraints: TagConstraints = NO_CONSTRAINTS
-    words: Mapping[str, str]
-
-    def __post_init__(self) -> None:
-        if self.min_rack_ids < 0:
-            raise UsageError(f"--min-rack-ids: {self.min_rack_ids} is below 0")
-        refuse_both_rules(self.min_rack_ids, self.spread)
+from kafkakit.topicmappr.decide.scope import NO_CONSTRAINTS, Scope, TopicScope, pinned_indices, scope_of
 
 
 def decide_fix_racks(snapshot: ClusterSnapshot, request: FixRacksRequest) -> PlannedChange:

@@ -92,7 +92,7 @@ def decide_frontier(
     Cost: one plan for each point on arrays that are made once.
     """
     watch.phase("reading the cluster")
-    inputs = _inputs(snapshot, replace(request.base, goal=goal_of(request.metric)), facts)
+    inputs = _inputs(snapshot, replace(request.base, goal=goal_of(request.tightened)), facts)
     refuse_impossible(inputs, request.base)
     problem = BalanceProblem.of(inputs.layout.table, inputs.aim.balance)
     today = problem.today()
@@ -107,7 +107,7 @@ def decide_frontier(
         notes.append(f"stopped after {len(points)} of {len(wanted)} points")
     return Frontier(
         cluster_id=snapshot.cluster_id,
-        metric=request.metric,
+        metric=request.tightened,
         brokers=len(inputs.change.targets),
         topics=inputs.scope.selection.selected,
         partitions=len(inputs.scope.partitions),
@@ -138,8 +138,8 @@ def _check_brokers(change: BrokerChange, request: RebalanceRequest) -> None:
 
 
 def _deviations(request: FrontierRequest, today: int) -> list[int]:
-    if request.metric is Metric.BAND:
-        found = {int(band * PPM) for band in request.bands}
+    if request.tightened is Metric.BAND:
+        found = {int(band * PPM) for band in request.bands or DEFAULT_BANDS}
     else:
         found = set(request.free_ranges) or {int(today * part) for part in _PARTS_OF_TODAY}
     return sorted(found, reverse=True)

@@ -10,51 +10,18 @@ from kafkakit.core.errors import UsageError
 from kafkakit.core.model import ClusterSnapshot, TopicPartition
 from kafkakit.core.plan import Certificate, PlacementRules, Proof, certificate
 from kafkakit.core.quantities import counted
-from kafkakit.core.selection import BrokerList
 from kafkakit.core.text import some
 from kafkakit.placement.leaders import Candidates, candidates_of, choose_leaders, in_front, leader_proof
 from kafkakit.placement.price_bound import leader_bound
 from kafkakit.placement.problem import PlannedPartition, set_stranded_apart
 from kafkakit.topicmappr.decide.assembly import Decision, PlannedChange, assemble
-from kafkakit.topicmappr.decide.requests import (
-    NO_BUDGET,
-    Budget,
-    BudgetSelection,
-    LeftForLater,
-    budget_notes,
-    pinned_note,
-)
+from kafkakit.topicmappr.decide.budget import BudgetSelection, LeftForLater, budget_notes, pinned_note
+from kafkakit.topicmappr.decide.plain_requests import LeadersRequest
+from kafkakit.topicmappr.decide.request_fields import Budget
 from kafkakit.topicmappr.decide.scope import TopicScope, pinned_indices, scope_of
 
 if TYPE_CHECKING:
     from kafkakit.core.columns import Ints
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeadersRequest:
-    """Even out preferred leaders of the chosen topics.
-
-    `brokers` may lead (None: every live broker), `evacuated` may not. `pinned` are topics or topic/partition that
-    keep their order, `budget` how many partitions one run may change. `words` are the flags as given, for the plan's
-    record. Raises `UsageError` for contradictions.
-    """
-
-    topics: tuple[str, ...]
-    topics_exclude: tuple[str, ...] = ()
-    brokers: BrokerList | None = None
-    evacuated: BrokerList | None = None
-    pinned: tuple[str, ...] = ()
-    budget: Budget = NO_BUDGET
-    words: Mapping[str, str]
-
-    def __post_init__(self) -> None:
-        if self.evacuated is None:
-            return
-        if self.evacuated.existing or self.evacuated.everything:
-            raise UsageError("--leader-evac-brokers: name the brokers, -1 and -2 mean all of them")
-        both = sorted({*self.evacuated.ids} & {*(self.brokers.ids if self.brokers else ())})
-        if both:
-            raise UsageError(f"broker {both[0]} is named by both --brokers and --leader-evac-brokers")
 
 
 Pair = tuple[int, int]

@@ -6,66 +6,18 @@ from dataclasses import dataclass, replace
 
 from kafkakit.core.errors import UsageError
 from kafkakit.core.model import ClusterSnapshot, Partition, PartitionAssignment, PartitionMap, Topic, TopicPartition
-from kafkakit.core.plan_rules import topic_problem
 from kafkakit.core.quantities import counted
-from kafkakit.core.selection import BrokerList, select_topics
-from kafkakit.core.text import ShellCommand, shell_command, some
+from kafkakit.core.selection import select_topics
+from kafkakit.core.text import some
 from kafkakit.placement.group_rooms import Grouping
 from kafkakit.placement.group_rule import ClosedBrokers, GroupRule
 from kafkakit.placement.log_dirs_balance import HomelessCopy
 from kafkakit.placement.openings import BrokerPool, group_openings, place_new_topic, pool_of
 from kafkakit.placement.problem import PlacementProblem, PlannedPartition, rackless_note
 from kafkakit.topicmappr.decide.dirs import fit_dirs, homeless_of
+from kafkakit.topicmappr.decide.plain_requests import PlaceRequest
 from kafkakit.topicmappr.decide.rebalance_goal import RECEIVERS, named_brokers
-from kafkakit.topicmappr.decide.requests import MAX_REPLICATION
-from kafkakit.topicmappr.decide.scope import NO_CONSTRAINTS, TagConstraints
 from kafkakit.topicmappr.decide.storage import explain_unplaced, infeasible
-
-MAX_PARTITIONS = 200_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlaceRequest:
-    """A new topic, or more partitions for one that is there: `partitions` are those that it has in the end.
-
-    What is None is taken from the topics `like`, and `brokers` None means all live ones. Those in `exclude_receivers`
-    get none of it.
-
-    `partition_bytes` is the expected size of one partition: then the cluster is levelled by bytes, not by counts.
-    `constraint_options` go into the commands that hints name.
-    """
-
-    topic: str
-    partitions: int | None = None
-    replication: int | None = None
-    partition_bytes: int | None = None
-    like: tuple[str, ...] = ()
-    brokers: BrokerList | None = None
-    exclude_receivers: BrokerList | None = None
-    constraints: TagConstraints = NO_CONSTRAINTS
-    constraint_options: tuple[tuple[str, str | None], ...] = ()
-    min_rack_ids: int = 0
-
-    def set_replication(self) -> ShellCommand:
-        """The command that gives the partitions that the topic has as many replicas as the new ones are to get."""
-        racks = self.min_rack_ids or None
-        made = shell_command("topicmappr set-replication", str(self.replication), topics=self.topic, min_rack_ids=racks)
-        return replace(made, options=(*made.options, *self.constraint_options))
-
-    def __post_init__(self) -> None:
-        problem = topic_problem(self.topic)
-        if problem:
-            raise UsageError(f"{self.topic!r:.80} is {problem}", hint="letters, digits, '.', '_' and '-', at most 249")
-        for flag, value, most in (
-            ("--partitions", self.partitions, MAX_PARTITIONS),
-            ("--replication", self.replication, MAX_REPLICATION),
-        ):
-            if value is not None and not 1 <= value <= most:
-                raise UsageError(f"{flag}: {value} is not between 1 and {most}")
-        if self.partition_bytes is not None and self.partition_bytes < 1:
-            raise UsageError("--partition-bytes must be at least 1 byte")
-        if self.min_rack_ids < 0:
-            raise UsageError(f"--min-rack-ids: {self.min_rack_ids} is below 0")
 
 
 @dataclass(frozen=True, slots=True)

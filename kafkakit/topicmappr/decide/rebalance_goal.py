@@ -63,14 +63,8 @@ from kafkakit.placement.problem import (
 )
 from kafkakit.placement.watch import Watch
 from kafkakit.topicmappr.decide.assembly import leader_limits, refuse_crowded_leaders
-from kafkakit.topicmappr.decide.requests import (
-    GIB,
-    MAX_REPLICAS,
-    MAX_TOPIC_LEADERS,
-    MOST_BAND,
-    Ceilings,
-    RebalanceRequest,
-)
+from kafkakit.topicmappr.decide.request_fields import MAX_REPLICAS, MAX_TOPIC_LEADERS, MOST_BAND, Ceilings
+from kafkakit.topicmappr.decide.requests import GIB, RebalanceRequest
 from kafkakit.topicmappr.decide.scope import Scope, TopicScope, pinned_indices, scope_of
 from kafkakit.topicmappr.decide.storage import Sizes, storage_of
 

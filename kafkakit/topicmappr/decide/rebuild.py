@@ -39,13 +39,15 @@ from kafkakit.placement.problem import (
     with_stranded,
 )
 from kafkakit.placement.watch import UNWATCHED, Watch, budgeted
-from kafkakit.topicmappr.decide import requests as budgets
+from kafkakit.topicmappr.decide import budget as budgets
 from kafkakit.topicmappr.decide.assembly import CeilingTask, Decision, PlannedChange, assemble, within_ceilings
 from kafkakit.topicmappr.decide.dirs import fit_dirs, with_destinations
+from kafkakit.topicmappr.decide.plain_requests import ReplicationRequest
 from kafkakit.topicmappr.decide.rebalance_goal import RECEIVERS, named_brokers
 from kafkakit.topicmappr.decide.rebuild_bytes import Stored, evacuate, even_leaders, place_stored
-from kafkakit.topicmappr.decide.requests import MAX_REPLICATION, RebuildRequest
-from kafkakit.topicmappr.decide.scope import NO_CONSTRAINTS, Scope, TagConstraints, pinned_indices, scope_of
+from kafkakit.topicmappr.decide.request_fields import Budget
+from kafkakit.topicmappr.decide.requests import RebuildRequest
+from kafkakit.topicmappr.decide.scope import Scope, pinned_indices, scope_of
 from kafkakit.topicmappr.decide.storage import FreeChange, explain_unplaced
 
 NO_BROKERS, LEFT = "No additional brokers that meet Constraints", "left as it is"
@@ -504,30 +506,6 @@ def _differences(before: Lists, after: Lists) -> dict[int, tuple[int, ...]]:
     return {i: new for i, (old, new) in enumerate(zip(before, after, strict=True)) if old != new}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplicationRequest:
-    """Bring every partition of the topics to `replication` copies.
-
-    `pinned` are topics or topic/partition that stay as they are, `budget` what one run may copy; brokers in
-    `exclude_receivers` get no copies. `words` are the flags as given.
-    """
-
-    replication: int
-    topics: tuple[str, ...]
-    topics_exclude: tuple[str, ...] = ()
-    min_rack_ids: int = 0
-    pinned: tuple[str, ...] = ()
-    budget: budgets.Budget = budgets.NO_BUDGET
-    exclude_receivers: BrokerList | None = None
-    ceilings: budgets.Ceilings = budgets.NO_CEILINGS
-    constraints: TagConstraints = NO_CONSTRAINTS
-    words: Mapping[str, str]
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.replication <= MAX_REPLICATION:
-            raise UsageError(f"the replication factor {self.replication} is not between 1 and {MAX_REPLICATION}")
-
-
 def decide_set_replication(snapshot: ClusterSnapshot, request: ReplicationRequest) -> PlannedChange:
     """Decide who gets the added copies, or whose copy goes.
 
@@ -593,7 +571,7 @@ def _short(rebuild: Rebuild) -> frozenset[TopicPartition]:
     return frozenset(p.key for p, n in zip(rebuild.scope.partitions, rebuild.unplaced, strict=True) if n)
 
 
-def _serve(snapshot: ClusterSnapshot, requested: RebuildRequest, budget: budgets.Budget) -> budgets.BudgetSelection:
+def _serve(snapshot: ClusterSnapshot, requested: RebuildRequest, budget: Budget) -> budgets.BudgetSelection:
     """Choose what the budget takes; partitions that need no copy, or find no place for one, are served anyway.
 
     O(partitions): what fits follows from the racks of the replicas that stay.

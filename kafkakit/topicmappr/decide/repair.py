@@ -7,53 +7,24 @@ makes no second copy of a replica on its own broker.
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from kafkakit.core.errors import UsageError
 from kafkakit.core.model import ClusterSnapshot, TopicPartition
 from kafkakit.core.plan import StorageFacts
-from kafkakit.core.selection import BrokerList
 from kafkakit.core.text import some
 from kafkakit.placement.broker_disks import failed_copies
 from kafkakit.placement.group_rooms import Grouping
-from kafkakit.placement.group_rule import NONE_CLOSED, ClosedBrokers, GroupRule, racks_to_spread, refuse_both_rules
+from kafkakit.placement.group_rule import NONE_CLOSED, ClosedBrokers, GroupRule, racks_to_spread
 from kafkakit.placement.openings import BrokerPool, pool_of
-from kafkakit.placement.problem import PlaceBy, PlannedPartition, set_stranded_apart
+from kafkakit.placement.problem import PlannedPartition, set_stranded_apart
 from kafkakit.placement.watch import UNWATCHED, Watch, budgeted
 from kafkakit.topicmappr.decide.assembly import PlannedChange
 from kafkakit.topicmappr.decide.dirs import fit_dirs
 from kafkakit.topicmappr.decide.drain import DrainProblem, place_leaving
+from kafkakit.topicmappr.decide.plain_requests import RepairRequest
 from kafkakit.topicmappr.decide.rebalance_goal import RECEIVERS, named_brokers
-from kafkakit.topicmappr.decide.requests import NO_BUDGET, NO_CEILINGS, Budget, Ceilings
-from kafkakit.topicmappr.decide.scope import NO_CONSTRAINTS, Scope, TagConstraints, TopicScope, pinned_indices, scope_of
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RepairRequest:
-    """Replace the offline replicas of the chosen topics, those of `brokers` only where they are named.
-
-    Brokers in `exclude_receivers` take none. `spread` is the even spread over racks, in place of `min_rack_ids`.
-    `placement` says what comes out even: counts of replicas, or free bytes. `pinned` are topics or topic/partition that
-    stay as they are, `budget` what one run may copy. `words` are the flags as given, for the plan's record.
-    """
-
-    brokers: BrokerList | None = None
-    exclude_receivers: BrokerList | None = None
-    topics: tuple[str, ...]
-    topics_exclude: tuple[str, ...] = ()
-    min_rack_ids: int = 0
-    spread: bool = False
-    placement: PlaceBy = PlaceBy.COUNT
-    pinned: tuple[str, ...] = ()
-    budget: Budget = NO_BUDGET
-    ceilings: Ceilings = NO_CEILINGS
-    constraints: TagConstraints = NO_CONSTRAINTS
-    words: Mapping[str, str]
-
-    def __post_init__(self) -> None:
-        if self.min_rack_ids < 0:
-            raise UsageError(f"--min-rack-ids: {self.min_rack_ids} is below 0")
-        refuse_both_rules(self.min_rack_ids, self.spread)
+from kafkakit.topicmappr.decide.scope import Scope, TopicScope, pinned_indices, scope_of
 
 
 def decide_repair(

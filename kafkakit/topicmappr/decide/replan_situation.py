@@ -35,7 +35,8 @@ from kafkakit.topicmappr.decide.rebalance_goal import (
     with_count_limits,
     with_leader_limits,
 )
-from kafkakit.topicmappr.decide.requests import MOST_BAND, Ceilings, Goal, RebalanceRequest
+from kafkakit.topicmappr.decide.request_fields import MOST_BAND, Ceilings, Goal
+from kafkakit.topicmappr.decide.requests import RebalanceRequest
 from kafkakit.topicmappr.decide.scope import Scope
 
 if TYPE_CHECKING:

@@ -1,98 +1,51 @@
-"""What the operator asked `rebalance`, `scale`, `rebuild`, `frontier` and `audit` for, validated; and a run's budget.
-
-A budget says which partitions of a plain request are served now, and which wait for another run. A request is made of
-changes, one for each partition. They are served in the order of their rank while they fit; one that does not fit is
-passed over, so that a large partition does not hold up the small ones behind it. A change is served whole or not at
-all. What is left is not a failure: when the request is made again, it continues with it.
-"""
+"""What the operator asked `rebalance`, `scale`, `add-brokers`, `rebuild`, `frontier` and `audit` for, validated."""
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from fractions import Fraction
 from math import isfinite
 from typing import TypeVar
 
-from kafkakit.core.errors import TryLaterError, UsageError
-from kafkakit.core.model import ClusterSnapshot, PartitionMap, TopicPartition
-from kafkakit.core.plan import StorageFacts
-from kafkakit.core.quantities import counted, format_bytes, parse_percent, parse_size
-from kafkakit.core.selection import MAX_BROKER_ID, BrokerList
-from kafkakit.core.text import OptionValue, ShellCommand, shell_command, some
+from kafkakit.core.errors import UsageError
+from kafkakit.core.model import PartitionMap, TopicPartition
+from kafkakit.core.options import Completion, not_typed, option, options_given, parsed_option, required_option
+from kafkakit.core.quantities import parse_percent, parse_size
+from kafkakit.core.selection import MAX_BROKER_ID, BrokerList, parse_broker_list, parse_patterns
+from kafkakit.core.text import OptionValue, ShellCommand, shell_command
 from kafkakit.placement.group_rule import refuse_both_rules
 from kafkakit.placement.problem import BrokerChange, Minimize, OptimizeFor, PlaceBy
+from kafkakit.topicmappr.decide.request_fields import (
+    BROKERS,
+    MAX_REPLICATION,
+    MOST_BAND,
+    PLACED_TOPICS,
+    RACKS_HELP,
+    TOPICS,
+    Goal,
+    RuledRequest,
+    band_option,
+    brokers_option,
+    disk_use_option,
+    head_room_option,
+    minimize_option,
+    optimize_leadership_option,
+    pin_option,
+    size_option,
+    spread_option,
+    storage_word,
+    target_brokers,
+    word_of,
+)
 from kafkakit.topicmappr.decide.scope import NO_CONSTRAINTS, TagConstraints, TopicScope
-from kafkakit.topicmappr.decide.storage import storage_of
 
 MIB = 1 << 20
 GIB = 1 << 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Goal:
-    """What loads should look like in the end; without any of these kafka-kit's thresholds and tolerance rule.
-
-    `band` is a part of each broker's share, `free_range_bytes` the largest difference of free bytes between two
-    brokers, `count_band` a part of each broker's share of replicas. The budgets limit the plan; alone they ask
-    for the smallest range they can buy. `within_racks` a broker's share is of what its rack holds now; with
-    `best_effort` a goal that cannot be reached is approached.
-    """
-
-    band: Fraction | None = None
-    free_range_bytes: int | None = None
-    count_band: Fraction | None = None
-    max_moved_bytes: int | None = None
-    max_moves: int | None = None
-    within_racks: bool = False
-    best_effort: bool = False
-
-    @property
-    def given(self) -> bool:
-        """True when the request names a goal of its own."""
-        return any(
-            value is not None
-            for value in (self.band, self.free_range_bytes, self.count_band, self.max_moved_bytes, self.max_moves)
-        )
-
-
-MAX_REPLICAS, MAX_LEADERS, MAX_TOPIC_LEADERS = "--max-replicas", "--max-leaders", "--max-topic-leaders"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ceilings:
-    """The most replicas and leaders that a broker may end with, of all topics, and leaders of one; None: any number."""
-
-    max_replicas: int | None = None
-    max_leaders: int | None = None
-    max_topic_leaders: int | None = None
-
-    @property
-    def on_leaders(self) -> bool:
-        """True where leaders are limited."""
-        return self.max_leaders is not None or self.max_topic_leaders is not None
-
-    @property
-    def words(self) -> str:
-        """The limits as options; empty without any."""
-        given = (
-            (MAX_REPLICAS, self.max_replicas),
-            (MAX_LEADERS, self.max_leaders),
-            (MAX_TOPIC_LEADERS, self.max_topic_leaders),
-        )
-        return " and ".join(f"{flag} {most}" for flag, most in given if most is not None)
-
-    @property
-    def leader_words(self) -> str:
-        """The limits on leaders as options."""
-        return replace(self, max_replicas=None).words
-
-
-NO_CEILINGS = Ceilings()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RebalanceRequest:
+class RebalanceRequest(RuledRequest):
     """A balance of bytes: which partitions, over which brokers, to which goal, under which rules.
 
     Thresholds, tolerance and limits are kafka-kit's; None where the flag was not given, since kafka-kit's
@@ -104,32 +57,72 @@ class RebalanceRequest:
     `words` are the flags as given, for the plan's record; `constraint_options` go into the commands that hints name.
     """
 
-    brokers: BrokerList
-    topics: tuple[str, ...]
-    topics_exclude: tuple[str, ...] = ()
-    scale: bool = False
+    brokers: BrokerList = target_brokers()
+    topics: tuple[str, ...] = required_option("--topics", parse=parse_patterns, recorded=True, **PLACED_TOPICS)
+    scale: bool = not_typed(False)
     goal: Goal = Goal()
-    storage_threshold: float | None = None
-    storage_threshold_gb: float | None = None
-    tolerance: float = 0.0
-    partition_limit: int = 30
-    partition_size_threshold_mib: int | None = None
-    locality_scoped: bool = False
-    min_rack_ids: int = 0
-    spread: bool = False
-    max_rack_violations: int | None = None
-    minimize: Minimize = Minimize.BYTES
-    max_disk_use: Fraction = Fraction(9, 10)
-    head_room_bytes: int = 0
-    balance_dirs: Fraction | None = None
-    pinned: tuple[str, ...] = ()
-    optimize_leadership: bool = False
-    exclude_receivers: BrokerList | None = None
-    exclude_givers: BrokerList | None = None
-    ceilings: Ceilings = NO_CEILINGS
-    constraints: TagConstraints = NO_CONSTRAINTS
-    constraint_options: tuple[tuple[str, str | None], ...] = ()
-    words: Mapping[str, str]
+    minimize: Minimize = minimize_option(Minimize.BYTES)
+    storage_threshold: float | None = option(
+        None,
+        "--storage-threshold",
+        metavar="FRACTION",
+        help="Offload brokers this far below the harmonic mean of free space: 0.20 when no goal is given, 0 all.",
+        recorded=word_of,
+    )
+    storage_threshold_gb: float | None = option(
+        None,
+        "--storage-threshold-gb",
+        metavar="GIB",
+        help="Offload brokers with less free space than this; overrides --storage-threshold.",
+        recorded=word_of,
+    )
+    tolerance: float = option(
+        0.0,
+        "--tolerance",
+        metavar="FRACTION",
+        help="How far sources and destinations may end from the mean; 0: chosen by the search.",
+        recorded=True,
+    )
+    partition_limit: int = option(
+        30,
+        "--partition-limit",
+        min=1,
+        metavar="N",
+        help="Accepted for kafka-kit's scripts; every partition is considered.",
+    )
+    partition_size_threshold_mib: int | None = option(
+        None,
+        "--partition-size-threshold",
+        min=0,
+        metavar="MIB",
+        help="Do not move partitions smaller than this: 512 when no goal is given, else 0.",
+        recorded=word_of,
+    )
+    locality_scoped: bool = option(
+        False, "--locality-scoped", help="Move replicas only within their rack.", recorded=True
+    )
+    spread: bool = spread_option()
+    max_rack_violations: int | None = option(
+        None,
+        "--max-rack-violations",
+        min=0,
+        metavar="N",
+        help="Repair replica sets until no more than this break the rack rule; if not given, they may stay.",
+        recorded=word_of,
+    )
+    exclude_givers: BrokerList | None = brokers_option("--exclude-givers", "Brokers whose replicas stay.")
+    max_disk_use: Fraction = disk_use_option()
+    head_room_bytes: int = head_room_option()
+    balance_dirs: Fraction | None = parsed_option(
+        "",
+        "--balance-dirs",
+        parse=lambda text: parse_percent(text, "--balance-dirs") if text else None,
+        metavar="PERCENT",
+        help="Also balance the log dirs of each broker to within this percentage of their shares (10%).",
+        recorded=True,
+    )
+    pinned: tuple[str, ...] = pin_option()
+    optimize_leadership: bool = optimize_leadership_option()
 
     def __post_init__(self) -> None:
         if not self.topics:
@@ -173,7 +166,7 @@ class RebalanceRequest:
             min_rack_ids=self.min_rack_ids or None,
             spread=self.spread,
         )
-        return replace(made, options=(*made.options, *self.constraint_options))
+        return replace(made, options=(*made.options, *self.constraints.given))
 
     @property
     def smallest_bytes(self) -> int:
@@ -183,7 +176,39 @@ class RebalanceRequest:
         return 0 if self.goal.given else 512 * MIB
 
 
-MAX_REPLICATION = 32_767
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScaleRequest(RebalanceRequest):
+    """A balance in which all brokers that are not new give."""
+
+    scale: bool = not_typed(True)
+    storage_threshold: float | None = not_typed(None)
+    storage_threshold_gb: float | None = not_typed(None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinGoal(Goal):
+    """The balance that new brokers are brought to."""
+
+    band: Fraction | None = band_option(
+        "Bring every broker within this percentage of its share of used space, by capacity.", "10%"
+    )
+    free_range_bytes: int | None = not_typed(None)
+    count_band: Fraction | None = not_typed(None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinRequest(ScaleRequest):
+    """Brokers that join, which may hold replicas already: a band is the only goal."""
+
+    brokers: BrokerList = target_brokers("Brokers to add; they must be live.")
+    topics: tuple[str, ...] = parsed_option(".*", "--topics", parse=parse_patterns, recorded=True, **PLACED_TOPICS)
+    scale: bool = not_typed(False)
+    goal: JoinGoal = JoinGoal()
+    tolerance: float = not_typed(0.0)
+    partition_limit: int = not_typed(30)
+    balance_dirs: Fraction | None = not_typed(None)
+
+
 MAX_FACTOR = 1000
 
 
@@ -194,8 +219,37 @@ def parse_factor(value: float) -> Fraction:
     return Fraction(str(value))
 
 
+def read_map_string(text: str) -> PartitionMap | None:
+    """Read `--map-string`, None for none; raises `InputError` with kafka-kit's words in front."""
+    if not text:
+        return None
+    from kafkakit.core.documents import decode_partition_map
+    from kafkakit.core.plan_rules import check_partition_map
+
+    source = "Error parsing partition map"
+    partition_map = decode_partition_map(text.encode("utf-8", "surrogatepass"), source)
+    check_partition_map(partition_map, source)
+    return partition_map
+
+
+def _evacuated(text: str) -> tuple[int, ...]:
+    """The ids of `--leader-evac-brokers`; `UsageError` for -1 and -2."""
+    if not text:
+        return ()
+    parsed = parse_broker_list(text, "--leader-evac-brokers")
+    if parsed.where is not None:
+        raise UsageError("--leader-evac-brokers: queries are not taken here", hint="give ids")
+    if parsed.existing or parsed.everything:
+        raise UsageError("--leader-evac-brokers: name the brokers, -1 and -2 mean all of them")
+    return parsed.ids
+
+
+def _by_storage(given: Mapping[str, object]) -> bool:
+    return given["placement"] is PlaceBy.STORAGE
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RebuildRequest:
+class RebuildRequest(RuledRequest):
     """A rebuild: which partitions, onto which brokers, under which rules.
 
     `map` replaces topic lookup when given; `replication` 0 leaves the factor alone. `leader_evac_brokers` must
@@ -206,30 +260,88 @@ class RebuildRequest:
     with a ceiling on replicas, counts of all topics come out even. `words` are the flags as given, for the record.
     """
 
-    brokers: BrokerList
-    topics: tuple[str, ...] = ()
-    topics_exclude: tuple[str, ...] = ()
-    map: PartitionMap | None = None
-    replication: int = 0
-    force_rebuild: bool = False
-    sub_affinity: bool = False
-    min_rack_ids: int = 0
-    skip_no_ops: bool = False
-    optimize_leadership: bool = False
-    phased: bool = False
-    constraints: TagConstraints = NO_CONSTRAINTS
-    leader_evac_brokers: tuple[int, ...] = ()
-    leader_evac_topics: tuple[str, ...] = ()
-    chunk_step: int = 0
-    use_meta: bool = True
-    minimize: Minimize = Minimize.MOVES
-    placement: PlaceBy = PlaceBy.COUNT
-    optimize: OptimizeFor = OptimizeFor.DISTRIBUTION
-    partition_size_factor: Fraction = Fraction(1)
-    untouched: frozenset[TopicPartition] = frozenset()
-    exclude_receivers: BrokerList | None = None
-    ceilings: Ceilings = NO_CEILINGS
-    words: Mapping[str, str]
+    brokers: BrokerList = target_brokers()
+    topics: tuple[str, ...] = parsed_option("", "--topics", parse=parse_patterns, recorded=True, **PLACED_TOPICS)
+    map: PartitionMap | None = parsed_option(
+        "",
+        "--map-string",
+        parse=read_map_string,
+        help="Partition map as JSON, used instead of --topics.",
+        recorded=True,
+    )
+    replication: int = option(
+        0, "--replication", help="Set every replication factor to this; 0 leaves it.", recorded=True
+    )
+    force_rebuild: bool = option(
+        False, "--force-rebuild", help="Spread replicas evenly over all targets, with the fewest moves.", recorded=True
+    )
+    sub_affinity: bool = option(
+        False, "--sub-affinity", help="Replace each outgoing broker by one specific new broker.", recorded=True
+    )
+    minimize: Minimize = minimize_option()
+    optimize_leadership: bool = optimize_leadership_option()
+    leader_evac_brokers: tuple[int, ...] = parsed_option(
+        "",
+        "--leader-evac-brokers",
+        parse=_evacuated,
+        completion=Completion.BROKERS,
+        metavar="ID,...",
+        help="Brokers that must not lead.",
+        recorded=True,
+    )
+    leader_evac_topics: tuple[str, ...] = parsed_option(
+        "",
+        "--leader-evac-topics",
+        parse=parse_patterns,
+        completion=Completion.TOPICS,
+        metavar=TOPICS,
+        help="Topics that --leader-evac-brokers must not lead.",
+        recorded=True,
+    )
+    phased: bool = option(
+        False,
+        "--phased-reassignment",
+        help="Write a first map that keeps the current leaders, then the final one.",
+        recorded=True,
+    )
+    chunk_step: int = option(
+        0,
+        "--chunk-step-size",
+        help="Write a series of maps, this many brokers at a time; 0: one map.",
+        recorded=True,
+    )
+    skip_no_ops: bool = option(
+        False, "--skip-no-ops", help="Leave unchanged partitions out of the map files.", recorded=True
+    )
+    placement: PlaceBy = option(
+        PlaceBy.COUNT,
+        "--placement",
+        help="What to balance: counts of replicas, or free bytes; as little as possible is copied.",
+        recorded=storage_word,
+    )
+    optimize: OptimizeFor = option(
+        OptimizeFor.DISTRIBUTION,
+        "--optimize",
+        help="With storage placement: only free bytes (storage), or free bytes and then leaders (distribution).",
+        recorded=True,
+        recorded_when=_by_storage,
+    )
+    partition_size_factor: Fraction = parsed_option(
+        1.0,
+        "--partition-size-factor",
+        parse=parse_factor,
+        typed=float,
+        help="With storage placement: what a new copy reserves, as a multiple of its size.",
+        recorded=True,
+        recorded_when=_by_storage,
+    )
+    use_meta: bool = option(
+        True,
+        "--use-meta/--no-use-meta",
+        help="Use the racks and the state of brokers.",
+        recorded=lambda used: "" if used else "false",
+    )
+    untouched: frozenset[TopicPartition] = not_typed(frozenset())
 
     def __post_init__(self) -> None:
         _ = self.scope  # raises where no topics are named
@@ -309,53 +421,18 @@ class Metric(StrEnum):
     FREE_RANGE = "free-range"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FrontierRequest:
-    """The points to work out: `bands`, or for the other metric `free_ranges` in bytes (empty: parts of today's).
-
-    `base` holds selection and rules; its goal names the metric.
-    """
-
-    base: RebalanceRequest
-    metric: Metric
-    bands: tuple[Fraction, ...] = DEFAULT_BANDS
-    free_ranges: tuple[int, ...] = ()
-
-
-def metric_of(metric: Metric | None, bands: str, free_ranges: str) -> Metric:
-    """The metric that the flags mean; raises `UsageError` where they contradict each other."""
-    if bands and free_ranges:
-        raise UsageError("--bands and --free-ranges contradict each other", hint="give one of them")
-    if metric is None:
-        return Metric.FREE_RANGE if free_ranges else Metric.BAND
-    if (bands and metric is Metric.FREE_RANGE) or (free_ranges and metric is Metric.BAND):
-        raise UsageError(f"--metric {metric.value} contradicts the points given", hint="leave one of them out")
-    return metric
-
-
-MOST_BAND = 100_000
-"""The widest band that can be asked for, in percent: a broker may hold many times its share."""
-
-
 def parse_bands(text: str) -> tuple[Fraction, ...]:
-    """Read `20%,10%,5%`; the usual ones when empty."""
+    """Read `20%,10%,5%`; empty for the usual ones."""
     if not text.strip():
-        return DEFAULT_BANDS
+        return ()
     return tuple(_few([parse_percent(part, "--bands", most=MOST_BAND) for part in _parts(text, "--bands")], "--bands"))
 
 
 def parse_ranges(text: str) -> tuple[int, ...]:
     """Read `500GiB,100GiB` as bytes."""
-    return (
-        tuple(_few([parse_size(part, "--free-ranges") for part in _parts(text, "--free-ranges")], "--free-ranges"))
-        if text
-        else ()
-    )
-
-
-def goal_of(metric: Metric) -> Goal:
-    """A goal of the metric's balance; how tight it is does not matter."""
-    return Goal(band=Fraction(1)) if metric is Metric.BAND else Goal(free_range_bytes=0)
+    if not text:
+        return ()
+    return tuple(_few([parse_size(part, "--free-ranges") for part in _parts(text, "--free-ranges")], "--free-ranges"))
 
 
 def _parts(text: str, flag: str) -> list[str]:
@@ -372,6 +449,89 @@ def _few(points: Sequence[T], flag: str) -> Sequence[T]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FrontierBase(RebalanceRequest):
+    """What may move, and the rules that every plan of a frontier keeps; `given` are its options."""
+
+    brokers: BrokerList = parsed_option(
+        "-1",
+        "--brokers",
+        parse=parse_broker_list,
+        completion=Completion.BROKERS,
+        metavar=BROKERS,
+        help="Brokers that should hold the replicas.",
+        recorded=True,
+    )
+    topics: tuple[str, ...] = parsed_option(
+        ".*",
+        "--topics",
+        parse=parse_patterns,
+        completion=Completion.TOPICS,
+        metavar=TOPICS,
+        help="Topics that may move.",
+        recorded=True,
+    )
+    goal: Goal = not_typed(Goal())
+    minimize: Minimize = not_typed(Minimize.BYTES)
+    storage_threshold: float | None = not_typed(None)
+    storage_threshold_gb: float | None = not_typed(None)
+    tolerance: float = not_typed(0.0)
+    partition_limit: int = not_typed(30)
+    partition_size_threshold_mib: int | None = not_typed(None)
+    max_rack_violations: int | None = not_typed(None)
+    balance_dirs: Fraction | None = not_typed(None)
+    optimize_leadership: bool = not_typed(False)
+    given: tuple[tuple[str, str | None], ...] = options_given()
+
+    def rebalance_options(self) -> tuple[tuple[str, str | None], ...]:
+        """The options of a rebalance with the same selection and rules; it wants brokers and topics named."""
+        named = tuple((f"--{name}", self.words[name]) for name in ("brokers", "topics"))
+        return (*named, *(pair for pair in self.given if pair[0] not in ("--brokers", "--topics")))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrontierRequest:
+    """The points to work out: `bands`, or for the other metric `free_ranges` in bytes (empty: parts of today's).
+
+    `base` holds selection and rules; its goal names the metric.
+    """
+
+    base: FrontierBase
+    metric: Metric | None = option(
+        None, "--metric", help="What to tighten: the band of used space, or the range of free bytes."
+    )
+    bands: tuple[Fraction, ...] = parsed_option(
+        "",
+        "--bands",
+        parse=parse_bands,
+        metavar="5%,3%,...",
+        help="Bands to compute; eight from 20% to 1% if not given.",
+    )
+    free_ranges: tuple[int, ...] = parsed_option(
+        "",
+        "--free-ranges",
+        parse=parse_ranges,
+        metavar="SIZE,...",
+        help="Ranges to compute; eight fractions of the present range if not given.",
+    )
+
+    def __post_init__(self) -> None:
+        if self.bands and self.free_ranges:
+            raise UsageError("--bands and --free-ranges contradict each other", hint="give one of them")
+        if self.metric is not None and (self.bands if self.metric is Metric.FREE_RANGE else self.free_ranges):
+            raise UsageError(f"--metric {self.metric.value} contradicts the points given", hint="leave one of them out")
+
+    @property
+    def tightened(self) -> Metric:
+        """What comes out tighter from point to point."""
+        return self.metric or (Metric.FREE_RANGE if self.free_ranges else Metric.BAND)
+
+
+def goal_of(metric: Metric) -> Goal:
+    """A goal of the metric's balance; how tight it is does not matter."""
+    return Goal(band=Fraction(1)) if metric is Metric.BAND else Goal(free_range_bytes=0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AuditRequest:
     """How to judge a map.
 
@@ -379,22 +539,29 @@ class AuditRequest:
     what another plan might move instead (empty: the topics of the map). `spread` is the even spread over racks, in
     place of `min_rack_ids`. `band` or `free_range_bytes` is the balance that was wanted; without them a map
     is held against the range of free bytes that it reaches. Without `compared` no other plan is made to hold the map
-    against. `program` is how kafkakit is called, `map_file` the file of the map (empty: none that can be named), and
-    `constraint_options` are as given: they go into the commands that hints name.
+    against. `program` is how kafkakit is called, `map_file` the file of the map (empty: none that can be named).
     """
 
-    brokers: BrokerList | None = None
-    topics: tuple[str, ...] = ()
+    brokers: BrokerList | None = brokers_option(
+        "--brokers", "Brokers to balance; those that hold the topics if not given."
+    )
+    topics: tuple[str, ...] = parsed_option(
+        "",
+        "--topics",
+        parse=parse_patterns,
+        completion=Completion.TOPICS,
+        metavar=TOPICS,
+        help="Topics that another plan might move instead; the topics of the map if not given.",
+    )
+    min_rack_ids: int = option(0, "--min-rack-ids", help=RACKS_HELP)
+    spread: bool = spread_option()
+    max_disk_use: Fraction = disk_use_option()
+    band: Fraction | None = band_option("The band of used space to compare with.")
+    free_range_bytes: int | None = size_option("--free-range", "The range of free bytes to compare with.")
     constraints: TagConstraints = NO_CONSTRAINTS
-    min_rack_ids: int = 0
-    spread: bool = False
-    max_disk_use: Fraction = Fraction(9, 10)
-    band: Fraction | None = None
-    free_range_bytes: int | None = None
-    compared: bool = True
-    program: str = "kafkakit"
-    map_file: str = ""
-    constraint_options: tuple[tuple[str, str | None], ...] = ()
+    compared: bool = not_typed(True)
+    program: str = not_typed("kafkakit")
+    map_file: str = not_typed("")
 
     def __post_init__(self) -> None:
         if not 0 <= self.min_rack_ids <= MAX_REPLICATION:
@@ -402,180 +569,3 @@ class AuditRequest:
         refuse_both_rules(self.min_rack_ids, self.spread)
         if self.band is not None and self.free_range_bytes is not None:
             raise UsageError("--band and --free-range contradict each other", hint="give one of them")
-
-
-_UNSIZED = 1 << 62
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Budget:
-    """At most `max_moves` new copies and `max_moved_bytes` in them; None: no limit."""
-
-    max_moves: int | None = None
-    max_moved_bytes: int | None = None
-
-    def __post_init__(self) -> None:
-        if self.max_moves is not None and self.max_moves < 0:
-            raise UsageError(f"--max-moves: {self.max_moves} is below 0")
-
-    @property
-    def given(self) -> bool:
-        """True when there is a limit at all."""
-        return self.max_moves is not None or self.max_moved_bytes is not None
-
-    @property
-    def words(self) -> str:
-        """The limits as flags."""
-        flags = [f"--max-moves {self.max_moves}"] if self.max_moves is not None else []
-        if self.max_moved_bytes is not None:
-            flags.append(f"--max-moved-bytes {format_bytes(self.max_moved_bytes)}")
-        return " and ".join(flags)
-
-    def allows(self, copies: int, copied_bytes: int) -> bool:
-        """True when so much may be spent."""
-        if self.max_moves is not None and copies > self.max_moves:
-            return False
-        return self.max_moved_bytes is None or copied_bytes <= self.max_moved_bytes
-
-
-NO_BUDGET = Budget()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionChange:
-    """One partition that is to change: `copies` are made of it, each of `size_bytes` (None: unknown).
-
-    `key` is its name, `index` stands for it in the answer. A lower `rank` is served earlier; among equals the
-    fewest bytes come first, those of unknown size last, then the name.
-    """
-
-    index: int
-    key: TopicPartition
-    copies: int
-    size_bytes: int | None = None
-    rank: int = 0
-
-    @property
-    def bytes(self) -> int | None:
-        """What its copies hold together; 0 where none is made."""
-        if not self.copies:
-            return 0
-        return None if self.size_bytes is None else self.copies * self.size_bytes
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeftForLater:
-    """What a budget left: how many partitions, the copies they need and the bytes in these (None: unknown).
-
-    `beyond` of them cost more than the whole budget by themselves, so that no run with it will serve them.
-    """
-
-    partitions: int = 0
-    copies: int = 0
-    bytes: int | None = 0
-    beyond: int = 0
-
-
-NOTHING_LEFT = LeftForLater()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BudgetSelection:
-    """The indices served now, the names of those left, and what these cost."""
-
-    indices: frozenset[int]
-    later: tuple[TopicPartition, ...] = ()
-    left: LeftForLater = NOTHING_LEFT
-
-
-def serve(changes: Collection[PartitionChange], budget: Budget) -> BudgetSelection:
-    """Serve changes in the order of their ranks while they fit. O(n log n)."""
-    if not budget.given:
-        return BudgetSelection(indices=frozenset(w.index for w in changes))
-    copies = spent = 0
-    taken: set[int] = set()
-    left: list[PartitionChange] = []
-    for change in sorted(changes, key=_order):
-        if budget.allows(copies + change.copies, spent + (change.bytes or 0)):
-            taken.add(change.index)
-            copies += change.copies
-            spent += change.bytes or 0
-        else:
-            left.append(change)
-    sizes = [w.bytes for w in left]
-    known = [size for size in sizes if size is not None]
-    return BudgetSelection(
-        indices=frozenset(taken),
-        later=tuple(sorted(w.key for w in left)),
-        left=LeftForLater(
-            partitions=len(left),
-            copies=sum(w.copies for w in left),
-            bytes=sum(known) if len(known) == len(sizes) else None,
-            beyond=sum(1 for w in left if not budget.allows(w.copies, w.bytes or 0)),
-        ),
-    )
-
-
-def _order(change: PartitionChange) -> tuple[int, int, TopicPartition]:
-    return change.rank, _UNSIZED if change.bytes is None else change.bytes, change.key
-
-
-def refuse_unsized(
-    snapshot: ClusterSnapshot, budget: Budget, changes: Iterable[PartitionChange], facts: StorageFacts | None = None
-) -> None:
-    """Stop where bytes are limited and the size of a partition that is to be copied is not known.
-
-    Raises `UsageError` for a snapshot without sizes and `TryLaterError` where brokers reported none.
-    """
-    if budget.max_moved_bytes is None:
-        return
-    try:
-        storage_of(snapshot, facts, brokers=(), partitions=[w.key for w in changes if w.copies])
-    except UsageError as error:
-        raise UsageError(f"--max-moved-bytes: {error.message}", hint=error.hint) from None
-    except TryLaterError as error:
-        raise TryLaterError(
-            f"--max-moved-bytes: {error.message}",
-            hint="try again when all brokers answer, or leave these topics out with --topics-exclude",
-        ) from None
-
-
-def budget_notes(budget: Budget, served: BudgetSelection) -> tuple[str, ...]:
-    """What the operator should know of what was left; nothing when all was served."""
-    left = served.left
-    if not left.partitions:
-        return ()
-    cost = ""
-    if left.copies:
-        size = "of unknown size" if left.bytes is None else f"({format_bytes(left.bytes)})"
-        cost = f", {counted(left.copies, 'replica')} to copy {size}"
-    verb = "leaves" if None in (budget.max_moves, budget.max_moved_bytes) else "leave"
-    notes = [
-        f"{budget.words} {verb} {counted(left.partitions, 'partition')} for later{cost}; "
-        "carry this plan out and give the same command again to continue"
-    ]
-    if left.beyond:
-        what = "costs" if left.beyond == 1 else "cost"
-        notes.append(f"{left.beyond} of them {what} more than the whole budget, so only a larger one can cover them")
-    return tuple(notes)
-
-
-def budget_argument(argument: str, served: BudgetSelection) -> str:
-    """The argument of a bound that holds for the partitions served: it names those that were left."""
-    if not served.left.partitions:
-        return argument
-    left = served.left.partitions
-    verb = "is" if left == 1 else "are"
-    return f"of what the budget takes, {argument}; {counted(left, 'partition')} {verb} left for later"
-
-
-def left_data(left: LeftForLater) -> dict[str, object]:
-    """What was left, for JSON and YAML."""
-    return {"partitions": left.partitions, "replicas": left.copies, "bytes": left.bytes, "too_large": left.beyond}
-
-
-def pinned_note(keys: Sequence[TopicPartition], what: str) -> tuple[str, ...]:
-    """A note on pinned partitions that the request would have changed; `what` is what becomes of them."""
-    if not keys:
-        return ()
-    return (f"{counted(len(keys), 'pinned partition')} {what}: {some(keys)}",)

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from kafkakit.core.errors import InputError, RefusedError, TryLaterError, UsageError
 from kafkakit.core.model import ClusterSnapshot, Partition, PartitionMap, TagSet, TopicPartition
+from kafkakit.core.options import REPEATED, options_given, parsed_option
 from kafkakit.core.plan import TagConstraint
 from kafkakit.core.query import (
     BROKER_KEYS,
@@ -311,17 +312,74 @@ class BrokerSet:
             yield from tag_keys(self.brokers.where, BROKER_KEYS)
 
 
+def _keys(given: list[str] | None) -> tuple[str, ...]:
+    keys = (key.strip() for text in given or () for key in text.split(","))
+    return tuple(dict.fromkeys(key for key in keys if key))
+
+
+def _joined(given: list[str] | None) -> str:
+    return "; ".join(given or ())
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TagConstraints:
     """What a request asks for: spread over the values of keys, rules on topics and brokers, and broker sets.
 
-    `sets` are those that are listed; `sets_by` is the tag whose values are sets, empty for none.
+    `sets` are those that are listed; `sets_by` is the tag whose values are sets, empty for none. `given` are the
+    options, for the commands that hints name.
     """
 
-    spread_by: tuple[str, ...] = ()
-    rules: tuple[TopicRule, ...] = ()
-    sets: tuple[BrokerSet, ...] = ()
-    sets_by: str = ""
+    spread_by: tuple[str, ...] = parsed_option(
+        None,
+        "--spread-by",
+        parse=_keys,
+        typed=REPEATED,
+        metavar="KEY,...",
+        help="Spread the replicas of each partition over the values of each tag, in addition to racks. Repeatable.",
+        recorded=lambda keys: ",".join(keys or ()),
+    )
+    affinity: tuple[TopicRule, ...] = parsed_option(
+        None,
+        "--affinity",
+        parse=lambda given: tuple(r for text in given or () for r in parse_topic_rules(text, "--affinity")),
+        typed=REPEATED,
+        metavar="RULE",
+        help="Put copies of topics only on matching brokers: 'topics where tier = hot: brokers where disk = nvme'. "
+        "Repeatable.",
+        recorded=_joined,
+    )
+    anti_affinity: tuple[TopicRule, ...] = parsed_option(
+        None,
+        "--anti-affinity",
+        parse=lambda given: tuple(r for text in given or () for r in parse_topic_rules(text, "--anti-affinity")),
+        typed=REPEATED,
+        metavar="RULE",
+        help="Put copies of topics on no matching broker. Repeatable.",
+        recorded=_joined,
+    )
+    sets: tuple[BrokerSet, ...] = parsed_option(
+        None,
+        "--broker-set",
+        parse=lambda given: tuple(parse_broker_set(text) for text in given or ()),
+        typed=REPEATED,
+        metavar="TOPICS: BROKERS",
+        help="Put copies of these topics only on these brokers, and no other topic there. Repeatable.",
+        recorded=_joined,
+    )
+    sets_by: str = parsed_option(
+        "",
+        "--broker-sets-by",
+        parse=str.strip,
+        metavar="KEY",
+        help="A --broker-set for each value of a tag that brokers and topics have.",
+        recorded=True,
+    )
+    given: tuple[tuple[str, str | None], ...] = options_given()
+
+    @property
+    def rules(self) -> tuple[TopicRule, ...]:
+        """All rules on topics and brokers."""
+        return (*self.affinity, *self.anti_affinity)
 
     @property
     def tag_keys(self) -> tuple[str, ...]:

@@ -12,10 +12,11 @@ from kafkakit.core.quantities import counted, format_bytes
 from kafkakit.core.text import quote, some, text_table
 from kafkakit.report import INDENT, Report, attributes, capped, gap_text, optional_section, records, section, text_of
 from kafkakit.topicmappr.decide.assembly import PlannedChange, SavedMap, SavedPlan
+from kafkakit.topicmappr.decide.budget import left_data
 from kafkakit.topicmappr.decide.place import NewTopic
 from kafkakit.topicmappr.decide.rebuild import Rebuild
 from kafkakit.topicmappr.decide.replan import Change, MoveChange, Replan
-from kafkakit.topicmappr.decide.requests import RebuildRequest, left_data
+from kafkakit.topicmappr.decide.requests import RebuildRequest
 from kafkakit.topicmappr.decide.storage import free_change_data, free_change_lines, infeasible
 from kafkakit.topicmappr.report import balance
 from kafkakit.topicmappr.report.balance import DIR_MOVE_COLUMNS, dir_move_rows, dirs_data, dirs_section, ids

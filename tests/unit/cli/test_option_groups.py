@@ -1,6 +1,7 @@
 """Groups of options: one declaration becomes parameters of many commands, and comes back as one value."""
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -8,27 +9,36 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from kafkakit.cli.option_groups import IS_RECORDED, recorded_as, recorded_words, with_option_groups
+from kafkakit.cli.option_groups import option_words, with_option_groups
+from kafkakit.core.options import (
+    REPEATED,
+    command_record,
+    not_typed,
+    option,
+    options_given,
+    parsed_option,
+    required_argument,
+    required_option,
+    texts,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    topics: Annotated[str, typer.Option(help="Topics.")] = field(metadata=IS_RECORDED)
+    topics: str = required_option(help="Topics.", recorded=True)
     pin: Annotated[list[str] | None, typer.Option(help="Pinned.")] = None
-    skip_no_ops: Annotated[bool, typer.Option("--skip-no-ops", help="Skip.")] = field(
-        default=False, metadata=IS_RECORDED
-    )
+    skip_no_ops: bool = option(False, "--skip-no-ops", help="Skip.", recorded=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Saving:
     plan: Annotated[Path | None, typer.Option(envvar="T_PLAN", help="Plan file.")] = None
-    limit: Annotated[int, typer.Option(min=0, help="Limit.")] = field(default=5, metadata=IS_RECORDED)
+    limit: int = option(5, min=0, help="Limit.", recorded=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SmallSaving(Saving):
-    limit: Annotated[int, typer.Option(min=0, help="Limit.")] = field(default=1, metadata=IS_RECORDED)
+    limit: int = option(1, min=0, help="Limit.", recorded=True)
 
 
 seen: list[object] = []
@@ -82,18 +92,58 @@ def test_two_parameters_of_one_name_are_refused() -> None:
             del topics, scope
 
 
-def test_recorded_words_are_those_that_were_given() -> None:
-    words = recorded_words("t", Scope(topics="a", skip_no_ops=True, pin=["x"]), Saving(limit=0))
-    assert words == {"command": "t", "topics": "a", "skip-no-ops": "true"}
-    assert recorded_words("t", Scope(topics=""), Saving())["limit"] == "5"
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    max_moves: int | None = option(
+        None, "--max-moves", recorded=lambda value: "" if value is None else str(value), help="Moves."
+    )
+    given: tuple[tuple[str, str | None], ...] = options_given()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    max_moves: int | None = field(default=None, metadata=recorded_as(lambda value: "" if value is None else str(value)))
-    pin: list[str] | None = field(default=None, metadata=recorded_as(lambda names: ",".join(names or ())))
+class Copies:
+    scale: bool = not_typed(True)
+    words: Mapping[str, str] = command_record()
+    limits: Limits = Limits()
 
 
-def test_a_field_may_make_its_word_itself() -> None:
-    assert recorded_words("c", Limits(max_moves=0, pin=["a", "b"])) == {"command": "c", "max-moves": "0", "pin": "a,b"}
-    assert recorded_words("c", Limits()) == {"command": "c"}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pinned(Copies):
+    count: int = required_argument(metavar="N", help="Count.", recorded=True)
+    pinned: tuple[str, ...] = parsed_option(
+        None, "--pin", parse=texts, typed=REPEATED, help="Pins.", recorded=lambda names: ",".join(names or ())
+    )
+    half: float = parsed_option(
+        "7", "--set", parse=lambda text: int(text) / 2, help="Twice.", recorded_when=lambda given: given["yes"],
+        recorded=True,
+    )  # fmt: skip
+
+
+@app.command("copy")
+@with_option_groups
+def copy(ctx: typer.Context, request: Pinned, saving: Saving, yes: bool = False) -> None:
+    seen[:] = [request]
+
+
+def test_a_request_holds_what_its_options_mean_and_the_record_what_was_typed() -> None:
+    words = ["copy", "3", "--pin", "a", "--pin", "b", "--set", "8", "--max-moves", "0", "--limit", "0"]
+    assert CliRunner().invoke(app, words).exit_code == 0
+    record = {"command": "copy", "count": "3", "pin": "a,b", "max-moves": "0"}
+    limits = Limits(max_moves=0)
+    assert seen == [Pinned(count=3, pinned=("a", "b"), half=4.0, limits=limits, words=record)]
+    assert [request.limits.given for request in seen if isinstance(request, Pinned)] == [(("--max-moves", "0"),)]
+    assert CliRunner().invoke(app, ["copy", "3", "--yes"]).exit_code == 0
+    assert seen == [Pinned(count=3, words={"command": "copy", "count": "3", "set": "7", "limit": "5"})]
+    assert Pinned(count=3).half == 3.5
+
+
+def test_a_request_lists_its_own_options_before_those_of_what_it_extends() -> None:
+    text = CliRunner().invoke(app, ["copy", "--help"]).output
+    order = [text.index(name) for name in ("--pin", "--set", "--max-moves", "--plan")]
+    assert order == sorted(order)
+    assert "--scale" not in text
+
+
+def test_words_of_a_group_are_the_options_that_differ_from_the_usual() -> None:
+    assert option_words(Scope(topics="a b", pin=["x"])) == ("--topics 'a b'", "--pin x")
+    assert option_words(Saving()) == ()

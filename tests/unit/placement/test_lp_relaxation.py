@@ -36,7 +36,8 @@ from kafkakit.placement.group_rule import GroupRule
 from kafkakit.placement.problem import Minimize
 from kafkakit.placement.watch import Unwatched
 from kafkakit.topicmappr.decide.rebalance import Rebalance, decide_rebalance
-from kafkakit.topicmappr.decide.requests import Goal, RebalanceRequest
+from kafkakit.topicmappr.decide.request_fields import Goal
+from kafkakit.topicmappr.decide.requests import RebalanceRequest
 from tests.cli.test_rebalance import GIB, cluster
 from tests.clusters.storage_worlds import ints, no_limits, table_of, tables
 

@@ -14,7 +14,8 @@ from kafkakit.core.plan import Plan, ProofKind
 from kafkakit.core.selection import BrokerList
 from kafkakit.placement.network import Block, FlowNetwork, block_proof, blocks_of, reach_by
 from kafkakit.placement.problem import Minimize
-from kafkakit.topicmappr.decide.leaders import LeadersRequest, decide_leaders
+from kafkakit.topicmappr.decide.leaders import decide_leaders
+from kafkakit.topicmappr.decide.plain_requests import LeadersRequest
 from kafkakit.topicmappr.decide.rebuild import decide_rebuild
 from kafkakit.topicmappr.decide.requests import RebuildRequest
 from tests.invariants.plan import verify_plan

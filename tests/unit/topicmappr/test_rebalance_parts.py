@@ -23,11 +23,14 @@ from kafkakit.placement.network import solving_apart
 from kafkakit.placement.problem import Minimize, PlaceBy
 from kafkakit.placement.watch import Unwatched
 from kafkakit.topicmappr.decide.assembly import PlannedChange
-from kafkakit.topicmappr.decide.drain import DrainRequest, decide_drain
+from kafkakit.topicmappr.decide.budget import LeftForLater
+from kafkakit.topicmappr.decide.drain import decide_drain
+from kafkakit.topicmappr.decide.plain_requests import DrainRequest
 from kafkakit.topicmappr.decide.rebalance import decide_rebalance, pairs, smallest_tolerance
 from kafkakit.topicmappr.decide.rebalance_goal import choose_sources
 from kafkakit.topicmappr.decide.rebuild import decide_rebuild
-from kafkakit.topicmappr.decide.requests import GIB, Budget, Goal, LeftForLater, RebalanceRequest, RebuildRequest
+from kafkakit.topicmappr.decide.request_fields import Budget, Goal
+from kafkakit.topicmappr.decide.requests import GIB, RebalanceRequest, RebuildRequest
 from tests.cli.test_rebalance import cluster
 from tests.invariants.plan import verify_plan
 from tests.rigs.waiting import becomes

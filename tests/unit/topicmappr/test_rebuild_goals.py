@@ -32,32 +32,32 @@ from kafkakit.placement.problem import Minimize, OptimizeFor, PlaceBy, PlannedPa
 from kafkakit.placement.rebuild_task import filled
 from kafkakit.topicmappr.decide import rebuild_bytes
 from kafkakit.topicmappr.decide.assembly import PlannedChange
-from kafkakit.topicmappr.decide.drain import DrainRequest, decide_drain
+from kafkakit.topicmappr.decide.budget import BudgetSelection, LeftForLater, PartitionChange, budget_notes, serve
+from kafkakit.topicmappr.decide.drain import decide_drain
 from kafkakit.topicmappr.decide.explain import explain
-from kafkakit.topicmappr.decide.fix_racks import FixRacksRequest, decide_fix_racks
+from kafkakit.topicmappr.decide.fix_racks import decide_fix_racks
 from kafkakit.topicmappr.decide.frontier import decide_frontier
-from kafkakit.topicmappr.decide.leaders import LeadersRequest, Passing, decide_leaders, first_passings
+from kafkakit.topicmappr.decide.leaders import Passing, decide_leaders, first_passings
+from kafkakit.topicmappr.decide.plain_requests import (
+    DrainRequest,
+    FixRacksRequest,
+    LeaderBudget,
+    LeadersRequest,
+    ReplicationRequest,
+)
 from kafkakit.topicmappr.decide.rebalance import Rebalance, decide_rebalance
-from kafkakit.topicmappr.decide.rebuild import Rebuild, ReplicationRequest, decide_rebuild, decide_set_replication
+from kafkakit.topicmappr.decide.rebuild import Rebuild, decide_rebuild, decide_set_replication
 from kafkakit.topicmappr.decide.rebuild_bytes import lead_evenly
+from kafkakit.topicmappr.decide.request_fields import NO_BUDGET, NO_CEILINGS, Budget, Ceilings, Goal
 from kafkakit.topicmappr.decide.requests import GIB as GIB_OF_REQUESTS
 from kafkakit.topicmappr.decide.requests import (
-    NO_BUDGET,
-    NO_CEILINGS,
-    Budget,
-    BudgetSelection,
-    Ceilings,
+    FrontierBase,
     FrontierRequest,
-    Goal,
-    LeftForLater,
     Metric,
-    PartitionChange,
     RebalanceRequest,
     RebuildRequest,
-    budget_notes,
     goal_of,
     parse_factor,
-    serve,
 )
 from kafkakit.topicmappr.decide.scope import TagConstraints, parse_broker_set, parse_topic_rules
 from kafkakit.topicmappr.decide.storage import GIB
@@ -271,7 +271,7 @@ def test_leaders_take_what_evens_most_and_finish_in_further_runs() -> None:
     snapshot = world(lists, [1] * 6, racks="abcdef")
     words = {"command": "topicmappr leaders", "max-moves": "1"}
     request = LeadersRequest(
-        topics=(".*",), brokers=BrokerList(ids=(1, 3, 4, 5)), budget=Budget(max_moves=1), words=words
+        topics=(".*",), brokers=BrokerList(ids=(1, 3, 4, 5)), budget=LeaderBudget(max_moves=1), words=words
     )
     change = decide_leaders(snapshot, request)
     assert len(moved(change, snapshot)) == 1
@@ -779,7 +779,7 @@ def test_brokers_are_named_only_where_the_counts_come_within_their_band_too() ->
 def test_a_point_of_a_frontier_that_no_plan_reaches_within_the_ceilings_has_no_cost() -> None:
     """Brokers of equal bytes hold 15 partitions or 1, and none may hold more than 13."""
     snapshot = cluster({"a": 4, "b": 4, "c": 4}, [15 * MIB, *[MIB] * 45])
-    base = RebalanceRequest(
+    base = FrontierBase(
         brokers=BrokerList(ids=tuple(b.id for b in snapshot.brokers)),
         topics=("t",),
         goal=goal_of(Metric.BAND),
@@ -801,7 +801,7 @@ def test_a_refusal_for_want_of_space_names_the_rule_that_closed_a_broker(option:
     world: World = ({1: ("a", 500), 2: ("b", 10), 3: ("c", 300)}, [((1,), 50)])
     sets = (parse_broker_set("other: 3"),) if option == "--broker-set" else ()
     rules = () if sets else parse_topic_rules("topics where name = a: brokers where id = 3", option)
-    asked = TagConstraints(sets=sets, rules=rules)
+    asked = TagConstraints(sets=sets, affinity=rules)
     if command == "drain":
         request = DrainRequest(
             leaving=parse_broker_list("1"), topics=("a",), placement=PlaceBy.STORAGE, constraints=asked, words={}

@@ -10,8 +10,8 @@ from kafkakit.cli.common_options import TagSource
 from kafkakit.core.errors import UsageError
 from kafkakit.core.selection import matching_topics, parse_broker_list, parse_patterns, select_topics
 from kafkakit.topicmappr.commands.options import _answered
-from kafkakit.topicmappr.decide.drain import DrainRequest
-from kafkakit.topicmappr.decide.requests import FrontierRequest, Metric, RebalanceRequest
+from kafkakit.topicmappr.decide.plain_requests import DrainRequest
+from kafkakit.topicmappr.decide.requests import FrontierBase, FrontierRequest, Metric
 from kafkakit.topicmappr.decide.scope import TagConstraints, parse_topic_rules, resolve_queries, tags_needed
 from tests.cli.test_tags_in_plans import CLUSTER
 from tests.fakes.control import FakeControlStore
@@ -34,7 +34,7 @@ def drain(brokers: str = "1", topics: str = ".*", **more: Any) -> DrainRequest:
         (drain(topics_exclude=("where tier = hot",)), True),
         (drain(constraints=TagConstraints(spread_by=("rack",))), False),
         (drain(constraints=TagConstraints(spread_by=("feed",))), True),
-        (drain(constraints=TagConstraints(rules=parse_topic_rules(
+        (drain(constraints=TagConstraints(affinity=parse_topic_rules(
             "topics where name = a: brokers where disk = b", "--affinity"))), True),
         (None, False),
     ],
@@ -54,7 +54,7 @@ def test_tags_are_read_where_they_are_needed(request_: Any, needed: bool) -> Non
 
 
 def test_a_request_inside_a_request_is_answered() -> None:
-    base = RebalanceRequest(
+    base = FrontierBase(
         brokers=parse_broker_list("where id < 3"), topics=parse_patterns("where name ~ o*"), words={"brokers": "1"}
     )
     frontier = FrontierRequest(base=base, metric=Metric.BAND)

@@ -21,11 +21,12 @@ from kafkakit.placement.openings import OpeningsTask, alike, fill_openings, grou
 from kafkakit.placement.problem import Minimize
 from kafkakit.topicmappr.decide.check import check_cluster
 from kafkakit.topicmappr.decide.check_rules import CheckRequest
-from kafkakit.topicmappr.decide.drain import DrainRequest, decide_drain
+from kafkakit.topicmappr.decide.drain import decide_drain
 from kafkakit.topicmappr.decide.explain import find_partition
-from kafkakit.topicmappr.decide.fix_racks import FixRacksRequest, decide_fix_racks
-from kafkakit.topicmappr.decide.place import NewTopic, PlaceRequest, as_levels, decide_place
-from kafkakit.topicmappr.decide.rebuild import ReplicationRequest, decide_rebuild, decide_set_replication
+from kafkakit.topicmappr.decide.fix_racks import decide_fix_racks
+from kafkakit.topicmappr.decide.place import NewTopic, as_levels, decide_place
+from kafkakit.topicmappr.decide.plain_requests import DrainRequest, FixRacksRequest, PlaceRequest, ReplicationRequest
+from kafkakit.topicmappr.decide.rebuild import decide_rebuild, decide_set_replication
 from kafkakit.topicmappr.decide.requests import RebuildRequest
 from kafkakit.topicmappr.decide.scope import TagConstraints, parse_broker_set, parse_topic_rules
 from tests.clusters.strategies import TAKEN_AT
@@ -421,7 +422,7 @@ def test_what_a_topic_cannot_get_is_refused(partitions: int, more: dict[str, int
 
 
 def test_constraints_bind_the_new_partitions_of_a_topic() -> None:
-    only = TagConstraints(rules=parse_topic_rules("topics where name = t: brokers where id > 3", "--affinity"))
+    only = TagConstraints(affinity=parse_topic_rules("topics where name = t: brokers where id > 3", "--affinity"))
     placed = grown([(1, 2)], 4, constraints=only)
     assert {b for row in placed.lists for b in row} <= {4, 5, 6}
 
@@ -550,7 +551,7 @@ def test_rules_and_broker_sets_see_brokers_that_are_gone(state: BrokerState) -> 
             asked = TagConstraints(sets=(parse_broker_set(f"t: {brokers}"),))
         else:
             rules = parse_topic_rules(f"topics where name = t: brokers where {brokers}", flag)
-            asked = TagConstraints(rules=rules)
+            asked = TagConstraints(affinity=rules)
         change = decide_fix_racks(snapshot, FixRacksRequest(topics=(".*",), constraints=asked, words={}))
         check = check_cluster(snapshot, CheckRequest(constraints=asked))
         return change.plan.certificate.objective, sum(f.rule in ("constraint", "broker-set") for f in check.findings)
