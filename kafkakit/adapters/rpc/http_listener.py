@@ -8,8 +8,8 @@ handshake end within `HttpLimits.head_s`, a body come within `body_s`, and an an
 import asyncio
 import logging
 import socket
-from collections.abc import AsyncGenerator, Callable, Collection, Mapping
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Callable, Collection, Generator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from threading import Thread
@@ -38,6 +38,7 @@ from kafkakit.ports.services import Answer
 
 _LOG = logging.getLogger(__name__)
 _REFUSED: Mapping[int, bytes] = {
+    400: b'{"code":3,"message":"the request has a length and chunks","details":[]}',
     408: b'{"code":4,"message":"the request came too slowly","details":[]}',
     431: b'{"code":8,"message":"the head of the request is too large","details":[]}',
     413: b'{"code":8,"message":"the request is too large","details":[]}',
@@ -117,6 +118,13 @@ class _Connection(H11Protocol):
             self.transport.abort()
 
 
+class _Server(uvicorn.Server):
+    @contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        """Leave signals to the service, which stops its listeners in its own order."""
+        yield
+
+
 class HttpListener:
     """Implements `ports.RpcListener`. `answer` is called in the event loop, with each body read within the limits."""
 
@@ -144,7 +152,7 @@ class HttpListener:
         except BaseException:
             bound.close()
             raise
-        self._server = server = uvicorn.Server(config)
+        self._server = server = _Server(config)
         self._serving = asyncio.create_task(server.serve(sockets=[]))
         while not server.started and not self._serving.done():
             await asyncio.sleep(0.01)
@@ -275,10 +283,16 @@ async def _send(send: Send, status: int, headers: list[tuple[bytes, bytes]], bod
 
 
 async def _body(scope: Scope, receive: Receive, limits: HttpLimits) -> bytes | int:
-    """The whole body; the status of the refusal if it or the head is too long (413, 431), or it is too slow (408)."""
+    """The whole body; the status of the refusal if it or the head is too long (413, 431), or it is too slow (408).
+
+    What has a length and chunks (400) may end for a proxy where it does not for h11, which would then read the rest of
+    it as the next request.
+    """
     # h11 limits only a head that comes in parts.
     if len(scope["raw_path"]) + sum(len(name) + len(value) + 4 for name, value in scope["headers"]) > limits.head_bytes:
         return 431
+    if {b"content-length", b"transfer-encoding"} <= {name for name, _ in scope["headers"]}:
+        return 400
     if scope["method"] == "GET":
         return b""  # what a client sends with it is never read
     announced = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
