@@ -632,13 +632,10 @@ def open_page_server(listen: str, answer: Callable[[HttpRequest], HttpPage], nam
 def open_http_listener(listen: str, answer: Answer, max_body_bytes: int, tls: Security | None) -> RpcListener:
     """An HTTP server, not yet started; `tls` is our key and certificate, and the authorities of clients."""
     try:
-        from kafkakit.adapters.rpc.http_listener import HttpLimits, HttpListener, HttpTls
+        from kafkakit.adapters.rpc.http_listener import HttpLimits, HttpListener
     except ImportError as error:
         raise MissingExtraError("the registry", "registry", _package(error, "uvicorn")) from None
-    files = None
-    if tls is not None and tls.key_file and tls.cert_file:
-        files = HttpTls(key_file=tls.key_file, certificate_file=tls.cert_file, client_authorities_file=tls.ca_file)
-    return HttpListener(listen, answer, tls=files, limits=HttpLimits(body_bytes=max_body_bytes))
+    return HttpListener(listen, answer, tls=tls, limits=HttpLimits(body_bytes=max_body_bytes))
 
 
 def threads_of_requests() -> Callable[[Callable[[], Any]], Awaitable[Any]]:

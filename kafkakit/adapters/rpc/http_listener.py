@@ -21,6 +21,7 @@ from starlette.responses import StreamingResponse
 from starlette.types import Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from kafkakit.config.security import Security
 from kafkakit.core.errors import OperationFailedError, UsageError
 from kafkakit.core.rpc import (
     HttpPage,
@@ -47,15 +48,6 @@ _TYPE = b"content-type"
 _JSON = (_TYPE, b"application/json")
 _GRACE_S = 2.0
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HttpTls:
-    """PEM files: our key and certificate, and the authorities of clients that must have one (None: any client)."""
-
-    key_file: str
-    certificate_file: str
-    client_authorities_file: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,10 +118,13 @@ class _Server(uvicorn.Server):
 
 
 class HttpListener:
-    """Implements `ports.RpcListener`. `answer` is called in the event loop, with each body read within the limits."""
+    """Implements `ports.RpcListener`. `answer` is called in the event loop, with each body read within the limits.
+
+    `tls` has our key and certificate, and the authorities of clients that must have one (None: any client).
+    """
 
     def __init__(
-        self, listen: str, answer: Answer, *, tls: HttpTls | None = None, limits: HttpLimits | None = None
+        self, listen: str, answer: Answer, *, tls: Security | None = None, limits: HttpLimits | None = None
     ) -> None:
         self._listen, self._answer, self._tls = listen, answer, tls
         self._limits = limits or HttpLimits()
@@ -197,12 +192,11 @@ class HttpListener:
 
         limits, tls = self._limits, dict[str, Any]()
         if self._tls is not None:
-            authorities = self._tls.client_authorities_file
             tls = {
                 "ssl_keyfile": self._tls.key_file,
-                "ssl_certfile": self._tls.certificate_file,
-                "ssl_ca_certs": authorities,
-                "ssl_cert_reqs": CERT_NONE if authorities is None else CERT_REQUIRED,
+                "ssl_certfile": self._tls.cert_file,
+                "ssl_ca_certs": self._tls.ca_file,
+                "ssl_cert_reqs": CERT_NONE if self._tls.ca_file is None else CERT_REQUIRED,
             }
         return uvicorn.Config(
             self._application,

@@ -23,9 +23,9 @@ from kafkakit.adapters.rpc.http_listener import (
     PAGE_LIMITS,
     HttpLimits,
     HttpListener,
-    HttpTls,
     PageServer,
 )
+from kafkakit.config.security import Security
 from kafkakit.core.errors import MissingExtraError, OperationFailedError, UsageError
 from kafkakit.core.rpc import HttpPage, HttpRequest, Query, RpcAnswer, RpcCall, answer_pages, is_loopback, parse_listen
 from tests.rigs.registry import tls_files
@@ -404,7 +404,7 @@ class TlsServer:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever)
         self._thread.start()
-        tls = HttpTls(key_file=str(files / "server.key"), certificate_file=str(files / "server.pem"))
+        tls = Security(key_file=str(files / "server.key"), cert_file=str(files / "server.pem"))
         self._listener = HttpListener("127.0.0.1:0", self.answer, tls=tls, limits=QUICK)
         self.address = asyncio.run_coroutine_threadsafe(self._listener.start(), self._loop).result(120)
 
