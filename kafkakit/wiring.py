@@ -274,7 +274,7 @@ def open_run_store(location: str) -> RunStore:
 
 def spark_drivers(cache_dir: Path) -> SparkDrivers:
     """Drivers of Spark on this host; what only this host can make is kept under `cache_dir`."""
-    from kafkakit.adapters.host import holder_of, life_of, this_holder
+    from kafkakit.adapters.host import holder_of, life_of, process_stat, this_holder
     from kafkakit.adapters.lock import FileLock
     from kafkakit.adapters.processes import find_java
     from kafkakit.adapters.spark import LocalDrivers
@@ -284,6 +284,7 @@ def spark_drivers(cache_dir: Path) -> SparkDrivers:
         find_java=find_java,
         holder_of=holder_of,
         life_of=life_of,
+        stat_of=process_stat,
         open_lock=lambda path, what: FileLock(path, what, str(this_holder("audit"))),
         write_file=write_file,
     )
@@ -511,6 +512,7 @@ def this_machine(cache_dir: Path) -> Machine:
     """The real machine: its processes, Java, jars and class archives (cached under `cache_dir`) and Kafka client."""
     import os
 
+    from kafkakit.adapters.host import process_stat
     from kafkakit.adapters.jars import JarCache
     from kafkakit.adapters.kafka.admin import KafkaAdmin
     from kafkakit.adapters.processes import LocalProcesses, find_java
@@ -518,7 +520,7 @@ def this_machine(cache_dir: Path) -> Machine:
     from kafkakit.ports.machine import Machine
 
     return Machine(
-        processes=LocalProcesses(),
+        processes=LocalProcesses(process_stat),
         jars=JarCache(cache_dir),
         certificates=CertificateMaker(),
         clock=system_clock(),
@@ -630,13 +632,10 @@ def open_page_server(listen: str, answer: Callable[[HttpRequest], HttpPage], nam
 def open_http_listener(listen: str, answer: Answer, max_body_bytes: int, tls: Security | None) -> RpcListener:
     """An HTTP server, not yet started; `tls` is our key and certificate, and the authorities of clients."""
     try:
-        from kafkakit.adapters.rpc.http_listener import HttpLimits, HttpListener, HttpTls
+        from kafkakit.adapters.rpc.http_listener import HttpLimits, HttpListener
     except ImportError as error:
         raise MissingExtraError("the registry", "registry", _package(error, "uvicorn")) from None
-    files = None
-    if tls is not None and tls.key_file and tls.cert_file:
-        files = HttpTls(key_file=tls.key_file, certificate_file=tls.cert_file, client_authorities_file=tls.ca_file)
-    return HttpListener(listen, answer, tls=files, limits=HttpLimits(body_bytes=max_body_bytes))
+    return HttpListener(listen, answer, tls=tls, limits=HttpLimits(body_bytes=max_body_bytes))
 
 
 def threads_of_requests() -> Callable[[Callable[[], Any]], Awaitable[Any]]:

@@ -31,6 +31,7 @@ RULES: dict[str, Callable[[Path], list[str]]] = {
     "arrays": shapes.untyped_arrays,
     "group rule": shapes.rule_readers,
     "dialects": shapes.dialect_faults,
+    "one mechanism": shapes.second_mechanisms,
     "docstrings": sources.docstring_faults,
     "names in docstrings": sources.missing_names,
     "asserts": sources.asserts,
@@ -47,6 +48,12 @@ def test_the_package_keeps_the_rule(rule: str) -> None:
 def test_modules_that_use_private_members_still_do() -> None:
     users = {module.below for module in all_modules(ROOT) if list(sources.private_uses(module))}
     assert users == sources.USES_PRIVATE.keys()
+
+
+def test_the_one_module_of_each_mechanism_is_there() -> None:
+    modules = {module.below: module for module in all_modules(ROOT)}
+    places = {job: place for job, (place, _, _) in shapes.ONE_MODULE.items()}
+    assert [job for job, place in places.items() if not shapes.signs_of(job, modules[place])] == []
 
 
 def test_the_walk_sees_the_package() -> None:
@@ -398,6 +405,26 @@ VIOLATIONS: list[tuple[str, dict[str, str], list[str]]] = [
         "dialects",
         {"streams/model/dialects/two.py": "A = Dialect(name='a')\nB = Dialect(name='b')\n"},
         ["kit.streams.model.dialects.two: makes 2 dialects"],
+    ),
+    (
+        "one mechanism",
+        {
+            "adapters/rpc/http_listener.py": "import uvicorn\n",
+            "adapters/page.py": "def f():\n    from http import server\n",
+            "adapters/sockets.py": "import http.client\nbound.listen(5)\nconsumer.listen(listener)\n",
+            "tool/act.py": "import asyncio\nx = asyncio.start_server(f)\ny = Path(f'/proc/{pid}/stat')\n",
+            "tool/commands.py": "from starlette.responses import Response\n",
+            "../spark/kafkakit_spark/x.py": "import psutil\n",
+        },
+        [
+            "kafkakit_spark.x: reads the state of processes, as adapters.host does for all: psutil",
+            "kit.adapters.page: serves HTTP, as adapters.rpc.http_listener does for all: http.server",
+            "kit.adapters.sockets: serves HTTP, as adapters.rpc.http_listener does for all: .listen(5)",
+            "kit.tool.act: reads the state of processes, as adapters.host does for all: /proc/{pid}/stat",
+            "kit.tool.act: serves HTTP, as adapters.rpc.http_listener does for all: start_server(",
+            "kit.tool.commands: serves HTTP, as adapters.rpc.http_listener does for all: starlette.responses",
+            "kit.tool.commands: serves HTTP, as adapters.rpc.http_listener does for all: starlette.responses.Response",
+        ],
     ),
 ]
 

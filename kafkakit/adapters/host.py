@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kafkakit.core.lease import Holder, Life
+    from kafkakit.core.programs import ProcessStat
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
-_THREADS_FIELD, _START_FIELD = 17, 19  # fields 20 and 22 of proc(5), counted after the command name
 _COMMAND_LIMIT = 200
 
 
@@ -83,10 +83,18 @@ def _machine() -> str:
 
 def _started_ticks(pid: int) -> int | None:
     """When a process began, in clock ticks since boot; None when unknown, 0 for a zombie, which acts no more."""
+    stat = process_stat(pid)
+    return None if stat is None else 0 if stat.is_over else stat.started_ticks
+
+
+def process_stat(pid: int) -> ProcessStat | None:
+    """What `/proc` tells of a process; None where there is none, or no `/proc`."""
+    from kafkakit.core.programs import ProcessStat
+
     try:
+        # The command name is in parentheses and may itself hold spaces and parentheses.
         fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
-        ended = fields[0] in "ZX" and int(fields[_THREADS_FIELD]) <= 1
-        return 0 if ended else int(fields[_START_FIELD])
+        return ProcessStat(fields[0], int(fields[2]), int(fields[17]), int(fields[19]))  # 3, 5, 20 and 22 of proc(5)
     except (OSError, IndexError, ValueError):
         return None
 

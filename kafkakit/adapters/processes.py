@@ -21,10 +21,10 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
-from typing import NamedTuple, NoReturn
+from typing import NoReturn
 
 from kafkakit.core.errors import OperationFailedError, RefusedError, UsageError
-from kafkakit.core.programs import ProcessRecord
+from kafkakit.core.programs import ProcessRecord, ProcessStat
 from kafkakit.ports.machine import Java
 
 OLDEST_JAVA = 17
@@ -32,7 +32,6 @@ _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 LOOPBACK = "127.0.0.1"
 _LOWEST_PORT = 10_000
 _PORT_RANGE_FILE = Path("/proc/sys/net/ipv4/ip_local_port_range")
-_STAT_STATE, _STAT_THREADS, _STAT_START = 0, 17, 19  # fields 3, 20 and 22 of proc(5), after the command name
 _POLL_S = 0.02
 _KILL_LIMIT_S = 60
 _EXEC_LOOKS = 500
@@ -41,9 +40,10 @@ _STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM)
 
 
 class LocalProcesses:
-    """Implements `ports.Processes`."""
+    """Implements `ports.Processes`; `stat_of` gives what the system tells of a process, None where there is none."""
 
-    def __init__(self) -> None:
+    def __init__(self, stat_of: Callable[[int], ProcessStat | None]) -> None:
+        self._stat_of = stat_of
         self._children: dict[int, subprocess.Popen[bytes]] = {}
         self._started: list[ProcessRecord] = []
 
@@ -69,7 +69,7 @@ class LocalProcesses:
                     )
             except OSError as error:
                 raise UsageError(f"cannot start {command[0]}: {error.strerror}") from None
-            stat = _stat(child.pid)
+            stat = self._stat_of(child.pid)
             if stat is None:
                 child.kill()
                 raise OperationFailedError("cannot read /proc, which the sandbox needs", hint="run it on Linux")
@@ -97,10 +97,10 @@ class LocalProcesses:
     def is_alive(self, record: ProcessRecord) -> bool:
         """True when pid, start time and marker all match a process that is not a zombie."""
         self._reap(record)
-        stat = _stat(record.pid)
-        if stat is None or stat.state in "ZX" or stat.started_ticks != record.started_ticks:
+        stat = self._stat_of(record.pid)
+        if stat is None or stat.is_zombie or stat.started_ticks != record.started_ticks:
             return False
-        return record.marker.encode() in _arguments(record.pid)
+        return record.marker.encode() in self._arguments(record.pid)
 
     def become(self, command: Sequence[str]) -> NoReturn:
         """Replace this process; what was printed is flushed before."""
@@ -142,8 +142,23 @@ class LocalProcesses:
     def _is_gone(self, record: ProcessRecord) -> bool:
         """True when nothing of the process is left: its first thread may end before the others let go of ports."""
         self._reap(record)
-        stat = _stat(record.pid)
-        return stat is None or stat.started_ticks != record.started_ticks or (stat.state in "ZX" and stat.threads <= 1)
+        stat = self._stat_of(record.pid)
+        return stat is None or stat.started_ticks != record.started_ticks or stat.is_over
+
+    def _arguments(self, pid: int) -> list[bytes]:
+        """The command line of a process; the kernel shows an empty one for a moment while a program takes over."""
+        for _ in range(_EXEC_LOOKS):
+            try:
+                line = Path(f"/proc/{pid}/cmdline").read_bytes()
+            except OSError:
+                return []
+            if line:
+                return line.split(b"\0")
+            stat = self._stat_of(pid)
+            if stat is None or stat.is_zombie:
+                return []
+            time.sleep(_POLL_S / 10)
+        return []
 
     def _reap(self, record: ProcessRecord) -> None:
         child = self._children.get(record.pid)
@@ -197,39 +212,6 @@ def _signals_deferred() -> Iterator[None]:
             signal.signal(number, handler)
         for arrived, frame in held:
             earlier[signal.Signals(arrived)](arrived, frame)
-
-
-def _arguments(pid: int) -> list[bytes]:
-    """The command line of a process; the kernel shows an empty one for a moment while a program takes over."""
-    for _ in range(_EXEC_LOOKS):
-        try:
-            line = Path(f"/proc/{pid}/cmdline").read_bytes()
-        except OSError:
-            return []
-        if line:
-            return line.split(b"\0")
-        stat = _stat(pid)
-        if stat is None or stat.state in "ZX":
-            return []
-        time.sleep(_POLL_S / 10)
-    return []
-
-
-class _Stat(NamedTuple):
-    state: str
-    threads: int
-    started_ticks: int
-
-
-def _stat(pid: int) -> _Stat | None:
-    """What proc(5) reports of a process, or None when there is none; the start time is in clock ticks since boot."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
-    except OSError:
-        return None
-    # The command name is in parentheses and may itself hold spaces and parentheses.
-    fields = text[text.rindex(")") + 2 :].split()
-    return _Stat(fields[_STAT_STATE], int(fields[_STAT_THREADS]), int(fields[_STAT_START]))
 
 
 def _first_ephemeral_port() -> int:

@@ -19,7 +19,7 @@ from pathlib import Path
 import kafkakit
 from kafkakit.core.errors import MissingExtraError, OperationFailedError, UsageError
 from kafkakit.core.lease import Holder, Life
-from kafkakit.core.programs import EngineHost, Launch, SparkTools
+from kafkakit.core.programs import EngineHost, Launch, ProcessStat, SparkTools
 from kafkakit.ports.machine import Java
 from kafkakit.ports.services import RunLock
 
@@ -46,11 +46,12 @@ class LocalDrivers:
         find_java: Callable[[], Java],
         holder_of: Callable[[int, str], Holder],
         life_of: Callable[[Holder], Life],
+        stat_of: Callable[[int], ProcessStat | None],
         open_lock: Callable[[Path, str], AbstractContextManager[RunLock]],
         write_file: Callable[[Path, bytes, int], None],
     ) -> None:
         self._cache_dir, self._find_java, self._write_file = cache_dir, find_java, write_file
-        self._holder_of, self._life_of, self._open_lock = holder_of, life_of, open_lock
+        self._holder_of, self._life_of, self._stat_of, self._open_lock = holder_of, life_of, stat_of, open_lock
         self._children: dict[int, subprocess.Popen[bytes]] = {}
 
     def tools(self, *, needs_java: bool = True) -> SparkTools:
@@ -131,7 +132,8 @@ class LocalDrivers:
     def _runs(self, group: int) -> bool:
         if group in self._children:
             self._children[group].poll()
-        return any(_group_of(path) == group for path in Path("/proc").glob("[0-9]*/stat"))
+        found = (self._stat_of(int(path.name)) for path in Path("/proc").glob("[0-9]*"))
+        return any(stat.group == group and not stat.is_zombie for stat in found if stat is not None)
 
     def _java_home(self, java: Java) -> str:
         path = Path(os.path.realpath(java.path))
@@ -168,15 +170,6 @@ def _left_in_group(folder: Path) -> int | None:
     except (OSError, ValueError):  # `max` is no limit
         return None
     return max(limit - used, 0)
-
-
-def _group_of(stat: Path) -> int | None:
-    """The process group of a process that still runs."""
-    try:
-        fields = stat.read_text(errors="replace").rpartition(")")[2].split()
-    except OSError:
-        return None
-    return None if fields[0] in "ZX" else int(fields[2])
 
 
 PACKAGE = Path(kafkakit.__file__).parent

@@ -110,3 +110,23 @@ class ProcessRecord:
     pid: int
     started_ticks: int
     marker: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessStat:
+    """What Linux tells of a process; `started_ticks` are clock ticks since boot, and never change."""
+
+    state: str
+    group: int
+    threads: int
+    started_ticks: int
+
+    @property
+    def is_zombie(self) -> bool:
+        """Whether its first thread has ended; others may still run, and keep ports."""
+        return self.state in "ZX"
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing of it acts any more."""
+        return self.is_zombie and self.threads <= 1

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from tests.architecture.layers import API, owner_of
-from tests.architecture.package import Module, modules_of, top
+from tests.architecture.package import Module, all_modules, modules_of, top
 
 # What a rule of groups demands, and what puts it on record.
 DEMANDS = frozenset({"min_groups", "spread_over", "min_rack_ids", "repeats_allowed"})
@@ -17,6 +17,21 @@ NOT_IN_COMMANDS = frozenset({"signal", "threading", "multiprocessing", "socket",
 DIALECT_LIBRARIES = ("streams.model",)
 DIALECT_FOLDERS = tuple(f"{library}.dialects." for library in DIALECT_LIBRARIES)
 DIALECT_CLASS = "Dialect"
+# Jobs that one module does: that module, and what a second one would import or hold.
+ONE_MODULE = {
+    "serves HTTP": (
+        "adapters.rpc.http_listener",
+        frozenset(
+            {"aiohttp", "bottle", "cherrypy", "fastapi", "flask", "gunicorn", "h11", "http.server", "hypercorn",
+             "sanic", "socketserver", "starlette", "tornado", "uvicorn", "waitress", "werkzeug", "wsgiref",
+             "xmlrpc.server"}
+        ),
+        r"\b(?:start_server|start_unix_server|create_server|start_serving)\(|\.listen\(\d*\)",
+    ),
+    "reads the state of processes": (
+        "adapters.host", frozenset({"psutil"}), r"/proc/\S*\}/stat\b|\*/stat\b"
+    ),
+}  # fmt: skip
 
 
 def reexports(root: Path) -> list[str]:
@@ -102,6 +117,24 @@ def rule_readers(root: Path) -> list[str]:
             if name == "rule":
                 found.add(f"{module.name}: interprets the rule of groups")
     return sorted(found)
+
+
+def second_mechanisms(root: Path) -> list[str]:
+    """Modules that begin to do what another one does for all."""
+    return [
+        f"{module.name}: {job}, as {place} does for all: {sign}"
+        for job, (place, _, _) in ONE_MODULE.items()
+        for module in all_modules(root)
+        if module.below != place
+        for sign in signs_of(job, module)
+    ]
+
+
+def signs_of(job: str, module: Module) -> list[str]:
+    """What a module imports or holds that shows that it does the job."""
+    _, libraries, pattern = ONE_MODULE[job]
+    names = {name for name in module.imports for library in libraries if f"{name}.".startswith(f"{library}.")}
+    return [*sorted(names), *(match[0] for match in re.finditer(pattern, module.text))]
 
 
 def called(call: ast.Call) -> str:

@@ -13,6 +13,7 @@ from urllib.request import urlopen
 
 import pytest
 
+from kafkakit.adapters.host import process_stat
 from kafkakit.adapters.processes import LocalProcesses
 from kafkakit.sandbox.decide.processes import marker
 from kafkakit.sandbox.decide.spec import SandboxState
@@ -27,7 +28,8 @@ class PrometheusServer:
     """Scrapes `HOST:PORT` targets each second and keeps its data in `folder`; it can be killed and started again."""
 
     def __init__(self, folder: Path, targets: tuple[str, ...]) -> None:
-        (port,) = LocalProcesses().free_ports(1)  # no client's connection gets one of these before the server is up
+        # No client's connection gets one of these before the server is up.
+        (port,) = LocalProcesses(process_stat).free_ports(1)
         self._address = f"127.0.0.1:{port}"
         self.url = f"http://{self._address}"
         self._folder, self._program = folder, part("prometheus")

@@ -85,10 +85,11 @@ class RunFolder:
         """Stop all that runs here and delete it; does nothing where another does so."""
         if not self.path.exists() or (lock := locked(self.path / "end")) is None:
             return
+        from kafkakit.adapters.host import process_stat
         from kafkakit.adapters.processes import LocalProcesses
         from kafkakit.sandbox.folders import Store
 
-        processes = LocalProcesses()
+        processes = LocalProcesses(process_stat)
         for root in (*self.path.glob("sandbox/*"), *self.path.glob("home-*/state/kafkakit/sandbox/*")):
             if root.is_dir() and not root.is_symlink():
                 with contextlib.suppress(Exception):

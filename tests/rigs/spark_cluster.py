@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from kafkakit.adapters.host import process_stat
 from kafkakit.adapters.processes import LocalProcesses
 from kafkakit.audit.decide.launch import SHORT_RUN_JAVA
 
@@ -43,7 +44,7 @@ def daemon(log: Path, environment: Mapping[str, str], class_name: str, *argument
 @contextmanager
 def standalone(folder: Path, *, memory: str) -> Iterator[Standalone]:
     """A master and a worker with two cores and so much memory for executors; both log into the folder."""
-    port, ui, worker, worker_ui = map(str, LocalProcesses().free_ports(4))
+    port, ui, worker, worker_ui = map(str, LocalProcesses(process_stat).free_ports(4))
     deploy = "org.apache.spark.deploy"
     java = {"SPARK_LOCAL_IP": LOOPBACK, "SPARK_DAEMON_MEMORY": "256m", "SPARK_WORKER_DIR": str(folder / "work"),
             "SPARK_DAEMON_JAVA_OPTS": SHORT_RUN_JAVA}  # fmt: skip

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from kafkakit.adapters.arrow import RunFolder
+from kafkakit.adapters.host import process_stat
 from kafkakit.adapters.processes import LocalProcesses
 from kafkakit.audit.act import finished_run, read_findings, read_table
 from tests.places import ROOT
@@ -197,7 +198,7 @@ def test_a_standalone_cluster_that_loses_an_executor(start: Start, tmp_path: Pat
 def test_a_connect_server(start: Start, tmp_path: Path) -> None:
     if find_spec("grpc_status") is None:
         missing("spark", "no grpcio-status; try: pip install 'kafkakit[connect]'")
-    (port,) = LocalProcesses().free_ports(1)
+    (port,) = LocalProcesses(process_stat).free_ports(1)
     log = tmp_path / "connect.log"
     settings = {
         "spark.connect.grpc.binding.port": str(port),
@@ -209,7 +210,7 @@ def test_a_connect_server(start: Start, tmp_path: Path) -> None:
     environment = {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
     server = ("--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "--master", "local[2]", *words)
     with daemon(log, environment, "org.apache.spark.deploy.SparkSubmit", *server, "spark-internal"):
-        until(lambda: LocalProcesses().answers(port))
+        until(lambda: LocalProcesses(process_stat).answers(port))
         remote = f"sc://127.0.0.1:{port}"
         ended(start("--backend", "connect", "--remote", remote, "--fail-on", "never"), 0)
     (folder,) = (tmp_path / "out").iterdir()

@@ -8,8 +8,8 @@ handshake end within `HttpLimits.head_s`, a body come within `body_s`, and an an
 import asyncio
 import logging
 import socket
-from collections.abc import AsyncGenerator, Callable, Collection, Mapping
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Callable, Collection, Generator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from threading import Thread
@@ -21,6 +21,7 @@ from starlette.responses import StreamingResponse
 from starlette.types import Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from kafkakit.config.security import Security
 from kafkakit.core.errors import OperationFailedError, UsageError
 from kafkakit.core.rpc import (
     HttpPage,
@@ -38,6 +39,7 @@ from kafkakit.ports.services import Answer
 
 _LOG = logging.getLogger(__name__)
 _REFUSED: Mapping[int, bytes] = {
+    400: b'{"code":3,"message":"the request has a length and chunks","details":[]}',
     408: b'{"code":4,"message":"the request came too slowly","details":[]}',
     431: b'{"code":8,"message":"the head of the request is too large","details":[]}',
     413: b'{"code":8,"message":"the request is too large","details":[]}',
@@ -46,15 +48,6 @@ _TYPE = b"content-type"
 _JSON = (_TYPE, b"application/json")
 _GRACE_S = 2.0
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HttpTls:
-    """PEM files: our key and certificate, and the authorities of clients that must have one (None: any client)."""
-
-    key_file: str
-    certificate_file: str
-    client_authorities_file: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,11 +110,21 @@ class _Connection(H11Protocol):
             self.transport.abort()
 
 
+class _Server(uvicorn.Server):
+    @contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        """Leave signals to the service, which stops its listeners in its own order."""
+        yield
+
+
 class HttpListener:
-    """Implements `ports.RpcListener`. `answer` is called in the event loop, with each body read within the limits."""
+    """Implements `ports.RpcListener`. `answer` is called in the event loop, with each body read within the limits.
+
+    `tls` has our key and certificate, and the authorities of clients that must have one (None: any client).
+    """
 
     def __init__(
-        self, listen: str, answer: Answer, *, tls: HttpTls | None = None, limits: HttpLimits | None = None
+        self, listen: str, answer: Answer, *, tls: Security | None = None, limits: HttpLimits | None = None
     ) -> None:
         self._listen, self._answer, self._tls = listen, answer, tls
         self._limits = limits or HttpLimits()
@@ -144,7 +147,7 @@ class HttpListener:
         except BaseException:
             bound.close()
             raise
-        self._server = server = uvicorn.Server(config)
+        self._server = server = _Server(config)
         self._serving = asyncio.create_task(server.serve(sockets=[]))
         while not server.started and not self._serving.done():
             await asyncio.sleep(0.01)
@@ -189,12 +192,11 @@ class HttpListener:
 
         limits, tls = self._limits, dict[str, Any]()
         if self._tls is not None:
-            authorities = self._tls.client_authorities_file
             tls = {
                 "ssl_keyfile": self._tls.key_file,
-                "ssl_certfile": self._tls.certificate_file,
-                "ssl_ca_certs": authorities,
-                "ssl_cert_reqs": CERT_NONE if authorities is None else CERT_REQUIRED,
+                "ssl_certfile": self._tls.cert_file,
+                "ssl_ca_certs": self._tls.ca_file,
+                "ssl_cert_reqs": CERT_NONE if self._tls.ca_file is None else CERT_REQUIRED,
             }
         return uvicorn.Config(
             self._application,
@@ -275,10 +277,16 @@ async def _send(send: Send, status: int, headers: list[tuple[bytes, bytes]], bod
 
 
 async def _body(scope: Scope, receive: Receive, limits: HttpLimits) -> bytes | int:
-    """The whole body; the status of the refusal if it or the head is too long (413, 431), or it is too slow (408)."""
+    """The whole body; the status of the refusal if it or the head is too long (413, 431), or it is too slow (408).
+
+    What has a length and chunks (400) may end for a proxy where it does not for h11, which would then read the rest of
+    it as the next request.
+    """
     # h11 limits only a head that comes in parts.
     if len(scope["raw_path"]) + sum(len(name) + len(value) + 4 for name, value in scope["headers"]) > limits.head_bytes:
         return 431
+    if {b"content-length", b"transfer-encoding"} <= {name for name, _ in scope["headers"]}:
+        return 400
     if scope["method"] == "GET":
         return b""  # what a client sends with it is never read
     announced = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")

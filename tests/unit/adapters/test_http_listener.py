@@ -2,6 +2,7 @@
 
 import asyncio
 import http.client
+import signal
 import socket
 import ssl
 import sys
@@ -22,9 +23,9 @@ from kafkakit.adapters.rpc.http_listener import (
     PAGE_LIMITS,
     HttpLimits,
     HttpListener,
-    HttpTls,
     PageServer,
 )
+from kafkakit.config.security import Security
 from kafkakit.core.errors import MissingExtraError, OperationFailedError, UsageError
 from kafkakit.core.rpc import HttpPage, HttpRequest, Query, RpcAnswer, RpcCall, answer_pages, is_loopback, parse_listen
 from tests.rigs.registry import tls_files
@@ -256,6 +257,15 @@ def test_lengths_of_bodies_are_read_as_numbers_or_refused(length: bytes, body: b
         assert status(told(server.address, GET)) == 200
 
 
+@pytest.mark.parametrize("method", [b"GET", b"POST"])
+def test_no_request_hides_in_one_with_a_length_and_chunks(method: bytes) -> None:
+    head = method + b" /x HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\nTransfer-Encoding: chunked\r\n\r\n"
+    body = b"0\r\n\r\n" + GET
+    with pages() as server:
+        answers = told(server.address, head % len(body) + body)
+        assert (status(answers), answers.count(b"HTTP/1.1 ")) == (400, 1)
+
+
 def test_chunked_bodies_have_the_same_limit_and_no_end_is_waited_for() -> None:
     chunked = post(b"Transfer-Encoding: chunked")
     with pages() as server:
@@ -394,7 +404,7 @@ class TlsServer:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever)
         self._thread.start()
-        tls = HttpTls(key_file=str(files / "server.key"), certificate_file=str(files / "server.pem"))
+        tls = Security(key_file=str(files / "server.key"), cert_file=str(files / "server.pem"))
         self._listener = HttpListener("127.0.0.1:0", self.answer, tls=tls, limits=QUICK)
         self.address = asyncio.run_coroutine_threadsafe(self._listener.start(), self._loop).result(120)
 
@@ -413,6 +423,24 @@ class TlsServer:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(120)
         self._loop.close()
+
+
+def test_signals_stay_with_the_service() -> None:
+    async def answer(call: RpcCall) -> RpcAnswer:
+        return RpcAnswer(body=b"")
+
+    async def listen() -> None:
+        listener, before = HttpListener("127.0.0.1:0", answer), handlers()
+        await listener.start()
+        assert handlers() == before
+        await listener.stop(1)
+        assert handlers() == before
+
+    def handlers() -> list[object]:
+        return [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+
+    assert threading.current_thread() is threading.main_thread()
+    asyncio.run(listen())
 
 
 def test_a_handshake_of_tls_that_stalls_ends_and_holds_nobody_up(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from kafkakit.adapters.host import process_stat
 from kafkakit.adapters.processes import LocalProcesses
 from kafkakit.core.errors import UsageError
 from kafkakit.core.programs import ProcessRecord
@@ -31,7 +32,7 @@ StartSleeper = Callable[[], ProcessRecord]
 
 @pytest.fixture
 def processes() -> Iterator[LocalProcesses]:
-    made = LocalProcesses()
+    made = LocalProcesses(process_stat)
     yield made
     made.kill(made.started())
 
@@ -51,7 +52,7 @@ def start(processes: LocalProcesses, tmp_path: Path) -> StartSleeper:
 def test_a_started_process_is_ours_until_it_is_killed(processes: LocalProcesses, start: StartSleeper) -> None:
     record = start()
     assert processes.is_alive(record)
-    assert LocalProcesses().is_alive(record), "another kafkakit recognises it too"
+    assert LocalProcesses(process_stat).is_alive(record), "another kafkakit recognises it too"
     assert list(processes.kill([record])) == [record]
     assert not processes.is_alive(record)
     assert list(processes.kill([record])) == []
@@ -84,7 +85,7 @@ def test_a_zombie_counts_as_dead() -> None:
         os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
         started = int(Path(f"/proc/{child.pid}/stat").read_text().rsplit(")", 1)[1].split()[19])
         record = ProcessRecord(pid=child.pid, started_ticks=started, marker="-Xmarker=1")
-        assert not LocalProcesses().is_alive(record)
+        assert not LocalProcesses(process_stat).is_alive(record)
     finally:
         child.wait()
 
@@ -183,11 +184,12 @@ def test_a_starter_that_is_killed_before_the_record_leaves_no_process(tmp_path: 
     log = tmp_path / "log"
     script = (
         "import os, signal, sys\n"
+        "from kafkakit.adapters.host import process_stat\n"
         "from kafkakit.adapters.processes import LocalProcesses\n"
         "def die(record):\n"
         "    print(record.pid, flush=True)\n"
         "    os.kill(os.getpid(), signal.SIGKILL)\n"
-        f"LocalProcesses().start((sys.executable, '-Xm=1', '-c', 'print(1)'), {str(log)!r}, die)\n"
+        f"LocalProcesses(process_stat).start((sys.executable, '-Xm=1', '-c', 'print(1)'), {str(log)!r}, die)\n"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert done.returncode == -signal.SIGKILL
