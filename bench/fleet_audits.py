@@ -23,6 +23,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
 
@@ -36,20 +37,15 @@ PORT = 17077
 
 def make_store(tier: str, folder: Path, seed: int) -> dict[str, float]:
     """Write the fleet with one of each defect, if it is not there; seconds and bytes."""
-    from kafkakit.adapters.arrow import ParquetStore
-    from kafkakit.fleet.act.synth import write_fleet
-    from kafkakit.fleet.decide.synth_cluster import SIZES, Tier
-    from kafkakit.fleet.decide.synth_defects import DEFECTS
-    from kafkakit.fleet.decide.synth_fleet import SynthRequest, one_of_each
+    from tests.made_fleet.cluster import SIZES, Tier
+    from tests.made_fleet.defects import DEFECTS
+    from tests.made_fleet.fleet import FleetRequest, one_of_each
+    from tests.made_fleet.write import write_fleet
 
     began = time.monotonic()
     if not (folder / "truth.json").exists():
-        size = SIZES[Tier(tier)]
-        healthy = SynthRequest(size=size, seed=seed, last_day=DAY, days=2)
-        defects = one_of_each(DEFECTS, healthy.shapes(), healthy.segment_share)
-        request = SynthRequest(size=size, seed=seed, last_day=DAY, days=2, defects=defects)
-        _, truth = write_fleet(ParquetStore(str(folder)), request, lambda line: None)
-        (folder / "truth.json").write_text(json.dumps(truth))
+        healthy = FleetRequest(size=SIZES[Tier(tier)], seed=seed, last_day=DAY, days=2)
+        write_fleet(folder, replace(healthy, defects=one_of_each(DEFECTS, healthy)))
     files = [f.stat().st_size for f in folder.rglob("*.parquet")]
     return {"made_s": round(time.monotonic() - began, 1), "mb": round(sum(files) / 1e6), "files": len(files)}
 

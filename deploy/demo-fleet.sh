@@ -7,6 +7,7 @@ set -euo pipefail
 FOLDER="${1:-demo-fleet}"
 TIER="${TIER:-S}"
 NAME="demo-fleet-$$"
+ROOT="$(cd "$(dirname "$0")/.." && pwd)"
 
 say() { printf '\n$ %s\n' "$*" >&2; "$@"; }
 
@@ -34,7 +35,7 @@ for node in json.load(sys.stdin)['nodes']:
   # shellcheck disable=SC2086
   say kafkakit fleet segments $dirs --cluster "$NAME" --to "$FOLDER/store"
 done
-say kafkakit fleet synth --tier "$TIER" --defects default --seed 7 --to "$FOLDER/store"
+PYTHONPATH="$ROOT${PYTHONPATH:+:$PYTHONPATH}" say python3 -m tests.made_fleet --tier "$TIER" --seed 7 "$FOLDER/store"
 say kafkakit audit all --input "$FOLDER/store" --output "$FOLDER/results" --fail-on never
 for run in "$FOLDER"/results/all-*; do
   say kafkakit audit report "$run" --html "$FOLDER/fleet.html"

@@ -15,7 +15,6 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
-from kafkakit.core.columns import CodedColumn
 from kafkakit.core.errors import OperationFailedError, StoreFailedError, UsageError
 from kafkakit.core.fleet_tables import MANIFESTS, TABLES, VERSION_COLUMN, Manifest, manifest_data, manifest_of
 
@@ -232,17 +231,11 @@ def _arrow_table(kind: str, columns: Mapping[str, Sequence[Any]]) -> pa.Table:
         raise ValueError(f"{kind} has no columns {', '.join(unknown)}")
     length = len(next(iter(columns.values()), ()))
     arrays = [
-        _arrow_array(columns[c.name], _TYPES[c.type]) if c.name in columns else pa.nulls(length, _TYPES[c.type])
+        pa.array(columns[c.name], type=_TYPES[c.type]) if c.name in columns else pa.nulls(length, _TYPES[c.type])
         for c in table.columns
     ]
     version = pa.array([table.version], pa.int32()).take(pa.array([0] * length, pa.int32()))
     return pa.Table.from_arrays([*arrays, version], names=[*table.names, VERSION_COLUMN])
-
-
-def _arrow_array(column: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    if isinstance(column, CodedColumn):
-        return pa.array(column.words, type=kind).take(pa.array(column.codes, mask=column.codes < 0))
-    return pa.array(column, type=kind)
 
 
 def open_place(location: str, refusal: str) -> tuple[pafs.FileSystem, str]:

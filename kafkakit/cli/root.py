@@ -93,7 +93,7 @@ ENTRIES: tuple[Entry, ...] = (
     ),
     Entry("audit", "kafkakit.audit.commands", "Audit whole fleets with Spark: submit jobs, follow runs."),
     Entry("snapshot", "kafkakit.snapshot.commands", "Read a cluster's state into a file.", is_group=False),
-    Entry("fleet", "kafkakit.fleet.commands", "Collect snapshots of many clusters, or make some to try audits on."),
+    Entry("fleet", "kafkakit.fleet.commands", "Collect snapshots of many clusters."),
     Entry("sandbox", "kafkakit.sandbox.commands", "Run a real local Kafka cluster to try things on."),
     Entry("profile", "kafkakit.cli.profile", "List, show, choose and check cluster profiles."),
     Entry(

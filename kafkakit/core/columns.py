@@ -1,7 +1,7 @@
-"""Values in the millions: columns of one length, columns of few distinct values, and work without the cycle collector.
+"""Values in the millions: columns of one length, and work without the cycle collector.
 
-A column of few distinct values holds the values once, and which of them each row has. Commands that make millions of
-values work without Python's cycle collector. The types of arrays are there for type checkers only: numpy is heavy.
+Commands that make millions of values work without Python's cycle collector. The types of arrays are there for type
+checkers only: numpy is heavy.
 """
 
 import gc
@@ -49,21 +49,6 @@ class Columns:
             value = getattr(self, field.name)
             if isinstance(value, np.ndarray | Columns):
                 yield field.name, value
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CodedColumn(Sequence[Any]):
-    """`codes` (one for each row) are places in `words`; -1 is null. Four bytes a row, whatever a word is."""
-
-    words: tuple[Any, ...]
-    codes: "NDArray[np.int32]"
-
-    def __len__(self) -> int:
-        return len(self.codes)
-
-    def __getitem__(self, index: Any) -> Any:
-        code = self.codes[index]
-        return None if code < 0 else self.words[code]
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""`kafkakit fleet collect|segments|synth`: snapshots of many clusters, with their options.
+"""`kafkakit fleet collect|segments`: snapshots of many clusters, with their options.
 
 Clusters and stores are opened from the options.
 """
@@ -6,7 +6,6 @@ Clusters and stores are opened from the options.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -18,7 +17,6 @@ from kafkakit.cli.command_classes import CliCommand, cli_context, new_group
 from kafkakit.cli.common_options import TagSource
 from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.core.options import option
-from kafkakit.fleet.decide.synth_cluster import Tier
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,7 +24,7 @@ if TYPE_CHECKING:
 
     from kafkakit.cli.context import CliContext
     from kafkakit.cli.session import ClusterSession
-    from kafkakit.fleet.act.collect import CollectRequest, CollectSource, FleetLimits, ScanRequest
+    from kafkakit.fleet.act import CollectRequest, CollectSource, FleetLimits, ScanRequest
     from kafkakit.fleet.decide.fleet_file import FleetCluster
     from kafkakit.lint.api import TopicPiece
     from kafkakit.ports.stores import TableStore
@@ -58,7 +56,7 @@ class FleetChoice:
     def sources(self, cli: CliContext, tags: FleetTags) -> tuple[CollectSource, ...]:
         """The clusters, none connected yet. `UsageError` for names that are in no file, `InputError` for a bad file."""
 
-        from kafkakit.fleet.act.collect import CollectSource
+        from kafkakit.fleet.act import CollectSource
         from kafkakit.fleet.decide.fleet_file import LIMIT_BYTES, chosen_clusters, read_fleet
         from kafkakit.wiring import load_clients, read_input
 
@@ -150,7 +148,7 @@ class WhatToCollect:
     def request(self, snapshot_date: str) -> CollectRequest:
         """What to collect for a date."""
         from kafkakit.core.quantities import parse_duration
-        from kafkakit.fleet.act.collect import CollectRequest
+        from kafkakit.fleet.act import CollectRequest
 
         return CollectRequest(
             snapshot_date=snapshot_date,
@@ -204,7 +202,7 @@ class Pace:
     def limits(self) -> FleetLimits:
         """The limits as values."""
         from kafkakit.core.quantities import parse_duration
-        from kafkakit.fleet.act.collect import FleetLimits
+        from kafkakit.fleet.act import FleetLimits
 
         return FleetLimits(
             concurrency=self.concurrency,
@@ -241,7 +239,7 @@ def collect(
 
     from kafkakit.cli.common_options import driver_ports
     from kafkakit.cli.session import finish
-    from kafkakit.fleet.act.collect import collect_fleet, collect_with_spark
+    from kafkakit.fleet.act import collect_fleet, collect_with_spark
     from kafkakit.fleet.report import collect_report
     from kafkakit.wiring import system_clock
 
@@ -276,7 +274,7 @@ class ScanChoice:
 
     def request(self, folders: Sequence[str], snapshot_date: str) -> ScanRequest:
         """What to read."""
-        from kafkakit.fleet.act.collect import ScanRequest
+        from kafkakit.fleet.act import ScanRequest
 
         return ScanRequest(
             folders=tuple(str(Path(folder).absolute()) for folder in folders),
@@ -311,7 +309,7 @@ def segments(
 
     from kafkakit.adapters.files import local_files
     from kafkakit.cli.session import finish
-    from kafkakit.fleet.act.collect import scan_segments
+    from kafkakit.fleet.act import scan_segments
     from kafkakit.fleet.report import segments_report
     from kafkakit.wiring import system_clock
 
@@ -325,77 +323,6 @@ def segments(
         cli.output,
     )
     return finish(cli, segments_report(scanned, which.cluster, place.to, day))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MadeFleet:
-    """What fleet is made."""
-
-    tier: Tier = option(Tier.XS, "--tier", help="XS 3, S 10, M 100, L 300 clusters.")
-    seed: int = option(1, "--seed", min=0, help="The same seed makes the same files.")
-    defects: str = option(
-        "", "--defects", metavar="FILE", help="A JSON object of counts by defect; `default` for all of them."
-    )
-    date: datetime | None = option(None, "--date", formats=["%Y-%m-%d"], help="The last day; today when not given.")
-    days: int = option(10, "--days", min=1, max=400, help="Days of snapshots, for drift.")
-    skew: bool = option(False, "--skew", help="Put half of all partitions into one cluster.")
-    segment_rows: int | None = option(
-        None, "--segment-rows", min=0, help="About how many rows of segments; the tier's own number when not given."
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MadePlaces:
-    """Where it is written."""
-
-    to: Path | None = option(None, "--to", metavar="DIR", help="Write snapshots into this folder.")
-    segments: Path | None = option(
-        None, "--segments", metavar="DIR", help="Write a log directory with real segment files."
-    )
-    large_mib: int = option(
-        0, "--large-mib", min=0, help="Write this much of further segments there, of one batch repeated."
-    )
-    sparse: bool = option(
-        False, "--sparse", help="The further segments are holes between headers, for sizes beyond the disk."
-    )
-
-
-@with_option_groups
-def synth(
-    ctx: typer.Context,
-    made: MadeFleet,
-    places: MadePlaces,
-) -> None:
-    """Make a fleet with known defects, to try audits on: snapshots, real log segments, or both.
-
-    `truth.json` next to them lists every injected defect. A healthy fleet, without --defects, has no finding above a
-    note.
-
-    Examples:
-
-    \b
-    kafkakit fleet synth --tier S --defects default --seed 7 --to fleet
-    echo '{"retention-overshoot": 2}' > spec.json && kafkakit fleet synth --defects spec.json --to fleet
-    """
-    from kafkakit.cli.session import finish
-    from kafkakit.fleet.act.synth import SynthOutput, SynthPlaces, make_fleet
-    from kafkakit.fleet.decide.synth_defects import asked_fleet
-    from kafkakit.wiring import open_table_store, read_input, system_clock, write_file
-
-    cli = cli_context(ctx)
-    request = asked_fleet(
-        made.tier,
-        made.seed,
-        made.defects,
-        partial(read_input, limit_bytes=2**20),
-        (made.date or system_clock().now()).date(),
-        days=made.days,
-        is_skewed=made.skew,
-        segment_rows=made.segment_rows,
-    )
-    to_write = SynthPlaces(to=places.to, segments=places.segments, large_mib=places.large_mib, is_sparse=places.sparse)
-    output = SynthOutput(open_store=open_table_store, write_file=write_file, say=cli.output.say)
-    finish(cli, make_fleet(request, output, to_write))
 
 
 def task_words(
@@ -447,7 +374,6 @@ def _read_declared(paths: Sequence[str]) -> tuple[TopicPiece, ...]:
     return tuple(topic for reading in readings for topic in reading.pieces.topics)
 
 
-app = new_group("Collect snapshots of many clusters, or make some to try audits on.")
+app = new_group("Collect snapshots of many clusters.")
 app.command("collect", cls=CliCommand, short_help="Write snapshots of clusters into a store.")(collect)
 app.command("segments", cls=CliCommand, short_help="Read log dirs of this host into a store.")(segments)
-app.command("synth", cls=CliCommand)(synth)

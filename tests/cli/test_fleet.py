@@ -317,7 +317,7 @@ def test_commits_are_read_once_from_day_to_day(fleet: FakeFleet, home: Home, sto
 def test_commits_that_cannot_be_read_fail_the_cluster(
     fleet: FakeFleet, home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kafkakit.fleet.act.collect.PAUSE_S", 0.001)
+    monkeypatch.setattr("kafkakit.fleet.act.PAUSE_S", 0.001)
     member = fleet.add("a")
     member.admin.add_topic(OFFSETS, {0: (1,)})
     member.log.add_topic(OFFSETS, 1)

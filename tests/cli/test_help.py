@@ -203,7 +203,7 @@ streams lane: list route
 streams records: show
 audit: all bombs cancel capacity diff drift fetch fixes here hotspots lag list logs metrics mirror report retention
 audit: segments status unit
-fleet: collect segments synth
+fleet: collect segments
 profile: check list show use
 """
 SANDBOXES_AND_SELF = "sandbox: demo down env exec kill load restart status up\nstreams: demo\n"

@@ -287,7 +287,7 @@ topicmappr check --snapshot nosuch.json
 # These take no name of something that has to exist.
 FREE = """
 audit unit,
-autothrottle show, autothrottle unit, completion, config watch, doctor, fleet synth, metricsfetcher show,
+autothrottle show, autothrottle unit, completion, config watch, doctor, metricsfetcher show,
 metricsfetcher unit, profile list, reassign list, reassign status, registry cleanup, registry migrate, registry
 translate-offsets, registry unmapped, sandbox demo, sandbox down, sandbox up, snapshot, streams assigner run, streams
 assigner show, streams assigner simulate, streams balance, streams commits decode, streams demo, streams list, version

@@ -71,7 +71,7 @@ READERS: dict[str, tuple[str, ...]] = {
     "profile list": ("--command-config", "c.properties", "--config", "k.yaml"),
 }
 # They name the file alike, but need what this test has not: a Spark run, a broker's disk.
-ELSEWHERE = {"config apply", "audit submit", "fleet segments", "fleet synth", "audit unit"}
+ELSEWHERE = {"config apply", "audit submit", "fleet segments", "audit unit"}
 
 
 def open_admin(settings: object, **_: object) -> ReadOnlyAdmin:

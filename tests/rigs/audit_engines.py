@@ -32,11 +32,10 @@ def make_store(folder: Path, seed: int) -> None:
 
     Half of the stores lack kinds, as those of plain clusters do; one file in some stores is damaged.
     """
-    from kafkakit.adapters.arrow import ParquetStore
-    from kafkakit.fleet.act.synth import write_fleet
-    from kafkakit.fleet.decide.synth_cluster import FleetSize
-    from kafkakit.fleet.decide.synth_defects import DEFECTS
-    from kafkakit.fleet.decide.synth_fleet import SynthRequest, one_of_each
+    from tests.made_fleet.cluster import FleetSize
+    from tests.made_fleet.defects import DEFECTS
+    from tests.made_fleet.fleet import FleetRequest, one_of_each
+    from tests.made_fleet.write import write_fleet
 
     draw = random.Random(seed)
     clusters = draw.randint(1, 4)
@@ -45,12 +44,12 @@ def make_store(folder: Path, seed: int) -> None:
         clusters=clusters, brokers=brokers, topics=topics, partitions=topics * draw.randint(1, 6),
         segment_rows=topics * draw.randint(6, 60), hours=draw.randint(1, 30),
     )  # fmt: skip
-    request = SynthRequest(
+    request = FleetRequest(
         size=size, seed=seed, last_day=LAST_DAY, days=draw.randint(1, 9), is_skewed=draw.random() < 0.3
     )
-    fitting = one_of_each(DEFECTS, request.shapes(), request.segment_share)
+    fitting = one_of_each(DEFECTS, request)
     defects = {name: 1 for name in sorted(fitting) if draw.random() < 0.6}
-    write_fleet(ParquetStore(str(folder / "store")), replace(request, defects=defects), lambda line: None)
+    write_fleet(folder / "store", replace(request, defects=defects))
     if draw.random() < 0.5:
         _leave_out(folder / "store", [kind for kind in OPTIONAL if draw.random() < 0.4])
     files = sorted((folder / "store").glob("[a-l]*/*/*/*.parquet"))

@@ -11,13 +11,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from kafkakit.adapters.arrow import ParquetStore
 from kafkakit.core.fleet_tables import VERSION_COLUMN, JobSpec
-from kafkakit.fleet.act.synth import write_fleet, write_log_dir
-from kafkakit.fleet.decide.synth_cluster import FleetSize
-from kafkakit.fleet.decide.synth_defects import DEFECTS
-from kafkakit.fleet.decide.synth_fleet import SynthRequest, one_of_each
-from kafkakit.fleet.decide.synth_logs import CLUSTER, FILE_DEFECTS, file_truth
+from tests.made_fleet.cluster import FleetSize
+from tests.made_fleet.defects import DEFECTS
+from tests.made_fleet.fleet import FleetRequest, one_of_each
+from tests.made_fleet.log_dir import CLUSTER, FILE_DEFECTS, file_truth, write_log_dir
+from tests.made_fleet.write import write_fleet
 from tests.spark.conftest import NOW_MS, TODAY, StoreBuilder, run_job
 
 JOBS = sorted({expected.job for defect in DEFECTS.values() for expected in defect.expected})
@@ -26,10 +25,10 @@ SIZE = FleetSize(clusters=5, brokers=60, topics=250, partitions=1_600, segment_r
 DAMAGED, NEWER, ABSENT = "damaged", "newer", "absent"
 
 
-def write_healthy(folder: Path, name: str, request: SynthRequest) -> None:
+def write_healthy(folder: Path, name: str, request: FleetRequest) -> None:
     """A healthy cluster under another name: a fleet of one, in directories of that name."""
     one = replace(request, seed=9, defects={}, size=replace(SIZE, clusters=1, brokers=3, topics=12, partitions=24))
-    write_fleet(ParquetStore(str(folder / name)), one, lambda line: None)
+    write_fleet(folder / name, one)
     for path in sorted((folder / name).glob("*/*/cluster=*")):
         goal = folder / "fleet" / path.parent.relative_to(folder / name) / path.name.replace("kafka-0000", name)
         goal.parent.mkdir(parents=True, exist_ok=True)
@@ -42,12 +41,12 @@ def write_healthy(folder: Path, name: str, request: SynthRequest) -> None:
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> tuple[JobSpec, list[dict[str, str]]]:
     """The store of a skewed fleet with two of each defect, and what is expected of it."""
     folder = tmp_path_factory.mktemp("recall")
-    request = SynthRequest(size=SIZE, seed=4, last_day=date.fromisoformat(TODAY), days=10, is_skewed=True)
-    fitting = one_of_each(DEFECTS, request.shapes(), request.segment_share)
+    request = FleetRequest(size=SIZE, seed=4, last_day=date.fromisoformat(TODAY), days=10, is_skewed=True)
+    fitting = one_of_each(DEFECTS, request)
     assert fitting == dict.fromkeys(DEFECTS, 1)
     defects = {name: 1 + (number % 4 == 0) for number, name in enumerate(sorted(DEFECTS))}
     request = replace(request, defects=defects)
-    _, truth = write_fleet(ParquetStore(str(folder / "fleet")), request, lambda line: None)
+    truth = write_fleet(folder / "fleet", request)
     for name in (DAMAGED, NEWER, ABSENT):
         write_healthy(folder, name, request)
     store, today = folder / "fleet", f"snapshot_date={TODAY}"
@@ -61,7 +60,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> tuple[JobSpec, list[dict[
         jobs=(), input=str(store), output=str(folder / "results"), snapshot_date=TODAY, dates=request.dates(),
         now_ms=NOW_MS,
     )  # fmt: skip
-    return spec, truth["defects"]  # type: ignore[return-value]
+    return spec, truth
 
 
 def found_by(spark: Any, spec: JobSpec, job: str) -> Iterator[tuple[str, str, str]]:
@@ -102,11 +101,9 @@ def test_what_could_not_be_read_is_named(spark: Any, fleet: Any) -> None:
 
 @pytest.mark.parametrize("job", ["segments", "bombs"])
 def test_a_job_finds_the_defects_of_real_files(spark: Any, store: StoreBuilder, tmp_path: Path, job: str) -> None:
-    from kafkakit.wiring import write_file
-
     defects = dict.fromkeys(FILE_DEFECTS, 1)
     logs = tmp_path / "logs"
-    write_log_dir(logs, defects, 1, NOW_MS, write_file)
+    write_log_dir(logs, defects, 1, NOW_MS)
     topics = [path.name.rpartition("-")[0] for path in logs.iterdir() if path.is_dir()]
     store.add("clusters", [{"cluster_id": CLUSTER, "kafka_version": "4.3.0"}], cluster=CLUSTER)
     store.add("topics", [{"topic": topic, "partitions": 1} for topic in topics], cluster=CLUSTER)

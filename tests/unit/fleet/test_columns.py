@@ -23,7 +23,7 @@ from kafkakit.core.cluster_facts import (
 from kafkakit.core.errors import TryLaterError
 from kafkakit.core.fleet_tables import Manifest, manifest_data, manifest_of
 from kafkakit.core.model import Broker, ClusterSnapshot, LogDir, Partition, TagSet, Topic, TopicPartition
-from kafkakit.fleet.act.collect import SnapshotWriter, write_groups
+from kafkakit.fleet.act import SnapshotWriter, write_groups
 from kafkakit.fleet.decide.columns import (
     MOMENTS,
     Columns,

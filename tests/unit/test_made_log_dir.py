@@ -6,9 +6,9 @@ from contextlib import contextmanager
 import pytest
 from kafka.record.memory_records import MemoryRecords
 
-from kafkakit.fleet.decide.synth_logs import FILE_DEFECTS, Batch, MadeFile, batch_bytes, log_dir, repeated
 from kafkakit.streams.model.log_dirs import FileReader, SeenFile, partitions_below
 from kafkakit.streams.model.segment_rows import ScanOptions, read_partition
+from tests.made_fleet.log_dir import FILE_DEFECTS, Batch, MadeFile, batch_bytes, log_dir
 
 END_MS = 1_795_219_200_000
 DAY_MS = 86_400_000
@@ -114,14 +114,6 @@ def test_kafka_python_reads_what_is_written(codec: str) -> None:
         (7 + i, END_MS + 1_000 * i, value) for i, value in enumerate(batch.values)
     ]
     assert not found.has_next()
-
-
-def test_a_repeated_batch_is_valid_at_every_offset() -> None:
-    batch = Batch(base_offset=100, first_ms=END_MS, values=[b"x" * 99] * 3)
-    found, offsets = MemoryRecords(b"".join(data for _, data in repeated(batch, 5_000))), []
-    while (one := found.next_batch()) is not None:
-        offsets.append(one.base_offset)
-    assert offsets == [100 + 3 * i for i in range(5_000)]
 
 
 def test_the_same_seed_writes_the_same_files() -> None:

@@ -14,15 +14,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kafkakit.core.columns import CodedColumn
-from kafkakit.core.errors import UsageError
 from kafkakit.core.quantities import counted, epoch_ms
-from kafkakit.fleet.decide import synth_cluster as healthy
-from kafkakit.fleet.decide.synth_cluster import (
+from tests.made_fleet import cluster as healthy
+from tests.made_fleet.cluster import (
     LOG_DIRS,
     REPLICAS,
     ClusterModel,
     ClusterShape,
+    CodedColumn,
     FleetSize,
     Tables,
     batch_rows,
@@ -35,7 +34,7 @@ OF_COPY = frozenset(f"KKF{number:03d}" for number in (1, 2, 3, 4, 8, 9, 10, 24, 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SynthRequest:
+class FleetRequest:
     """What fleet is to be made: the same request makes the same bytes.
 
     `days` dates up to `last_day` are written, with all tables on the last one and those that drift is found in on the
@@ -68,12 +67,12 @@ class SynthRequest:
         return self.size.segment_rows / (self.size.partitions * REPLICAS * healthy.SEGMENTS)
 
 
-def model_of(request: SynthRequest, shape: ClusterShape) -> healthy.ClusterModel:
+def model_of(request: FleetRequest, shape: ClusterShape) -> healthy.ClusterModel:
     """The layout of a cluster."""
     return healthy.cluster_model(shape, request.seed, request.end_ms)
 
 
-def tables_of(request: SynthRequest, model: healthy.ClusterModel, days_ago: int) -> healthy.Tables:
+def tables_of(request: FleetRequest, model: healthy.ClusterModel, days_ago: int) -> healthy.Tables:
     """The tables of one date: all on the last one, of `segments` the first part; identities alone on others."""
     if days_ago:
         return healthy.identity_tables(model)
@@ -84,7 +83,7 @@ def tables_of(request: SynthRequest, model: healthy.ClusterModel, days_ago: int)
     return {**tables, "segments": first, "directories": healthy.directory_rows(model, request.segment_share)}
 
 
-def more_segments(request: SynthRequest, model: healthy.ClusterModel) -> Iterator[healthy.Columns]:
+def more_segments(request: FleetRequest, model: healthy.ClusterModel) -> Iterator[healthy.Columns]:
     """The other parts of `segments` on the last date."""
     return islice(segment_parts(model, request.segment_share), 1, None)
 
@@ -236,7 +235,8 @@ def _records(model: healthy.ClusterModel) -> dict[str, object]:
     }
 
 
-TRUTH_KIND = {"kind": "fleet-truth", "schema": 1}
+Truth = list[dict[str, str]]
+"""Expected findings: their defect, job, rule, cluster and where."""
 
 
 class Scope(StrEnum):
@@ -371,25 +371,24 @@ class PlacedDefect:
 def placed(
     defects: Mapping[str, Defect], wanted: Mapping[str, int], shapes: Sequence[ClusterShape], share: float = 1.0
 ) -> tuple[PlacedDefect, ...]:
-    """Give each defect a subject of its own, clusters in turn; `UsageError` for too many.
+    """Give each defect a subject of its own, clusters in turn; `ValueError` for too many.
 
     `share` is the part of the topics that there are rows of segments of.
     """
     found = []
     for defect, spot in _spots(defects, wanted, shapes, share):
         if spot is None:
-            raise UsageError(
+            raise ValueError(
                 f"the fleet has no place for {counted(wanted[defect.name], 'defect')} {defect.name}: "
-                f"each needs a {defect.scope.value} of its own",
-                hint="make a larger tier, or ask for fewer defects",
+                f"each needs a {defect.scope.value} of its own"
             )
         found.append(PlacedDefect(defect=defect, cluster=spot[0], subject=spot[1]))
     return tuple(found)
 
 
-def one_of_each(defects: Mapping[str, Defect], shapes: Sequence[ClusterShape], share: float = 1.0) -> Mapping[str, int]:
-    """A count of one for each defect that the clusters have a place for."""
-    spots = _spots(defects, dict.fromkeys(defects, 1), shapes, share)
+def one_of_each(defects: Mapping[str, Defect], request: FleetRequest) -> Mapping[str, int]:
+    """A count of one for each defect that the fleet has a place for."""
+    spots = _spots(defects, dict.fromkeys(defects, 1), request.shapes(), request.segment_share)
     return {defect.name: 1 for defect, spot in spots if spot is not None}
 
 
@@ -462,9 +461,9 @@ class _Spots:
         return self._shapes[cluster].name in names or self._shapes[cluster].mirror_of is not None
 
 
-def cluster_truth(model: ClusterModel, found: Sequence[PlacedDefect]) -> list[dict[str, object]]:
+def cluster_truth(model: ClusterModel, found: Sequence[PlacedDefect]) -> Truth:
     """The rows of `truth.json` for the defects of one cluster."""
-    rows: list[dict[str, object]] = []
+    rows: Truth = []
     for one in found:
         is_topic = one.defect.scope not in (Scope.CLUSTER, Scope.BROKER)
         topic = model.names[one.subject] if is_topic else ""
@@ -477,18 +476,13 @@ def cluster_truth(model: ClusterModel, found: Sequence[PlacedDefect]) -> list[di
     return rows
 
 
-def expected_rows(name: str, expected: Sequence[Expected], cluster: str, **words: object) -> list[dict[str, object]]:
+def expected_rows(name: str, expected: Sequence[Expected], cluster: str, **words: object) -> Truth:
     """The rows of `truth.json` for one defect."""
-    rows: list[dict[str, object]] = []
+    rows: Truth = []
     for job, rule, place in expected:
         where = f"{place.format(**words)} of {cluster}" if place else f"cluster {cluster}"
         rows.append({"defect": name, "job": job, "rule": rule, "cluster": cluster, "where": where})
     return rows
-
-
-def truth_document(rows: Sequence[Mapping[str, object]], dates: Sequence[str], seed: int) -> dict[str, object]:
-    """The document `truth.json`; each row has defect, job, rule, cluster and where."""
-    return {"kafkakit": TRUTH_KIND, "seed": seed, "dates": list(dates), "defects": list(rows)}
 
 
 def _equal(column: Any, value: Any) -> Rows:

@@ -9,9 +9,9 @@ from enum import StrEnum
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
-from kafkakit.core.columns import CodedColumn
 from kafkakit.rules.config_defs import ConfigDef, config_table
 
 RACKS = ("a", "b", "c")
@@ -199,6 +199,25 @@ def cluster_model(shape: ClusterShape, seed: int, end_ms: int) -> ClusterModel:
 def _words(number: int) -> list[str]:
     words = ("orders", "payments", "clicks", "stock", "prices", "users", "mails", "audits")
     return [words[i % len(words)] for i in range(number)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodedColumn(Sequence[Any]):
+    """`codes` (one for each row) are places in `words`; -1 is null. Four bytes a row, whatever a word is."""
+
+    words: tuple[Any, ...]
+    codes: NDArray[np.int32]
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def __getitem__(self, index: Any) -> Any:
+        code = self.codes[index]
+        return None if code < 0 else self.words[code]
+
+    def __arrow_array__(self, type: pa.DataType | None = None) -> pa.Array:  # noqa: A002
+        """What pyarrow makes an array of."""
+        return pa.array(self.words, type=type).take(pa.array(self.codes, mask=self.codes < 0))
 
 
 def coded(words: Sequence[Any], codes: Any) -> CodedColumn:

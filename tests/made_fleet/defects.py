@@ -1,4 +1,4 @@
-"""All defects that a made fleet can have, by name, and what fleet a command line asks for.
+"""All defects that the snapshots of a made fleet can have, by name.
 
 - Capacity: disks that fill up, losses that stop writes, partitions and brokers with most traffic.
 - Drift: what differs between files, brokers, clusters and mirrors.
@@ -7,27 +7,21 @@
 - What rows of segments and batches show.
 """
 
-import json
 from collections.abc import Callable, Mapping
-from dataclasses import replace
-from datetime import date
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kafkakit.core.errors import InputError, UsageError
-from kafkakit.fleet.decide.synth_cluster import (
+from tests.made_fleet.cluster import (
     DAY_MS,
     LOG_DIRS,
     RECORD_BYTES,
     RETENTION_MS,
     SEGMENT_BYTES,
-    SIZES,
-    Tier,
     used_bytes,
 )
-from kafkakit.fleet.decide.synth_fleet import (
+from tests.made_fleet.fleet import (
     DISK_DAYS,
     HOUR_MS,
     OF_COPY,
@@ -35,12 +29,9 @@ from kafkakit.fleet.decide.synth_fleet import (
     Expected,
     Rows,
     Scope,
-    SynthRequest,
     TableEdit,
     group_name,
-    one_of_each,
 )
-from kafkakit.fleet.decide.synth_logs import FILE_DEFECTS
 
 FULL_IN_A_WEEK = np.linspace(0.30, 0.74, DISK_DAYS)
 """What is used on each day, of all: the trend reaches 85 % seven days later."""
@@ -513,42 +504,3 @@ _GROUPS = (
     READER_DEFECTS,
 )
 DEFECTS: Mapping[str, Defect] = {defect.name: defect for group in _GROUPS for defect in group}
-
-DEFAULT = "default"
-
-
-def asked_fleet(
-    tier: Tier,
-    seed: int,
-    defects: str,
-    read: Callable[[str], bytes],
-    last_day: date,
-    *,
-    days: int,
-    is_skewed: bool,
-    segment_rows: int | None,
-) -> SynthRequest:
-    """The request of a command; `defects` is empty, `default` or a file that `read` reads."""
-    size = SIZES[tier] if segment_rows is None else replace(SIZES[tier], segment_rows=segment_rows)
-    healthy = SynthRequest(size=size, seed=seed, last_day=last_day, days=days, is_skewed=is_skewed)
-    if not defects:
-        return healthy
-    return replace(healthy, defects=_one_of_each(healthy) if defects == DEFAULT else _counts(defects, read))
-
-
-def _one_of_each(healthy: SynthRequest) -> Mapping[str, int]:
-    return {**one_of_each(DEFECTS, healthy.shapes(), healthy.segment_share), **dict.fromkeys(FILE_DEFECTS, 1)}
-
-
-def _counts(defects: str, read: Callable[[str], bytes]) -> Mapping[str, int]:
-    try:
-        found = json.loads(read(defects))
-    except (ValueError, RecursionError) as error:
-        raise InputError(defects, f"is not JSON: {error}") from None
-    if not isinstance(found, dict) or any(type(n) is not int or n < 0 for n in found.values()):
-        raise InputError(defects, "is not an object of counts", hint='write it like {"retention-overshoot": 2}')
-    known = sorted({*DEFECTS, *FILE_DEFECTS})
-    unknown = sorted(found.keys() - set(known))
-    if unknown:
-        raise UsageError(f"no defect is called {', '.join(unknown)}", hint=f"there are: {', '.join(known)}")
-    return found

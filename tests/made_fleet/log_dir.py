@@ -4,17 +4,19 @@ Record batches of format 2 and the files of a partition are written byte by byte
 """
 
 import gzip
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from struct import Struct
 
 import numpy as np
 import zstandard
 
-from kafkakit.fleet.decide.synth_fleet import OF_COPY, Expected, expected_rows
 from kafkakit.streams.model.kkm1.text import crc32c
 from kafkakit.streams.model.segment_batches import HEADER, HEADER_BYTES, MAGIC, PREFIX_BYTES
 from kafkakit.streams.model.segment_rows import OFFSET_ENTRY, TIME_ENTRY
+from tests.made_fleet.fleet import OF_COPY, Expected, Truth, expected_rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,9 +110,18 @@ def log_dir(defects: Mapping[str, int], seed: int, end_ms: int) -> tuple[MadeFil
     return (*files, MadeFile(path="meta.properties", data=meta.encode(), mtime_ms=end_ms))
 
 
-def file_truth(defects: Mapping[str, int], folder: str) -> list[dict[str, object]]:
+def write_log_dir(folder: Path, defects: Mapping[str, int], seed: int, end_ms: int) -> None:
+    """Write the files with the times that a broker's would have."""
+    for file in log_dir(defects, seed, end_ms):
+        path = folder / file.path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(file.data)
+        os.utime(path, ns=(file.mtime_ms * 1_000_000, file.mtime_ms * 1_000_000))
+
+
+def file_truth(defects: Mapping[str, int], folder: str) -> Truth:
     """What audits are expected to find in the log dir that lies in `folder`."""
-    rows: list[dict[str, object]] = []
+    rows: Truth = []
     for topic, _, defect in _partitions(defects):
         if defect is not None:
             rows += expected_rows(defect.name, defect.expected, CLUSTER, topic=topic, broker=BROKER, folder=folder)
@@ -307,26 +318,6 @@ def segment_files(folder: str, batches: Sequence[Batch], *, is_active: bool = Fa
         MadeFile(path=f"{name}.index", data=offsets[:entries].tobytes() + padding, mtime_ms=mtime_ms),
         MadeFile(path=f"{name}.timeindex", data=times[:ended].tobytes() + padding, mtime_ms=mtime_ms),
     )
-
-
-def repeated(batch: Batch, count: int, sparse_bytes: int = 0) -> Iterator[tuple[int, bytes]]:
-    """One batch `count` times with rising offsets, which no checksum covers: positions and bytes; about 1 GB/s.
-
-    With `sparse_bytes` the batches are that long and only their headers are given: what lies between may be a hole, and
-    their checksums are wrong.
-    """
-    written = batch_bytes(batch)
-    length = sparse_bytes or len(written)
-    if sparse_bytes:
-        written = written[:8] + _CRC.pack(sparse_bytes - PREFIX_BYTES) + written[PREFIX_BYTES:HEADER_BYTES]
-    one = np.frombuffer(written, np.uint8)
-    step = 1 if sparse_bytes else max(1, (4 << 20) // len(one))
-    for first in range(0, count, step):
-        number = np.arange(first, min(count, first + step), dtype=np.int64)
-        block = np.tile(one, (len(number), 1))
-        bases = batch.base_offset + number * len(batch.values)
-        block[:, :8] = bases.astype(">i8").view(np.uint8).reshape(-1, 8)
-        yield first * length, block.tobytes()
 
 
 def checkpoint(entries: Sequence[tuple[object, ...]]) -> bytes:

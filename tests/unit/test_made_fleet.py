@@ -10,46 +10,54 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kafkakit.adapters.arrow import ParquetStore
-from kafkakit.core.errors import UsageError
 from kafkakit.core.fleet_tables import TABLES
-from kafkakit.fleet.act.synth import write_fleet
-from kafkakit.fleet.decide.synth_cluster import LOG_DIRS, SIZES, FleetSize, Tier, cluster_shapes
-from kafkakit.fleet.decide.synth_defects import DEFECTS, asked_fleet
-from kafkakit.fleet.decide.synth_fleet import (
+from tests.made_fleet.__main__ import main
+from tests.made_fleet.cluster import LOG_DIRS, SIZES, FleetSize, Tier, cluster_shapes
+from tests.made_fleet.defects import DEFECTS
+from tests.made_fleet.fleet import (
+    FleetRequest,
     Scope,
-    SynthRequest,
     model_of,
     more_segments,
     one_of_each,
     placed,
     tables_of,
 )
-from kafkakit.fleet.decide.synth_logs import FILE_DEFECTS
+from tests.made_fleet.write import write_fleet
 
 DAY = date(2026, 11, 20)
 SMALL = replace(SIZES[Tier.XS], partitions=180, topics=36, segment_rows=3_000, hours=2)
 
 
-def request_of(size: FleetSize = SMALL, **more: Any) -> SynthRequest:
-    return SynthRequest(**{"size": size, "seed": 5, "last_day": DAY, **more})
+def request_of(size: FleetSize = SMALL, **more: Any) -> FleetRequest:
+    return FleetRequest(**{"size": size, "seed": 5, "last_day": DAY, **more})
 
 
 def files_of(folder: Path) -> dict[str, bytes]:
     return {str(f.relative_to(folder)): f.read_bytes() for f in sorted(folder.rglob("*")) if f.is_file()}
 
 
-def written(folder: Path, request: SynthRequest) -> dict[str, bytes]:
-    _, truth = write_fleet(ParquetStore(str(folder)), request, lambda line: None)
-    return {**files_of(folder), "truth": json.dumps(truth).encode()}
+def written(folder: Path, request: FleetRequest) -> dict[str, bytes]:
+    write_fleet(folder, request)
+    return files_of(folder)
 
 
 def test_the_same_seed_makes_the_same_bytes_and_another_seed_others(tmp_path: Path) -> None:
     request = request_of(size=SIZES[Tier.XS])
-    request = replace(request, defects=one_of_each(DEFECTS, request.shapes(), request.segment_share))
+    request = replace(request, defects=one_of_each(DEFECTS, request))
     first = written(tmp_path / "a", request)
     assert first == written(tmp_path / "b", request)
     assert first != written(tmp_path / "c", replace(request, seed=6))
+
+
+def test_the_command_writes_one_of_each_defect_and_names_them(tmp_path: Path) -> None:
+    main([str(tmp_path), "--seed", "5", "--date", str(DAY)])
+    truth = json.loads((tmp_path / "truth.json").read_text())
+    assert truth["kafkakit"] == {"kind": "fleet-truth", "schema": 1}
+    assert len(truth["dates"]) == 10
+    assert truth["dates"][-1] == str(DAY)
+    assert {d["defect"] for d in truth["defects"]} == set(one_of_each(DEFECTS, request_of(size=SIZES[Tier.XS])))
+    assert len(list(tmp_path.glob(f"manifests/snapshot_date={DAY}/*.json"))) == 3
 
 
 def test_every_kind_is_written_with_known_columns_of_one_length() -> None:
@@ -118,23 +126,10 @@ def test_the_tiers_have_their_totals(tier: Tier, skew: bool) -> None:
     assert all(s.brokers % 3 == 0 and s.partitions >= s.topics for s in shapes)
 
 
-def test_an_unknown_defect_is_refused_with_the_list() -> None:
-    def asked(text: bytes) -> SynthRequest:
-        return asked_fleet(Tier.XS, 1, "spec.json", lambda name: text, DAY, days=1, is_skewed=False, segment_rows=None)
-
-    with pytest.raises(UsageError) as caught:
-        asked(b'{"nonsense": 1}')
-    assert "nonsense" in str(caught.value)
-    assert set((caught.value.hint or "").removeprefix("there are: ").split(", ")) == {*DEFECTS, *FILE_DEFECTS}
-    for wrong in (b"[", b"[]", b'{"x": -1}', b'{"x": "2"}'):
-        with pytest.raises(UsageError):
-            asked(wrong)
-
-
 def test_too_many_defects_are_refused() -> None:
     shapes = cluster_shapes(SIZES[Tier.XS], 1)
     name = next(iter(DEFECTS))
-    with pytest.raises(UsageError, match="has no place"):
+    with pytest.raises(ValueError, match="has no place"):
         placed(DEFECTS, {name: 1_000}, shapes)
 
 
