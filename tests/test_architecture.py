@@ -29,6 +29,7 @@ RULES: dict[str, Callable[[Path], list[str]]] = {
     "options": shapes.untyped_options,
     "class names": shapes.repeated_classes,
     "arrays": shapes.untyped_arrays,
+    "one of each": shapes.second_mechanisms,
     "group rule": shapes.rule_readers,
     "dialects": shapes.dialect_faults,
     "docstrings": sources.docstring_faults,
@@ -70,6 +71,23 @@ def write_package(folder: Path, files: dict[str, str]) -> Path:
 
 
 VIOLATIONS: list[tuple[str, dict[str, str], list[str]]] = [
+    (
+        "one of each",
+        {
+            "streams/model/binary.py": "from google_crc32c import extend\nHEADER = Struct('>qiibIhiqqqhii')\n",
+            "streams/model/pathways.py": "x = byte & 127\n",
+            "tool/a.py": "HEADER = Struct('>qiib')\nx = byte & 0x7F\ny = size & 1270\n",
+            "tool/b.py": "import google_crc32c\nHEADER = [('base_offset', '>i8')]\nNAMES = ('base_offset', 'length')\n",
+            "../spark/kafkakit_spark/x.py": "POLYNOMIAL = 0x82F63B78\n",
+        },
+        [
+            "kafkakit_spark.x: does the job of streams.model.binary in line 1: CRC-32C",
+            "kit.tool.a: does the job of streams.model.binary in line 1: the header of a record batch",
+            "kit.tool.a: does the job of streams.model.binary in line 2: varints",
+            "kit.tool.b: does the job of streams.model.binary in line 1: CRC-32C",
+            "kit.tool.b: does the job of streams.model.binary in line 2: the header of a record batch",
+        ],
+    ),
     (
         "layers",
         {"plan.py": "def f():\n    from kit.middle import x\n", "middle.py": "def g():\n    import os.path\n"},

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from tests.architecture.layers import API, owner_of
-from tests.architecture.package import Module, modules_of, top
+from tests.architecture.package import Module, all_modules, modules_of, top
 
 # What a rule of groups demands, and what puts it on record.
 DEMANDS = frozenset({"min_groups", "spread_over", "min_rack_ids", "repeats_allowed"})
@@ -17,6 +17,14 @@ NOT_IN_COMMANDS = frozenset({"signal", "threading", "multiprocessing", "socket",
 DIALECT_LIBRARIES = ("streams.model",)
 DIALECT_FOLDERS = tuple(f"{library}.dialects." for library in DIALECT_LIBRARIES)
 DIALECT_CLASS = "Dialect"
+# Jobs with one module each, and how the code of another one that does the job looks.
+BINARY = "streams.model.binary"
+ONE_OF_EACH = {
+    "the header of a record batch": (BINARY, re.compile(r"""["'][<>!]?qii[bB]|["']base_offset["'], ?["'][<>]""")),
+    "varints": (BINARY, re.compile(r"& ?(?:127|0x7[fF])\b")),
+    "CRC-32C": (BINARY, re.compile(r"0x82[fF]63[bB]78|\bcalc_crc32c\b|^ *(?:import|from) (?:google_)?crc32c\b")),
+}
+DOES_IT_TOO = {("streams.model.pathways", "varints"): "at most 9 bytes, the ninth of eight bits: another format"}
 
 
 def reexports(root: Path) -> list[str]:
@@ -84,6 +92,17 @@ def untyped_arrays(root: Path) -> list[str]:
             if isinstance(value, ast.Name) and value.id == "Any":
                 found.append(f"{module.name}: names Any in line {node.lineno}")
     return found
+
+
+def second_mechanisms(root: Path) -> list[str]:
+    """Modules that do by themselves what one module does for all."""
+    found = []
+    for module in all_modules(root):
+        for job, (owner, looks) in ONE_OF_EACH.items():
+            if module.below != owner and (module.below, job) not in DOES_IT_TOO:
+                lines = (n for n, line in enumerate(module.text.splitlines(), 1) if looks.search(line))
+                found += [f"{module.name}: does the job of {owner} in line {n}: {job}" for n in lines]
+    return sorted(found)
 
 
 def rule_readers(root: Path) -> list[str]:

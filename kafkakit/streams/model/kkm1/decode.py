@@ -14,6 +14,7 @@ from enum import IntEnum
 from functools import lru_cache, partial
 from typing import TypeVar
 
+from kafkakit.streams.model.binary import crc32c, unzigzag
 from kafkakit.streams.model.commit import (
     MAX_OFFSET,
     CommitIdentity,
@@ -52,9 +53,7 @@ from kafkakit.streams.model.kkm1.text import (
     BadTextError,
     Cursor,
     TooLargeError,
-    crc32c,
     from_text,
-    unzigzag,
     utf16_units,
 )
 

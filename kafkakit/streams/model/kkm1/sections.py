@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import IntEnum
 
+from kafkakit.streams.model.binary import MAX_UVARINT, uvarint, uvarint_size, uvarints, zigzag
 from kafkakit.streams.model.commit import (
     MAX_OFFSET,
     CommitState,
@@ -22,7 +23,7 @@ from kafkakit.streams.model.commit import (
     ReplayWindow,
     Watermark,
 )
-from kafkakit.streams.model.kkm1.text import MAX_UVARINT, BadBodyError, Cursor, uvarint, uvarint_size, zigzag
+from kafkakit.streams.model.kkm1.text import BadBodyError, Cursor
 
 MAX_COUNT = 15
 
@@ -150,14 +151,7 @@ def runs_of(base: int, done: OffsetRanges) -> list[int]:
 
 def pack_runs(runs: list[int]) -> Packed:
     """Each length as a number of seven bits a byte."""
-    out = bytearray()
-    for run in runs:
-        # As `uvarint` does; a call for each of thousands of runs would take most of the time.
-        while run > 127:
-            out.append(run & 127 | 128)
-            run >>= 7  # noqa: PLW2901
-        out.append(run)
-    return Packed(Encoding.RUNS, bytes(out))
+    return Packed(Encoding.RUNS, uvarints(runs))
 
 
 def pack_rice(runs: list[int]) -> Packed:
