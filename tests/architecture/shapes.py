@@ -18,10 +18,11 @@ DIALECT_LIBRARIES = ("streams.model",)
 DIALECT_FOLDERS = tuple(f"{library}.dialects." for library in DIALECT_LIBRARIES)
 DIALECT_CLASS = "Dialect"
 # Jobs with one module each, and how the code of another one that does the job looks.
-BINARY = "streams.model.binary"
+BINARY, COMMIT = "streams.model.binary", "streams.model.commit"
 ONE_OF_EACH = {
     "the header of a record batch": (BINARY, re.compile(r"""["'][<>!]?qii[bB]|["']base_offset["'], ?["'][<>]""")),
     "varints": (BINARY, re.compile(r"& ?(?:127|0x7[fF])\b")),
+    "JSON of a commit state": (COMMIT, re.compile(r"MarkState\[|\.digest\.hex\(\)|fromhex\(.*digest")),
     "CRC-32C": (BINARY, re.compile(r"0x82[fF]63[bB]78|\bcalc_crc32c\b|^ *(?:import|from) (?:google_)?crc32c\b")),
 }
 DOES_IT_TOO = {("streams.model.pathways", "varints"): "at most 9 bytes, the ninth of eight bits: another format"}

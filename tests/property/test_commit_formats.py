@@ -29,7 +29,6 @@ from kafkakit.streams.commits.report.commits import (
     commit_row,
     commit_text,
     draw,
-    state_data,
 )
 from kafkakit.streams.model.binary import uvarint, uvarint_size
 from kafkakit.streams.model.commit import (
@@ -43,6 +42,7 @@ from kafkakit.streams.model.commit import (
     Spill,
     Watermark,
     Writer,
+    state_data,
 )
 from kafkakit.streams.model.dialects.dialect import CommitFacts
 from kafkakit.streams.model.dialects.registry import read_metadata

@@ -14,6 +14,7 @@ from enum import IntEnum
 
 from kafkakit.streams.model.binary import MAX_UVARINT, uvarint, uvarint_size, uvarints, zigzag
 from kafkakit.streams.model.commit import (
+    DIGEST_BYTES,
     MAX_OFFSET,
     CommitState,
     Mark,
@@ -279,7 +280,6 @@ def _unpack_bitmap(data: Cursor, base: int, span: int) -> OffsetRanges:
     return OffsetRanges(tuple([(base + ones.start(), base + ones.end()) for ones in _ONES.finditer(bits)]))
 
 
-DIGEST_BYTES = 8
 MAX_TIME_MS = 253_402_300_799_999  # the end of the year 9999
 MAX_DEFERRED_S = (1 << 32) - 1
 
