@@ -23,8 +23,9 @@ sys.path[:0] = [str(ROOT)]
 
 from machine import shape as machine_shape  # noqa: E402
 
+from kafkakit.streams.model.binary import HEADER, HEADER_BYTES  # noqa: E402
 from kafkakit.streams.model.guarded_reads import MOST_BLOCKS, batch_verdict, verdicts_of  # noqa: E402
-from kafkakit.streams.model.log_batches import HEADER, HEADER_BYTES, Batch, Codec, batches_of  # noqa: E402
+from kafkakit.streams.model.log_batches import Batch, Codec, batches_of  # noqa: E402
 
 GOALS = {"verdict_ms": 10, "peak_bytes": 1 << 20}
 LIMIT = 100_000_000

@@ -19,11 +19,11 @@ from functools import partial
 
 from machine import shape as machine_shape
 
+from kafkakit.streams.model.binary import uvarint_size
 from kafkakit.streams.model.commit import CommitIdentity, CommitState, OffsetRanges, RouteMark, Watermark
 from kafkakit.streams.model.done_set import DoneSet
 from kafkakit.streams.model.kkm1.decode import read_kkm1
 from kafkakit.streams.model.kkm1.encode import encode_commit
-from kafkakit.streams.model.kkm1.text import uvarint_size
 
 BASE = 1_000_000_000
 LIMIT = 4095

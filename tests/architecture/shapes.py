@@ -17,8 +17,9 @@ NOT_IN_COMMANDS = frozenset({"signal", "threading", "multiprocessing", "socket",
 DIALECT_LIBRARIES = ("streams.model",)
 DIALECT_FOLDERS = tuple(f"{library}.dialects." for library in DIALECT_LIBRARIES)
 DIALECT_CLASS = "Dialect"
-# Jobs that one module does: that module, and what a second one would import or hold.
-ONE_MODULE = {
+BINARY, COMMIT = "streams.model.binary", "streams.model.commit"
+# Jobs that one module does: that module, and what a second one would import, or how its code would look.
+ONE_MODULE: Mapping[str, tuple[str, frozenset[str], str]] = {
     "serves HTTP": (
         "adapters.rpc.http_listener",
         frozenset(
@@ -31,7 +32,15 @@ ONE_MODULE = {
     "reads the state of processes": (
         "adapters.host", frozenset({"psutil"}), r"/proc/\S*\}/stat\b|\*/stat\b"
     ),
+    "reads headers of record batches": (
+        BINARY, frozenset(), r"""["'][<>!]?qii[bB]|["']base_offset["'], ?["'](?:[<>]|q\b)"""
+    ),
+    "reads varints": (BINARY, frozenset(), r"& ?(?:127|0x7[fF])\b"),
+    "computes CRC-32C": (BINARY, frozenset({"google_crc32c", "crc32c"}), r"0x82[fF]63[bB]78|\bcalc_crc32c\b"),
+    "has the JSON of commit states": (COMMIT, frozenset(), r"MarkState\[|\.digest\.hex\(\)|fromhex\(.*digest"),
 }  # fmt: skip
+# At most 9 bytes, the ninth of eight bits: another format.
+DOES_IT_TOO = frozenset({("streams.model.pathways", "reads varints")})
 
 
 def reexports(root: Path) -> list[str]:
@@ -125,7 +134,7 @@ def second_mechanisms(root: Path) -> list[str]:
         f"{module.name}: {job}, as {place} does for all: {sign}"
         for job, (place, _, _) in ONE_MODULE.items()
         for module in all_modules(root)
-        if module.below != place
+        if module.below != place and (module.below, job) not in DOES_IT_TOO
         for sign in signs_of(job, module)
     ]
 

@@ -916,7 +916,8 @@ CHECK_MAKERS = {
 
 
 def test_every_place_of_the_planner_is_reached_by_a_case() -> None:
-    reached = {case.maker for case in (*REFUSALS, *JUDGED)} | {f"{DECIDE}plain_requests.py:repair"}
+    reached = {case.maker for case in REFUSALS} | {case.maker for case in JUDGED}
+    reached |= {f"{DECIDE}plain_requests.py:repair"}
     reached |= {f"{DECIDE}check_rules.py:{name}" for name in CHECK_MAKERS}
     reached |= {f"{DECIDE}audit.py:_correct"}  # tests/cli/test_reassign_map.py
     reached |= {f"{DECIDE}assembly.py:apply_command", "topicmappr/report/judgement.py:rebalance_command"}

@@ -13,8 +13,17 @@ from struct import Struct
 import numpy as np
 import zstandard
 
-from kafkakit.streams.model.kkm1.text import crc32c
-from kafkakit.streams.model.segment_batches import HEADER, HEADER_BYTES, MAGIC, PREFIX_BYTES
+from kafkakit.streams.model.binary import (
+    CHECKED_FROM,
+    CRC_AT,
+    HEADER_BYTES,
+    MAGIC,
+    PREFIX_BYTES,
+    crc32c,
+    header_type,
+    uvarint,
+    zigzag,
+)
 from kafkakit.streams.model.segment_rows import OFFSET_ENTRY, TIME_ENTRY
 from tests.made_fleet.fleet import OF_COPY, Expected, Truth, expected_rows
 
@@ -242,16 +251,14 @@ def _expected(*rules: str, where: str = "partition {topic}-0", job: str = "segme
 CODECS = ("none", "gzip", "zstd")
 _CODES = {"none": 0, "gzip": 1, "zstd": 4}
 TRANSACTIONAL = 16
-_COVERED = 21
-"""The checksum covers a batch from here on."""
 _INDEX_EVERY = 4096
 _CRC = Struct(">I")
 
 
 def with_flipped_crc(file: MadeFile) -> MadeFile:
     """The log with another checksum in its first batch."""
-    at = _COVERED - 4
-    return replace(file, data=file.data[:at] + bytes([file.data[at] ^ 1]) + file.data[at + 1 :])
+    data = file.data
+    return replace(file, data=data[:CRC_AT] + bytes([data[CRC_AT] ^ 1]) + data[CRC_AT + 1 :])
 
 
 _DIR, _TOPIC = "log dir {broker}:{folder}", "topic {topic}"
@@ -281,7 +288,7 @@ def batch_bytes(batch: Batch) -> bytes:
     """The batch as it lies in a segment, with its checksum; 50 ns a byte."""
     records = b"".join(_record(i, batch.step_ms * i, value) for i, value in enumerate(batch.values))
     packed = _packed(records, batch.codec)
-    header = np.zeros(1, HEADER)
+    header = np.zeros(1, header_type())
     header["base_offset"] = batch.base_offset
     header["length"] = HEADER_BYTES + len(packed) - PREFIX_BYTES
     header["leader_epoch"] = batch.epoch
@@ -294,7 +301,7 @@ def batch_bytes(batch: Batch) -> bytes:
     header["sequence"] = -1 if batch.producer < 0 else 0
     header["count"] = len(batch.values)
     written = header.tobytes() + packed
-    return written[: _COVERED - 4] + _CRC.pack(crc32c(written[_COVERED:])) + written[_COVERED:]
+    return written[:CRC_AT] + _CRC.pack(crc32c(written[CHECKED_FROM:])) + written[CHECKED_FROM:]
 
 
 def segment_files(folder: str, batches: Sequence[Batch], *, is_active: bool = False) -> tuple[MadeFile, ...]:
@@ -325,18 +332,13 @@ def checkpoint(entries: Sequence[tuple[object, ...]]) -> bytes:
     return "".join(f"{line}\n" for line in ("0", len(entries), *(" ".join(map(str, e)) for e in entries))).encode()
 
 
+def _signed(value: int) -> bytes:
+    return uvarint(zigzag(value))
+
+
 def _record(offset: int, delta_ms: int, value: bytes) -> bytes:
-    body = b"\0" + _varint(delta_ms) + _varint(offset) + _varint(-1) + _varint(len(value)) + value + _varint(0)
-    return _varint(len(body)) + body
-
-
-def _varint(value: int) -> bytes:
-    number, found = value << 1 if value >= 0 else (-value << 1) - 1, bytearray()
-    while number > 127:
-        found.append(number & 127 | 128)
-        number >>= 7
-    found.append(number)
-    return bytes(found)
+    body = b"\0" + _signed(delta_ms) + _signed(offset) + _signed(-1) + _signed(len(value)) + value + _signed(0)
+    return _signed(len(body)) + body
 
 
 def _packed(records: bytes, codec: str) -> bytes:

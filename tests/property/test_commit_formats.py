@@ -29,8 +29,8 @@ from kafkakit.streams.commits.report.commits import (
     commit_row,
     commit_text,
     draw,
-    state_data,
 )
+from kafkakit.streams.model.binary import uvarint, uvarint_size
 from kafkakit.streams.model.commit import (
     CommitIdentity,
     CommitState,
@@ -42,13 +42,14 @@ from kafkakit.streams.model.commit import (
     Spill,
     Watermark,
     Writer,
+    state_data,
 )
 from kafkakit.streams.model.dialects.dialect import CommitFacts
 from kafkakit.streams.model.dialects.registry import read_metadata
 from kafkakit.streams.model.kkm1.decode import bind_of, read_kkm1
 from kafkakit.streams.model.kkm1.encode import Encoded, columns, encode_commit, ranges_size
 from kafkakit.streams.model.kkm1.sections import FEW_BYTES, pack_bitmap, pack_rice, pack_runs, runs_of, unpack
-from kafkakit.streams.model.kkm1.text import Cursor, uvarint, uvarint_size
+from kafkakit.streams.model.kkm1.text import Cursor
 from kafkakit.streams.model.log_batches import Batch, LogRecord, RecordFault, WalkEnd, batches_of, record_at, records_of
 from kafkakit.streams.model.offsets_log import rows as rows_module
 from kafkakit.streams.model.offsets_log.commits import TOMBSTONE, CommitColumns, FeedFacts, KeyTable

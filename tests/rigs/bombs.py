@@ -15,8 +15,9 @@ import pyarrow as pa
 import zstandard
 
 from kafkakit.core.model import TopicPartition
+from kafkakit.streams.model.binary import HEADER, HEADER_BYTES
 from kafkakit.streams.model.compressed_sizes import MAX_BLOCK
-from kafkakit.streams.model.log_batches import HEADER, HEADER_BYTES, Batch, Codec, batches_of
+from kafkakit.streams.model.log_batches import Batch, Codec, batches_of
 from tests.clusters.streams_batches import varint
 from tests.rigs.sandbox_cluster import SandboxCluster
 

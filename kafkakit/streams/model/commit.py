@@ -8,7 +8,7 @@ text in Kafka's base64. Ranges, amounts, times and ages are also written here as
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import IntEnum, StrEnum
 
@@ -204,6 +204,9 @@ class RouteMark:
     segment: int
 
 
+DIGEST_BYTES = 8
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spill:
     """Where the ledger holds the exact state; `digest` (8 bytes) tells that it is the right one."""
@@ -258,6 +261,92 @@ class CommitState:
     def pending(self) -> OffsetRanges:
         """The holes: offsets from `base` up to the highest done one that are not done."""
         return self.done.gaps(self.base, self.end)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MarkDocument:
+    """A `Mark` with its state by name."""
+
+    start: int
+    end: int
+    state: str
+    count: int = 0
+    deferred_s: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpillDocument:
+    """A `Spill` with its digest as 16 hex digits."""
+
+    partition: int
+    offset: int
+    digest: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateDocument:
+    """A `CommitState` as JSON has it; `done` are `[start, end]` pairs, end exclusive."""
+
+    base: int
+    done: tuple[tuple[int, int], ...] = ()
+    watermark: Watermark | None = None
+    route: RouteMark | None = None
+    marks: tuple[MarkDocument, ...] = ()
+    spill: SpillDocument | None = None
+    writer: Writer | None = None
+    replay: ReplayWindow | None = None
+    forgotten: int = 0
+
+
+def state_data(state: CommitState) -> dict[str, object]:
+    """A state as JSON has it and `StateDocument` reads it: None and nothing for parts that it lacks."""
+    watermark, route, writer, replay = (
+        None if part is None else asdict(part) for part in (state.watermark, state.route, state.writer, state.replay)
+    )
+    return {
+        "base": state.base,
+        "done": [list(pair) for pair in state.done.ranges],
+        "watermark": watermark,
+        "route": route,
+        "marks": [asdict(mark) | {"state": mark.state.name.lower()} for mark in state.marks],
+        "spill": None if state.spill is None else asdict(state.spill) | {"digest": state.spill.digest.hex()},
+        "writer": writer,
+        "replay": replay,
+        "forgotten": state.forgotten,
+    }
+
+
+def state_from(document: StateDocument) -> CommitState:
+    """The state that a document tells; `ValueError` for a mark or digest that cannot be. Numbers are not checked."""
+    return CommitState(
+        base=document.base,
+        done=OffsetRanges(document.done),
+        watermark=document.watermark,
+        route=document.route,
+        marks=tuple(_mark_from(mark) for mark in document.marks),
+        spill=None if document.spill is None else _spill_from(document.spill),
+        writer=document.writer,
+        replay=document.replay,
+        forgotten=document.forgotten,
+    )
+
+
+def _mark_from(given: MarkDocument) -> Mark:
+    name = given.state.upper()
+    if name not in MarkState.__members__:
+        known = ", ".join(kind.name.lower() for kind in MarkState)
+        raise ValueError(f"mark {given.state!r:.40} is not one of {known}")
+    return Mark(start=given.start, end=given.end, state=MarkState[name], count=given.count, deferred_s=given.deferred_s)
+
+
+def _spill_from(given: SpillDocument) -> Spill:
+    try:
+        digest = bytes.fromhex(given.digest)
+    except ValueError:
+        digest = b""
+    if len(digest) != DIGEST_BYTES:
+        raise ValueError("spill.digest is not 16 hex digits")
+    return Spill(partition=given.partition, offset=given.offset, digest=digest)
 
 
 class Problem(StrEnum):

@@ -6,6 +6,8 @@ Nothing is decompressed, and no library is needed.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from kafkakit.streams.model.binary import read_uvarint
+
 GZIP_TIMES, SNAPPY_TIMES, LZ4_TIMES = 1032, 22, 255
 """No stream of a codec expands by more: deflate's longest match is 258 bytes in 2 bits, snappy's 64 bytes in 3
 bytes, and lz4 extends a match by 255 a byte."""
@@ -22,8 +24,15 @@ def snappy_size(data: Packed) -> int:
     Raises `DamagedError` for anything else.
     """
     if data[: len(XERIAL)] != XERIAL:
-        return _varint(data)
-    return sum(_varint(block) for block in snappy_blocks(data))
+        return _declared(data)
+    return sum(_declared(block) for block in snappy_blocks(data))
+
+
+def _declared(data: Packed) -> int:
+    size, after = read_uvarint(data, 0, len(data))
+    if after < 0:
+        raise DamagedError("it has no snappy length")
+    return size
 
 
 def snappy_blocks(data: Packed) -> Iterator[Packed]:
@@ -63,15 +72,6 @@ def lz4_size(data: Packed) -> tuple[int, int | None]:
         most += size if header >> 31 else min(block, LZ4_TIMES * size)
         at += size + checksum
     raise DamagedError("an lz4 frame ends too early")
-
-
-def _varint(data: Packed) -> int:
-    value = 0
-    for shift, byte in zip(range(0, 35, 7), data[:5], strict=False):
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value
-    raise DamagedError("it has no snappy length")
 
 
 MAX_BLOCK = 128 * 1024

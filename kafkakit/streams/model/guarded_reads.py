@@ -25,6 +25,7 @@ import msgspec
 
 from kafkakit.core.cluster_facts import Fetched
 from kafkakit.streams.model import compressed_sizes
+from kafkakit.streams.model.binary import HEADER_BYTES, TOO_LONG, VARINT, VARLONG, read_varint, varints_at
 from kafkakit.streams.model.compressed_sizes import (
     GZIP_TIMES,
     LZ4_TIMES,
@@ -43,7 +44,7 @@ from kafkakit.streams.model.inflate import (
     inflate_snappy,
     inflate_zstd,
 )
-from kafkakit.streams.model.log_batches import HEADER_BYTES, Batch, Codec, Skipped, WalkEnd, batches_of, read_varint
+from kafkakit.streams.model.log_batches import Batch, Codec, Skipped, WalkEnd, batches_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -413,8 +414,6 @@ def _sizes(codec: Codec, data: Packed, most: int) -> tuple[int, int | None]:
 
 
 CREATE_TIME, APPEND_TIME = 1, 2
-_VARINT, _VARLONG = 5, 10
-_UNSIGNED = (1 << 63) - 1
 _NO_HEADERS = b"\0"
 _SIDE_BY_SIDE = 8
 
@@ -437,13 +436,13 @@ def stored_records(data: bytes, spans: Sequence[tuple[Batch, int, int]]) -> list
         return np.repeat(np.array(values, np.int64), counts)
 
     buffer = np.frombuffer(data, np.uint8)
-    sizes, starts = _varints(buffer, np.array(places, np.int64), _VARINT)
+    sizes, starts = _varints(buffer, np.array(places, np.int64))
     ends = starts + sizes
-    delta_ms, place = _varints(buffer, starts + 1, _VARLONG)
-    delta, place = _varints(buffer, place, _VARINT)
-    key_size, key_at = _varints(buffer, place, _VARINT)
+    delta_ms, place = _varints(buffer, starts + 1, VARLONG)
+    delta, place = _varints(buffer, place)
+    key_size, key_at = _varints(buffer, place)
     key_end = key_at + np.maximum(key_size, 0)
-    value_size, value_at = _varints(buffer, key_end, _VARINT)
+    value_size, value_at = _varints(buffer, key_end)
     value_end = value_at + np.maximum(value_size, 0)
     if (value_end >= ends).any():
         raise DamagedError("a record's fields run over its end")
@@ -499,25 +498,12 @@ def _walk(data: bytes, at: int, end: int, count: int, places: list[int]) -> None
         raise DamagedError("the records of a batch do not end where it ends")
 
 
-def _varints(buffer: "NDArray[np.uint8]", at: "Longs", most: int) -> tuple["Longs", "Longs"]:
+def _varints(buffer: "NDArray[np.uint8]", at: "Longs", most: int = VARINT) -> tuple["Longs", "Longs"]:
     """Zigzag varints at these places, and where each ends; places beyond the buffer are for the caller to find."""
-    import numpy as np
-
-    byte = buffer.take(at, mode="clip")
-    found, at = byte.astype(np.int64), at + 1
-    if byte.size and byte.max() >= 0x80:
-        found &= 0x7F
-        more = byte >= 0x80
-        for shift in range(7, 7 * most, 7):
-            byte = buffer.take(at, mode="clip")
-            found |= np.where(more, (byte & 0x7F).astype(np.int64) << shift, 0)
-            at += more
-            more &= byte >= 0x80
-            if not more.any():
-                break
-        else:
-            raise DamagedError("a varint is too long")
-    return (found >> 1 & _UNSIGNED) ^ -(found & 1), at
+    found, after = varints_at(buffer, at, most)
+    if after.size and after.max() == TOO_LONG:
+        raise DamagedError("a varint is too long")
+    return found, after
 
 
 def _with_nulls(fields: list[bytes], sizes: "Longs") -> list[bytes | None]:
@@ -540,7 +526,7 @@ def _check_headers(data: bytes, buffer: "NDArray[np.uint8]", starts: "Longs", en
     """The first headers of all records are read side by side; of a record with more, all by themselves."""
     import numpy as np
 
-    left, at = _varints(buffer, starts, _VARINT)
+    left, at = _varints(buffer, starts)
     is_whole = bool((left >= 0).all())
     for _ in range(_SIDE_BY_SIDE):
         more = left > 0
@@ -549,7 +535,7 @@ def _check_headers(data: bytes, buffer: "NDArray[np.uint8]", starts: "Longs", en
             break
         starts, ends, left, at = starts[more], ends[more], left[more] - 1, at[more]
         for least in (0, -1):  # a value may be null
-            size, at = _varints(buffer, at, _VARINT)
+            size, at = _varints(buffer, at)
             is_whole = is_whole and bool(((size >= least) & (at <= ends)).all())
             at += np.maximum(size, 0)
     else:

@@ -11,19 +11,21 @@ on: the broker answers with the batch that holds it, and one batch is enough as 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import IntEnum, StrEnum
-from struct import Struct
 
+from kafkakit.streams.model.binary import (
+    HEADER,
+    HEADER_BYTES,
+    LEAST_LENGTH,
+    MAGIC,
+    MAGIC_AT,
+    MIN_OLD_LENGTH,
+    PREFIX_BYTES,
+    VARLONG,
+    batch_length,
+    read_varint,
+)
 from kafkakit.streams.model.compressed_sizes import DamagedError
 from kafkakit.streams.model.inflate import BombError, inflate_gzip, inflate_zstd
-
-HEADER = Struct(">qiibIhiqqqhii")
-HEADER_BYTES = HEADER.size
-MAGIC = 2
-PREFIX_BYTES = 12
-"""Bytes of a batch before what its length counts: base offset and the length itself."""
-
-MIN_OLD_LENGTH = 14
-"""The shortest message of formats 0 and 1: checksum, magic, attributes and two empty lengths."""
 
 MAX_OFFSET = (1 << 62) - 1
 MAX_INFLATED = 64 << 20
@@ -128,9 +130,8 @@ def batches_of(buffer: bytes, position: int = 0) -> Iterator[Batch | Skipped | W
         if size - position < PREFIX_BYTES + MIN_OLD_LENGTH:
             yield WalkEnd(position, "cut tail", is_corrupt=False)
             return
-        length = int.from_bytes(buffer[position + 8 : position + 12], "big", signed=True)
-        magic = buffer[position + 16]
-        if length < MIN_OLD_LENGTH or (magic == MAGIC and length < HEADER_BYTES - PREFIX_BYTES):
+        length, magic = batch_length(buffer, position), buffer[position + MAGIC_AT]
+        if length < MIN_OLD_LENGTH or (magic == MAGIC and length < LEAST_LENGTH):
             yield WalkEnd(position, f"a batch length of {length}", is_corrupt=True)
             return
         whole = PREFIX_BYTES + length
@@ -213,7 +214,7 @@ def record_section(
 
 
 def _record(data: bytes, start: int, end: int, batch: Batch) -> LogRecord | RecordFault:
-    delta_ms, at = read_varint(data, start + 1, end, 10)
+    delta_ms, at = read_varint(data, start + 1, end, VARLONG)
     delta, at = read_varint(data, at, end)
     key, at = _bytes_field(data, at, end)
     value, at = _bytes_field(data, at, end)
@@ -247,20 +248,6 @@ def _bytes_field(data: bytes, at: int, end: int) -> tuple[bytes | None, int]:
     if at + size > end:
         return None, -1
     return data[at : at + size], at + size
-
-
-def read_varint(data: bytes, at: int, end: int, max_bytes: int = 5) -> tuple[int, int]:
-    """A zigzag varint at `at`, with where it ends: -1 where it runs over `end` or `max_bytes`, or `at` is -1."""
-    value = shift = 0
-    if at < 0:
-        return 0, -1
-    for i in range(at, min(end, at + max_bytes)):
-        byte = data[i]
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return (value >> 1) ^ -(value & 1), i + 1
-        shift += 7
-    return 0, -1
 
 
 MAX_INFLATED_FOR_TIMES = 8 << 20

@@ -40,7 +40,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from kafkakit.streams.model.kkm1.text import uvarint, zigzag
+from kafkakit.streams.model.binary import uvarint, zigzag
 
 OFFSET_BASIS = 0xCBF29CE484222325
 PRIME = 0x100000001B3

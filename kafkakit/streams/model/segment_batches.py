@@ -3,25 +3,30 @@
 A loop walks the lengths alone, then all headers are read at once. It works on views of bytes, mapped files above all; a
 page that holds no header is not touched.
 
-CRC-32C of many batches at once gives the values of `kkm1/text.py`, about 100 times as fast. The checksum is linear:
-that of two halves is the first one's, carried over the length of the second, xor the second's. So words are joined in
-pairs, then these, and so on, each round for all batches together.
-
 How large batches become is read from what stands in front of their data: nothing is decompressed. A content size is
 what the writer declares. Without one the blocks bound the size: they are walked for all zstd batches of a chunk at once
 (RFC 8878, section 3.1), and one by one for the rare others that may be large.
 """
 
-from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
-from itertools import repeat
-from struct import Struct, error
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kafkakit.streams.model.binary import (
+    CHECKED_FROM,
+    HEADER_BYTES,
+    LEAST_LENGTH,
+    MAGIC,
+    MAGIC_AT,
+    MIN_OLD_LENGTH,
+    PREFIX_BYTES,
+    batch_length,
+    batch_positions,
+    crc32c,
+    headers_at,
+)
 from kafkakit.streams.model.compressed_sizes import (
     GZIP_TIMES,
     LZ4_TIMES,
@@ -33,22 +38,8 @@ from kafkakit.streams.model.compressed_sizes import (
     zstd_size,
 )
 
-HEADER = np.dtype(
-    [
-        ("base_offset", ">i8"), ("length", ">i4"), ("leader_epoch", ">i4"), ("magic", "i1"), ("crc", ">u4"),
-        ("attributes", ">i2"), ("last_delta", ">i4"), ("base_ms", ">i8"), ("max_ms", ">i8"), ("producer", ">i8"),
-        ("producer_epoch", ">i2"), ("sequence", ">i4"), ("count", ">i4"),
-    ]
-)  # fmt: skip
-"""The header of a batch of format 2, as it lies in the file."""
-HEADER_BYTES = HEADER.itemsize
-PREFIX_BYTES = 12
-MAGIC = 2
 CHUNK = 1 << 16
-_LEAST_LENGTH = HEADER_BYTES - PREFIX_BYTES
-_LEAST_LEGACY_LENGTH = 14
 _ZEROS_LOOKED_AT = 1 << 20
-_length_at = Struct(">i").unpack_from
 
 Ints = NDArray[np.int64]
 
@@ -91,8 +82,8 @@ def walk_batches(buffer: memoryview, size: int) -> Iterator[BatchChunk | WalkRes
     data = buffer[:size]
     at = legacy = 0
     while True:
-        positions, end = _positions(data, at, size)
-        headers = _headers(data, positions)
+        positions, end = batch_positions(data, at, least_length=LEAST_LENGTH, most=CHUNK)
+        headers = headers_at(data, positions)
         magic = headers["magic"]
         good = (magic == MAGIC) & (headers["last_delta"] >= 0) & (headers["count"] >= 0) & (headers["base_offset"] >= 0)
         fault = ""
@@ -108,7 +99,7 @@ def walk_batches(buffer: memoryview, size: int) -> Iterator[BatchChunk | WalkRes
         if positions.size:
             yield BatchChunk(positions, headers)
         if not fault and _is_legacy(data, end):
-            at, legacy = end + PREFIX_BYTES + _length_at(data, end + 8)[0], legacy + 1
+            at, legacy = end + PREFIX_BYTES + batch_length(data, end), legacy + 1
         elif fault or end == at or end >= size:
             yield WalkResult(end, legacy, fault or _tail_fault(data, end))
             return
@@ -116,38 +107,13 @@ def walk_batches(buffer: memoryview, size: int) -> Iterator[BatchChunk | WalkRes
             at = end
 
 
-def _positions(data: memoryview, at: int, size: int) -> tuple[Ints, int]:
-    """Where up to `CHUNK` batches begin from `at` on, and where the last of them ends."""
-    found = array("q")
-    append, length_at = found.append, _length_at
-    try:
-        for _ in repeat(None, CHUNK):
-            (length,) = length_at(data, at + 8)
-            end = at + length + 12
-            if length < _LEAST_LENGTH or end > size:
-                break
-            append(at)
-            at = end
-    except error:
-        pass
-    return np.frombuffer(found, np.int64) if found else np.empty(0, np.int64), at
-
-
-def _headers(data: memoryview, positions: Ints) -> NDArray[np.void]:
-    if not positions.size:
-        return np.empty(0, HEADER)
-    every: NDArray[np.void] = np.ndarray((len(data) - HEADER_BYTES + 1,), HEADER, data, strides=(1,))
-    found: NDArray[np.void] = every[positions]
-    return found
-
-
 def _is_legacy(data: memoryview, at: int) -> bool:
     """True for a whole message of format 0 or 1 that is shorter than a batch's header."""
-    if at + PREFIX_BYTES + _LEAST_LEGACY_LENGTH > len(data):
+    if at + PREFIX_BYTES + MIN_OLD_LENGTH > len(data):
         return False
-    length: int = _length_at(data, at + 8)[0]
-    fits = _LEAST_LEGACY_LENGTH <= length < _LEAST_LENGTH and at + PREFIX_BYTES + length <= len(data)
-    return fits and data[at + 16] in (0, 1)
+    length = batch_length(data, at)
+    fits = MIN_OLD_LENGTH <= length < LEAST_LENGTH and at + PREFIX_BYTES + length <= len(data)
+    return fits and data[at + MAGIC_AT] in (0, 1)
 
 
 def _tail_fault(data: memoryview, at: int) -> str:
@@ -157,102 +123,21 @@ def _tail_fault(data: memoryview, at: int) -> str:
         return ""
     if len(rest) < PREFIX_BYTES:
         return ""
-    length: int = _length_at(rest, 8)[0]
-    if length < _LEAST_LEGACY_LENGTH:
+    length = batch_length(rest, 0)
+    if length < MIN_OLD_LENGTH:
         return f"a batch length of {length} at position {at}"
-    if len(rest) > 16 and rest[16] > MAGIC:
+    if len(rest) > MAGIC_AT and rest[MAGIC_AT] > MAGIC:
         return f"no batch header at position {at}"
-    if length < _LEAST_LENGTH and PREFIX_BYTES + length <= len(rest):
+    if length < LEAST_LENGTH and PREFIX_BYTES + length <= len(rest):
         return f"a batch length of {length} at position {at}"
     return ""
 
 
-Words = NDArray[np.uint32]
-
-_POLYNOMIAL = 0x82F63B78
-_CHECKED_FROM = 21
-"""The first byte of a batch that its checksum covers."""
-_STRIPE = 256
-_BYTES_AT_ONCE = 8 << 20
-
-
 def crc_failures(buffer: memoryview, chunk: BatchChunk) -> int:
-    """How many batches of a chunk have another checksum than their headers say. Cost: about 2 ns a byte."""
-    starts, ends = chunk.positions + _CHECKED_FROM, chunk.positions + chunk.sizes
-    wanted = chunk.headers["crc"].astype(np.uint32)
-    failures, first = 0, 0
-    until = np.cumsum(ends - starts)
-    while first < len(starts):
-        done = int(until[first - 1]) if first else 0
-        last = max(int(np.searchsorted(until, done + _BYTES_AT_ONCE)), first + 1)
-        pieces = [buffer[a:b] for a, b in zip(starts[first:last].tolist(), ends[first:last].tolist(), strict=True)]
-        failures += int((crc32c_of_many(pieces) != wanted[first:last]).sum())
-        first = last
-    return failures
-
-
-def crc32c_of_many(pieces: list[memoryview]) -> Words:
-    """The checksum of each piece, of 4 bytes or more."""
-    counts = np.array([(len(p) + _STRIPE - 1) // _STRIPE for p in pieces], np.int64)
-    ends = np.cumsum(counts)
-    padded = np.zeros(int(ends[-1]) * _STRIPE, np.uint8)
-    view = padded.data
-    for piece, end in zip(pieces, (ends * _STRIPE).tolist(), strict=True):
-        view[end - len(piece) : end] = piece
-    firsts = ends * _STRIPE - np.array([len(p) for p in pieces], np.int64)
-    for i in range(4):  # the register begins with ones
-        padded[firsts + i] ^= 0xFF
-    stripes = _joined(padded.view("<u4").reshape(-1, _STRIPE // 4), 0)
-    return _carried(_joined_ragged(stripes, counts, ends), 0) ^ np.uint32(0xFFFFFFFF)
-
-
-def _joined(words: Words, level: int) -> Words:
-    """The rows' values; a row has a power of two of values, each of 4 << level bytes."""
-    while words.shape[1] > 1:
-        words = _carried(words[:, 0::2], level) ^ words[:, 1::2]
-        level += 1
-    return words[:, 0]
-
-
-def _joined_ragged(stripes: Words, counts: NDArray[np.int64], ends: NDArray[np.int64]) -> Words:
-    """The pieces' values from those of their stripes: pieces with as many stripes, up to a power of two, together."""
-    found = np.zeros(len(counts), np.uint32)
-    level = (_STRIPE // 4).bit_length() - 1
-    widths = np.left_shift(1, np.ceil(np.log2(counts)).astype(np.int64))
-    for width in np.unique(widths).tolist():
-        rows = np.flatnonzero(widths == width)
-        places = ends[rows, None] - np.arange(width, 0, -1)
-        own = places >= (ends - counts)[rows, None]
-        found[rows] = _joined(np.where(own, stripes[np.maximum(places, 0)], np.uint32(0)), level)
-    return found
-
-
-def _carried(values: Words, level: int) -> Words:
-    """The values after 4 << level further bytes of zeros."""
-    low, high = _tables(level)
-    found: Words = low[values & np.uint32(0xFFFF)] ^ high[values >> np.uint32(16)]
-    return found
-
-
-@cache
-def _tables(level: int) -> tuple[Words, Words]:
-    """What each lower and each upper half of a value becomes; 512 KiB a level."""
-    if level == 0:
-        bits = np.left_shift(np.uint32(1), np.arange(32, dtype=np.uint32))
-        for _ in range(32):
-            bits = (bits >> np.uint32(1)) ^ np.where(bits & np.uint32(1), np.uint32(_POLYNOMIAL), np.uint32(0))
-    else:
-        before = level - 1
-        bits = _carried(_carried(np.left_shift(np.uint32(1), np.arange(32, dtype=np.uint32)), before), before)
-    return _spanned(bits[:16]), _spanned(bits[16:])
-
-
-def _spanned(bits: Words) -> Words:
-    """All sums (xor) of sixteen values, by the number whose bits choose them."""
-    table = np.zeros(1, np.uint32)
-    for bit in bits:
-        table = np.concatenate([table, table ^ bit])
-    return table
+    """How many batches of a chunk have another checksum than their headers say. Cost: about 0.1 ns a byte."""
+    starts, ends = chunk.positions + CHECKED_FROM, chunk.positions + chunk.sizes
+    spans = zip(starts.tolist(), ends.tolist(), chunk.field("crc").tolist(), strict=True)
+    return sum(crc32c(bytes(buffer[start:end])) != wanted for start, end, wanted in spans)
 
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from kafkakit.streams.model.binary import HEADER_BYTES
 from kafkakit.streams.model.log_dirs import (
     LEADER_EPOCHS,
     PARTITION_METADATA,
@@ -27,7 +28,6 @@ from kafkakit.streams.model.log_dirs import (
 )
 from kafkakit.streams.model.segment_batches import (
     CODECS,
-    HEADER_BYTES,
     BatchChunk,
     Ints,
     WalkResult,

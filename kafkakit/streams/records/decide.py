@@ -24,6 +24,7 @@ from kafkakit.core.quantities import counted, format_bytes
 from kafkakit.core.records import Record
 from kafkakit.core.text import printable, shell_command
 from kafkakit.report import Report, attributes
+from kafkakit.streams.model.binary import CHECKED_FROM, CRC_AT
 from kafkakit.streams.model.commit import OffsetRanges, amount, topic_id_text, utc_text
 from kafkakit.streams.model.guarded_reads import BatchVerdict, VerdictKind
 from kafkakit.streams.model.log_batches import (
@@ -327,7 +328,6 @@ def _row(entry: Entry, most: int) -> tuple[object, ...]:
 KIND = "quarantined-batch"
 MOST_FOUND = 10_000
 """So many batches are listed; the others are counted."""
-_CRC_AT = 17  # in the header of a batch of format 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -462,7 +462,7 @@ def provenance(cluster_id: str, topic_id: bytes, found: FoundBatch, raw: bytes, 
         first_offset=verdict.start,
         last_offset=verdict.end - 1,
         bytes=len(raw),
-        crc=int.from_bytes(raw[_CRC_AT : _CRC_AT + 4], "big") if batch is not None else None,
+        crc=int.from_bytes(raw[CRC_AT:CHECKED_FROM], "big") if batch is not None else None,
         sha256=hashlib.sha256(raw).hexdigest(),
         verdict=verdict.kind,
         reason=verdict.reason,

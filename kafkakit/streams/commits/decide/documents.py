@@ -12,58 +12,16 @@ from kafkakit.streams.model.commit import (
     MAX_OFFSET,
     CommitIdentity,
     CommitState,
-    Mark,
-    MarkState,
-    OffsetRanges,
-    ReplayWindow,
-    RouteMark,
-    Spill,
-    Watermark,
-    Writer,
+    StateDocument,
     amount,
+    state_from,
     topic_id_bytes,
 )
 from kafkakit.streams.model.dialects.dialect import KAFKA_LIMIT, CommitFacts, Dialect, EncodeRequest
 from kafkakit.streams.model.dialects.registry import dialect_of_form, is_dialect_name, read_metadata
 from kafkakit.streams.model.kkm1.text import utf16_units
 
-DIGEST_BYTES = 8
 READ_SCHEMA = 1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MarkDocument:
-    """A `commit.Mark` with its state by name."""
-
-    start: int
-    end: int
-    state: str
-    count: int = 0
-    deferred_s: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SpillDocument:
-    """A `commit.Spill` with its digest as 16 hex digits."""
-
-    partition: int
-    offset: int
-    digest: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StateDocument:
-    """A `commit.CommitState`; `done` are `[start, end]` pairs, end exclusive."""
-
-    base: int
-    done: tuple[tuple[int, int], ...] = ()
-    watermark: Watermark | None = None
-    route: RouteMark | None = None
-    marks: tuple[MarkDocument, ...] = ()
-    spill: SpillDocument | None = None
-    writer: Writer | None = None
-    replay: ReplayWindow | None = None
-    forgotten: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,17 +113,10 @@ def state_of(document: CommitDocument, source: str) -> CommitState:
             end < start < stop <= MAX_OFFSET, source, f"done range [{start}, {stop}] is out of order or empty"
         )
         end = stop
-    state = CommitState(
-        base=given.base,
-        done=OffsetRanges(given.done),
-        watermark=given.watermark,
-        route=given.route,
-        marks=tuple(_mark(mark, source) for mark in given.marks),
-        spill=_spill(given.spill, source),
-        writer=given.writer,
-        replay=given.replay,
-        forgotten=given.forgotten,
-    )
+    try:
+        state = state_from(given)
+    except ValueError as error:
+        raise InputError(source, str(error)) from None
     _check_marks(state, source)
     _check_numbers(state, source)
     return state
@@ -178,21 +129,11 @@ def _check_header(header: HeaderDocument | None, source: str) -> None:
         )
 
 
-def _mark(given: MarkDocument, source: str) -> Mark:
-    name = given.state.upper()
-    _refuse_unless(
-        name in MarkState.__members__,
-        source,
-        f"mark {given.state!r:.40} is not one of {', '.join(kind.name.lower() for kind in MarkState)}",
-    )
-    _refuse_unless(0 <= given.count <= 15, source, f"a mark counts {given.count} tries: 15 stands for 15 or more")
-    _refuse_unless(given.deferred_s >= 0, source, "a mark is deferred for less than no time")
-    return Mark(start=given.start, end=given.end, state=MarkState[name], count=given.count, deferred_s=given.deferred_s)
-
-
 def _check_marks(state: CommitState, source: str) -> None:
     end = state.base
     for mark in state.marks:
+        _refuse_unless(0 <= mark.count <= 15, source, f"a mark counts {mark.count} tries: 15 stands for 15 or more")
+        _refuse_unless(mark.deferred_s >= 0, source, "a mark is deferred for less than no time")
         _refuse_unless(
             end <= mark.start < mark.end <= MAX_OFFSET, source, f"mark [{mark.start}, {mark.end}] is out of order"
         )
@@ -224,17 +165,6 @@ def _check_numbers(state: CommitState, source: str) -> None:
         _refuse_unless(state.writer.member_hash < 1 << 32, source, "writer.member_hash has more than 32 bits")
     if state.replay is not None:
         _refuse_unless(state.base <= state.replay.start < state.replay.end, source, "the replay window is out of order")
-
-
-def _spill(given: SpillDocument | None, source: str) -> Spill | None:
-    if given is None:
-        return None
-    try:
-        digest = bytes.fromhex(given.digest)
-    except ValueError:
-        digest = b""
-    _refuse_unless(len(digest) == DIGEST_BYTES, source, "spill.digest is not 16 hex digits")
-    return Spill(partition=given.partition, offset=given.offset, digest=digest)
 
 
 def _refuse_unless(condition: bool, source: str, problem: str) -> None:

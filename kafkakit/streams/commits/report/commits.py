@@ -37,6 +37,7 @@ from kafkakit.streams.model.commit import (
     age_text,
     interval_text,
     ranges_text,
+    state_data,
     topic_id_text,
     utc_text,
 )
@@ -474,31 +475,6 @@ def commit_data(facts: CommitFacts) -> dict[str, object]:
             {"rule": h.rule, "severity": h.severity, "message": h.message, "hint": h.hint} for h in hazards_of(facts)
         ],
         "at": None if facts.at_ms is None else utc_text(facts.at_ms),
-    }
-
-
-def state_data(state: CommitState) -> dict[str, object]:
-    """A state as `documents.StateDocument` reads it."""
-    spill = state.spill
-    return {
-        "base": state.base,
-        "done": [list(pair) for pair in state.done],
-        "watermark": state.watermark,
-        "route": state.route,
-        "marks": [
-            {
-                "start": mark.start,
-                "end": mark.end,
-                "state": mark.state.name.lower(),
-                "count": mark.count,
-                "deferred_s": mark.deferred_s,
-            }
-            for mark in state.marks
-        ],
-        "spill": None
-        if spill is None
-        else {"partition": spill.partition, "offset": spill.offset, "digest": spill.digest.hex()},
-        **attributes(state, "writer replay forgotten"),
     }
 
 

@@ -14,7 +14,7 @@ from kafkakit.ports.data import ClusterClients
 from kafkakit.streams.lanes.act.dead_letters import StreamClusters
 from kafkakit.streams.lanes.decide import DeadLetter, ReplayTarget, letter_of
 from kafkakit.streams.model.commit import topic_id_text
-from kafkakit.streams.model.foreign_provenance import read_foreign_provenance
+from kafkakit.streams.model.provenance import read_foreign_provenance
 from kafkakit.streams.model.route import DLQ, Lane, Route, Segment, SegmentState
 
 

@@ -11,6 +11,7 @@ combinations about `c / 2**32` fit by chance.
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from kafkakit.streams.model.binary import CHECKSUM_MASK, CHECKSUM_STEPS, crc32c
 from kafkakit.streams.model.commit import CommitIdentity, Reading, topic_id_text
 from kafkakit.streams.model.dialects.dialect import Binding, Dialect, MetadataText, canonical_base64
 from kafkakit.streams.model.dialects.kafka_streams import KAFKA_STREAMS
@@ -18,7 +19,6 @@ from kafkakit.streams.model.dialects.kkm1 import KKM1
 from kafkakit.streams.model.dialects.opaque import OPAQUE
 from kafkakit.streams.model.dialects.parallel_consumer import PARALLEL_CONSUMER
 from kafkakit.streams.model.dialects.plain import PLAIN
-from kafkakit.streams.model.kkm1.text import crc32c
 
 DIALECTS: tuple[Dialect, ...] = (PLAIN, KKM1, PARALLEL_CONSUMER, KAFKA_STREAMS, OPAQUE)
 WITHOUT_METADATA = PLAIN
@@ -203,9 +203,7 @@ MAX_GROUPS = 200_000
 """Groups that one search tries."""
 MAX_OWNERS = 100
 """Owners that one search gives."""
-_MASK = 0xFFFFFFFF
-_TABLE = tuple(crc32c(bytes([byte]), _MASK) ^ _MASK for byte in range(256))
-_BY_TOP = {entry >> 24: index for index, entry in enumerate(_TABLE)}
+_BY_TOP = {entry >> 24: index for index, entry in enumerate(CHECKSUM_STEPS)}
 
 
 def find_owners(bind: int, signed: bytes, topics: Iterable[KnownTopic], groups: Iterable[str]) -> OwnerSearch:
@@ -213,7 +211,7 @@ def find_owners(bind: int, signed: bytes, topics: Iterable[KnownTopic], groups: 
 
     Cost: linear in groups plus partitions, of which `MAX_GROUPS` and `MAX_PARTITIONS` are tried and no more.
     """
-    behind_group = _unwound(bind ^ _MASK, signed)
+    behind_group = _unwound(bind ^ CHECKSUM_MASK, signed)
     wanted: dict[int, list[str]] = {}
     tried_groups = tried_partitions = 0
     is_complete = True
@@ -243,12 +241,12 @@ def find_owners(bind: int, signed: bytes, topics: Iterable[KnownTopic], groups: 
 
 def _states(topic: KnownTopic, count: int) -> Iterator[tuple[int, int]]:
     """Each partition and the checksum's state behind its four bytes; the first three are the same for 256 of them."""
-    before = _wound(_MASK, topic.cluster_id.encode("utf-8", "surrogatepass") + b"\0" + topic.topic_id)
+    before = _wound(CHECKSUM_MASK, topic.cluster_id.encode("utf-8", "surrogatepass") + b"\0" + topic.topic_id)
     for high in range((count + 255) >> 8):
         state = _wound(before, high.to_bytes(3, "big"))
         rest = state >> 8
         for low in range(min(256, count - (high << 8))):
-            yield (high << 8) + low, _TABLE[(state ^ low) & 0xFF] ^ rest
+            yield (high << 8) + low, CHECKSUM_STEPS[(state ^ low) & 0xFF] ^ rest
 
 
 def _owner(topic: KnownTopic, partition: int, group: str) -> PayloadOwner:
@@ -258,7 +256,7 @@ def _owner(topic: KnownTopic, partition: int, group: str) -> PayloadOwner:
 
 def _wound(state: int, data: bytes) -> int:
     """The checksum's state after these bytes; the first state is all ones, and a checksum is a state inverted."""
-    return crc32c(data, state ^ _MASK) ^ _MASK
+    return crc32c(data, state ^ CHECKSUM_MASK) ^ CHECKSUM_MASK
 
 
 def _unwound(state: int, data: bytes) -> int:
@@ -266,5 +264,5 @@ def _unwound(state: int, data: bytes) -> int:
     state's top byte alone."""
     for byte in reversed(data):
         index = _BY_TOP[state >> 24]
-        state = ((state ^ _TABLE[index]) << 8 | (index ^ byte)) & _MASK
+        state = ((state ^ CHECKSUM_STEPS[index]) << 8 | (index ^ byte)) & CHECKSUM_MASK
     return state

@@ -8,13 +8,15 @@ the binary payload whose done set is packed as runs, so nothing can be changed b
 """
 
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
+from dataclasses import dataclass
 from enum import IntEnum
 from functools import lru_cache, partial
 from typing import TypeVar
 
+from kafkakit.streams.model.binary import crc32c, unzigzag
 from kafkakit.streams.model.commit import (
+    DIGEST_BYTES,
     MAX_OFFSET,
     CommitIdentity,
     CommitState,
@@ -26,13 +28,15 @@ from kafkakit.streams.model.commit import (
     ReplayWindow,
     RouteMark,
     Spill,
+    StateDocument,
     Watermark,
     Writer,
+    state_data,
+    state_from,
 )
 from kafkakit.streams.model.compressed_sizes import DamagedError, zstd_size
 from kafkakit.streams.model.inflate import BombError, inflate_zstd
 from kafkakit.streams.model.kkm1.sections import (
-    DIGEST_BYTES,
     MAX_DEFERRED_S,
     Encoding,
     Tag,
@@ -52,9 +56,7 @@ from kafkakit.streams.model.kkm1.text import (
     BadTextError,
     Cursor,
     TooLargeError,
-    crc32c,
     from_text,
-    unzigzag,
     utf16_units,
 )
 
@@ -469,6 +471,11 @@ class JsonPayload:
     signed: bytes
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _JsonDocument(StateDocument):
+    bind: str
+
+
 def flags_of(state: CommitState) -> int:
     """The flags of an uncompressed payload."""
     return (Flag.LOSSY if state.forgotten else 0) | (Flag.SPILLED if state.spill else 0)
@@ -477,21 +484,7 @@ def flags_of(state: CommitState) -> int:
 def to_json(state: CommitState, identity: CommitIdentity) -> str:
     """The text of a writable state: keys in fixed order, absent where there is nothing to say, no spaces."""
     facts: dict[str, object] = {"version": VERSION, "bind": f"{bind_of(identity, _signed(state)):08x}"}
-    facts |= {"base": state.base, "done": [list(pair) for pair in state.done.ranges]}
-    if state.watermark:
-        facts["watermark"] = asdict(state.watermark)
-    if state.route:
-        facts["route"] = asdict(state.route)
-    if state.marks:
-        facts["marks"] = [asdict(mark) | {"state": mark.state.name.lower()} for mark in state.marks]
-    if state.spill:
-        facts["spill"] = asdict(state.spill) | {"digest": state.spill.digest.hex()}
-    if state.writer:
-        facts["writer"] = asdict(state.writer)
-    if state.replay:
-        facts["replay"] = asdict(state.replay)
-    if state.forgotten:
-        facts["forgotten"] = state.forgotten
+    facts |= {name: value for name, value in state_data(state).items() if value or name in ("base", "done")}
     return "~j" + json.dumps(facts, separators=(",", ":"))
 
 
@@ -505,10 +498,12 @@ def from_json(text: str) -> JsonPayload:
         raise BadBodyError("it is not a JSON object")
     if facts.get("version") != VERSION:
         raise UnknownVersionError(f"its version is not {VERSION}")
+    import msgspec
+
     try:
-        state = writable(_state(facts))
-        bind = int(_text(facts, "bind"), 16)
-    except (KeyError, TypeError, ValueError) as error:
+        document = msgspec.convert(facts, _JsonDocument)
+        state, bind = writable(state_from(document)), int(document.bind, 16)
+    except (msgspec.ValidationError, ValueError) as error:
         raise BadBodyError("its fields cannot be") from error
     return JsonPayload(state=state, bind=bind, signed=_signed(state))
 
@@ -516,71 +511,3 @@ def from_json(text: str) -> JsonPayload:
 def _signed(state: CommitState) -> bytes:
     packed = pack_runs(runs_of(state.base, state.done)) if state.done else None
     return bytes((VERSION << 4 | flags_of(state),)) + body_of(state, packed)
-
-
-def _state(facts: Mapping[str, object]) -> CommitState:
-    watermark, route, writer = _part(facts, "watermark"), _part(facts, "route"), _part(facts, "writer")
-    spill, replay = _part(facts, "spill"), _part(facts, "replay")
-    return CommitState(
-        base=_int(facts, "base"),
-        done=OffsetRanges(tuple(_pair(pair) for pair in _list(facts, "done"))),
-        watermark=Watermark(**_ints(watermark, "oldest_ms", "newest_done_ms")) if watermark else None,
-        route=RouteMark(**_ints(route, "epoch", "segment")) if route else None,
-        marks=tuple(_mark(entry) for entry in _list(facts, "marks")) if "marks" in facts else (),
-        spill=Spill(digest=bytes.fromhex(_text(spill, "digest")), **_ints(spill, "partition", "offset"))
-        if spill
-        else None,
-        writer=Writer(**_ints(writer, "member_hash", "generation")) if writer else None,
-        replay=ReplayWindow(**_ints(replay, "start", "end", "request_id")) if replay else None,
-        forgotten=_int(facts, "forgotten") if "forgotten" in facts else 0,
-    )
-
-
-def _mark(entry: object) -> Mark:
-    facts = _object(entry)
-    numbers = _ints(facts, "start", "end", "count", "deferred_s")
-    return Mark(state=MarkState[_text(facts, "state").upper()], **numbers)
-
-
-def _part(facts: Mapping[str, object], name: str) -> Mapping[str, object] | None:
-    return _object(facts[name]) if name in facts else None
-
-
-def _object(value: object) -> Mapping[str, object]:
-    if not isinstance(value, dict):
-        raise TypeError("not an object")
-    return value
-
-
-def _list(facts: Mapping[str, object], name: str) -> list[object]:
-    value = facts[name]
-    if not isinstance(value, list):
-        raise TypeError(f"{name} is not a list")
-    return value
-
-
-def _text(facts: Mapping[str, object], name: str) -> str:
-    value = facts[name]
-    if not isinstance(value, str):
-        raise TypeError(f"{name} is not text")
-    return value
-
-
-def _int(facts: Mapping[str, object], name: str) -> int:
-    return _number(facts[name])
-
-
-def _number(value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise TypeError("not a whole number")
-    return value
-
-
-def _pair(value: object) -> tuple[int, int]:
-    if not isinstance(value, list) or len(value) != 2:
-        raise TypeError("not a pair of offsets")
-    return _number(value[0]), _number(value[1])
-
-
-def _ints(facts: Mapping[str, object], *names: str) -> dict[str, int]:
-    return {name: _number(facts[name]) for name in names}

@@ -15,6 +15,7 @@ from enum import StrEnum
 from itertools import chain
 from typing import TYPE_CHECKING, Protocol
 
+from kafkakit.streams.model.binary import uvarint_size
 from kafkakit.streams.model.commit import CommitIdentity, CommitState, Mark, MarkState, OffsetRanges
 from kafkakit.streams.model.kkm1.decode import (
     HEADER_BYTES,
@@ -41,7 +42,7 @@ from kafkakit.streams.model.kkm1.sections import (
     without_contradictions,
     writable,
 )
-from kafkakit.streams.model.kkm1.text import MAX_CHARS, Alphabet, chars_of, to_text, uvarint_size
+from kafkakit.streams.model.kkm1.text import MAX_CHARS, Alphabet, chars_of, to_text
 
 if TYPE_CHECKING:
     import numpy as np

@@ -12,7 +12,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import IntEnum
 
+from kafkakit.streams.model.binary import MAX_UVARINT, uvarint, uvarint_size, uvarints, zigzag
 from kafkakit.streams.model.commit import (
+    DIGEST_BYTES,
     MAX_OFFSET,
     CommitState,
     Mark,
@@ -22,7 +24,7 @@ from kafkakit.streams.model.commit import (
     ReplayWindow,
     Watermark,
 )
-from kafkakit.streams.model.kkm1.text import MAX_UVARINT, BadBodyError, Cursor, uvarint, uvarint_size, zigzag
+from kafkakit.streams.model.kkm1.text import BadBodyError, Cursor
 
 MAX_COUNT = 15
 
@@ -150,14 +152,7 @@ def runs_of(base: int, done: OffsetRanges) -> list[int]:
 
 def pack_runs(runs: list[int]) -> Packed:
     """Each length as a number of seven bits a byte."""
-    out = bytearray()
-    for run in runs:
-        # As `uvarint` does; a call for each of thousands of runs would take most of the time.
-        while run > 127:
-            out.append(run & 127 | 128)
-            run >>= 7  # noqa: PLW2901
-        out.append(run)
-    return Packed(Encoding.RUNS, bytes(out))
+    return Packed(Encoding.RUNS, uvarints(runs))
 
 
 def pack_rice(runs: list[int]) -> Packed:
@@ -285,7 +280,6 @@ def _unpack_bitmap(data: Cursor, base: int, span: int) -> OffsetRanges:
     return OffsetRanges(tuple([(base + ones.start(), base + ones.end()) for ones in _ONES.finditer(bits)]))
 
 
-DIGEST_BYTES = 8
 MAX_TIME_MS = 253_402_300_799_999  # the end of the year 9999
 MAX_DEFERRED_S = (1 << 32) - 1
 

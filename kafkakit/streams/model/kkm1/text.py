@@ -1,14 +1,14 @@
-"""What KKM1 payloads are made of: characters that survive, unsigned varints, and the checksum that binds them.
+"""What KKM1 payloads are made of: characters that survive, and bytes that a cursor reads safely.
 
 A payload is `~`, a letter for its alphabet, and the bytes in that alphabet: characters that brokers, other readers and
 copies leave alone. `~` is in no base64 alphabet, so readers of other dialects drop the text softly. Limits count UTF-16
-units, as brokers do. Integers have seven bits a byte (LEB128), signed ones zigzag, and a cursor reads them safely. The
-checksum is CRC-32C (Castagnoli).
+units, as brokers do. Numbers are varints, and CRC-32C binds them (`kafkakit.streams.model.binary`).
 """
 
 import binascii
-import struct
 from enum import StrEnum
+
+from kafkakit.streams.model.binary import MAX_UVARINT, VARLONG, read_uvarint
 
 MARK = "~"
 MAX_CHARS = 128 * 1024  # brokers allow 4096 unless they are told otherwise
@@ -101,42 +101,12 @@ def _index(code: int) -> int:
     raise BadTextError(f"U+{code:04X} is not in the wide alphabet")
 
 
-MAX_UVARINT = (1 << 64) - 1
-
-
 class BadBodyError(ValueError):
     """Bytes that no writer of this format makes; the message says what is wrong with them."""
 
 
 class TooLargeError(ValueError):
     """Bytes that would take more memory or time than their reader allows."""
-
-
-def uvarint(value: int) -> bytes:
-    """The bytes of a number from 0 to 2**64 - 1, the lowest seven bits first."""
-    if value < 128:
-        return bytes((value,))
-    out = bytearray()
-    while value > 127:
-        out.append(value & 127 | 128)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
-def uvarint_size(value: int) -> int:
-    """How many bytes `uvarint` makes of a number."""
-    return max(1, (value.bit_length() + 6) // 7)
-
-
-def zigzag(value: int) -> int:
-    """A signed number as an unsigned one: 0, -1, 1, -2 become 0, 1, 2, 3."""
-    return value << 1 if value >= 0 else (-value << 1) - 1
-
-
-def unzigzag(value: int) -> int:
-    """What `zigzag` made unsigned."""
-    return value >> 1 if not value & 1 else -((value + 1) >> 1)
 
 
 class Cursor:
@@ -170,56 +140,12 @@ class Cursor:
 
     def uvarint(self) -> int:
         """The next number; one that needs more than 64 bits is refused."""
-        data, at, end = self.data, self.at, self.end
-        value = shift = 0
-        while at < end:
-            byte = data[at]
-            at += 1
-            value |= (byte & 127) << shift
-            if byte < 128:
-                if value > MAX_UVARINT:
-                    break
-                self.at = at
-                return value
-            shift += 7
-            if shift > 63:
-                break
-        raise BadBodyError("it ends too early" if at >= end and shift <= 63 else "a number has more than 64 bits")
-
-
-_POLYNOMIAL = 0x82F63B78  # of RFC 3720, bits reversed
-_MASK = 0xFFFFFFFF
-
-
-def _tables() -> tuple[tuple[int, ...], ...]:
-    """Four tables, so that a word is read at a time (slicing by four, as Intel described it)."""
-    first: list[int] = []
-    for byte in range(256):
-        crc = byte
-        for _ in range(8):
-            crc = crc >> 1 ^ (_POLYNOMIAL if crc & 1 else 0)
-        first.append(crc)
-    tables = [first]
-    for _ in range(3):
-        tables.append([first[crc & 255] ^ crc >> 8 for crc in tables[-1]])
-    return tuple(tuple(table) for table in tables)
-
-
-_T0, _T1, _T2, _T3 = _tables()
-
-
-def crc32c(data: bytes, crc: int = 0) -> int:
-    """The checksum of `data`, or of what `crc` is the checksum of with `data` after it; crc32c(b"123456789") is
-    0xE3069283.
-
-    Cost: about 50 ns a byte.
-    """
-    t0, t1, t2, t3 = _T0, _T1, _T2, _T3
-    crc ^= _MASK
-    words = len(data) >> 2
-    for word in struct.unpack_from(f"<{words}I", data):
-        crc ^= word
-        crc = t3[crc & 255] ^ t2[crc >> 8 & 255] ^ t1[crc >> 16 & 255] ^ t0[crc >> 24]
-    for byte in data[words << 2 :]:
-        crc = t0[(crc ^ byte) & 255] ^ crc >> 8
-    return crc ^ _MASK
+        if self.at < self.end and (byte := self.data[self.at]) < 128:  # of most: a call less
+            self.at += 1
+            return byte
+        value, after = read_uvarint(self.data, self.at, self.end, VARLONG)
+        if after < 0 or value > MAX_UVARINT:
+            is_cut = after < 0 and self.left < VARLONG
+            raise BadBodyError("it ends too early" if is_cut else "a number has more than 64 bits")
+        self.at = after
+        return value

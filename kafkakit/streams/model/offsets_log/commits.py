@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafkakit.core.columns import Columns
+from kafkakit.streams.model.binary import uvarints_at
 from kafkakit.streams.model.commit import NO_TOPIC_ID, TOPIC_ID_BYTES
 from kafkakit.streams.model.offsets_log.entries import (
     NEWEST_VERSION,
@@ -90,7 +91,7 @@ def read_values(views: Views, start: "Column", end: "Column") -> ValueColumns:
     is_flexible = version >= 4
     flexible = np.flatnonzero(is_flexible)
     if flexible.size:
-        claimed, after = views.uvarint(lengths_at[flexible])
+        claimed, after = uvarints_at(views.u8, lengths_at[flexible])
         size[flexible] = claimed - 1
         metadata_start[flexible] = after
     usual = (version >= 0) & (version <= NEWEST_VERSION) & (offset >= 0) & (size >= -1)

@@ -7,6 +7,7 @@ int16 of a key is called version up to 3.9 and api key later.
 
 from dataclasses import dataclass
 
+from kafkakit.streams.model.binary import VARINT, read_uvarint
 from kafkakit.streams.model.commit import NO_TOPIC_ID, TOPIC_ID_BYTES
 
 
@@ -44,13 +45,11 @@ class Fields:
 
     def uvarint(self, name: str) -> int:
         """An unsigned varint of at most 32 bits."""
-        value = 0
-        for shift in range(0, 35, 7):
-            byte = self.take(1, name)[0]
-            value |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                return value
-        raise MalformedError(f"{name} has an endless length")
+        value, after = read_uvarint(self.data, self.at, len(self.data))
+        if after < 0:
+            raise MalformedError(f"{name} runs over the end" if self.left < VARINT else f"{name} has an endless length")
+        self.at = after
+        return value
 
     def raw(self, name: str) -> bytes | None:
         """Bytes with their length, None for null."""

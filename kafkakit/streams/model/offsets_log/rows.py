@@ -7,21 +7,25 @@ compare the two.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from struct import Struct
 from typing import TYPE_CHECKING, Any
 
 from kafkakit.core.columns import Columns
-from kafkakit.streams.model.log_batches import (
+from kafkakit.streams.model.binary import (
     HEADER_BYTES,
+    LEAST_LENGTH,
     MAGIC,
-    MAX_OFFSET,
+    MAGIC_AT,
     MIN_OLD_LENGTH,
     PREFIX_BYTES,
-    Batch,
-    RecordFault,
+    VARLONG,
+    batch_length,
+    batch_positions,
+    headers_at,
     read_varint,
-    record_section,
+    uvarints_at,
+    varints_at,
 )
+from kafkakit.streams.model.log_batches import MAX_OFFSET, Batch, RecordFault, record_section
 
 if TYPE_CHECKING:
     import numpy as np
@@ -179,33 +183,6 @@ class Views:
 
         return self.u8[np.minimum(at, len(self.u8) - 1)].astype(np.int64)
 
-    def uvarint(self, at: "Positions", max_bytes: int = 5) -> "tuple[NDArray[np.int64], Positions]":
-        """The unsigned varint at each position, and where it ends: far past the data where it has too many bytes.
-
-        Bits beyond the 63rd are lost; nothing that is used has as many.
-        """
-        import numpy as np
-
-        value = self.byte(at)
-        after = at + 1
-        more = np.flatnonzero(value >= 0x80)
-        value &= 0x7F
-        for i in range(1, max_bytes):
-            if not more.size:
-                return value, after
-            byte = self.byte(after[more])
-            if i < 9:
-                value[more] |= (byte & 0x7F) << (7 * i)
-            after[more] += 1
-            more = more[byte >= 0x80]
-        after[more] = len(self.data) + 1
-        return value, after
-
-    def varint(self, at: "Positions") -> "tuple[NDArray[np.int64], Positions]":
-        """The zigzag varint (32 bits) at each position, and where it ends, as `uvarint` has it."""
-        value, after = self.uvarint(at)
-        return (value >> 1) ^ -(value & 1), after
-
 
 def read_rows(piece: Piece, heads: BatchHeaders, views: Views) -> tuple[Rows, list[str]]:
     """The records of a piece's batches, and the reasons of batches that could not be read to their end."""
@@ -244,7 +221,7 @@ def _record_spans(piece: Piece, count: "Column", views: Views) -> "tuple[Column,
     active = np.flatnonzero((count > 0) & (at < piece.end))
     walked = 0
     while active.size >= MIN_ABREAST:
-        size, start = views.uvarint(at[active])
+        size, start = uvarints_at(views.u8, at[active])
         after = start + (size >> 1)
         fits = (size & 1 == 0) & (after <= piece.end[active])
         if not fits.all():
@@ -284,7 +261,7 @@ def _chain(data: bytes, at: int, end: int, count: int) -> tuple[list[int], list[
         if size < 0x80:
             at += 1
         elif at + 1 < end and (byte := data[at + 1]) < 0x80:
-            size = size & 0x7F | byte << 7
+            size += (byte - 1) << 7
             at += 2
         else:
             value, at = read_varint(data, at, end)
@@ -301,8 +278,8 @@ def _chain(data: bytes, at: int, end: int, count: int) -> tuple[list[int], list[
 def _deltas(views: Views, start: "Column") -> "tuple[Column, Column, NDArray[np.bool_]]":
     import numpy as np
 
-    _, at = views.uvarint(start + 1, 10)
-    delta, at = views.varint(at)
+    _, at = uvarints_at(views.u8, start + 1, VARLONG)
+    delta, at = varints_at(views.u8, at)
     return delta, at, np.zeros(len(start), np.bool_)
 
 
@@ -312,7 +289,7 @@ def _field(
     """Start (-1: null) and end of a length-prefixed field, where it ends, and which rows are broken by now."""
     import numpy as np
 
-    size, start = views.varint(at)
+    size, start = varints_at(views.u8, at)
     bad = bad | (start > end) | (start + size > end)
     after = np.where(bad, start, start + np.maximum(size, 0))
     null = bad | (size < 0)
@@ -323,21 +300,29 @@ def read_batch_headers(buffer: bytes) -> BatchHeaders:
     """The batch headers of a raw read; the cut tail is left out."""
     import numpy as np
 
-    position = np.array(_positions(buffer), np.int64)
-    views = Views(buffer if len(buffer) >= HEADER_BYTES else buffer + bytes(HEADER_BYTES))
-    length = views.number(position + 8, 4)
-    magic = views.byte(position + 16)
-    short = length < np.where(magic == MAGIC, HEADER_BYTES - PREFIX_BYTES, MIN_OLD_LENGTH)
-    ends = np.flatnonzero(short | (position + PREFIX_BYTES + length > len(buffer)))
+    position, at = batch_positions(buffer, 0, least_length=MIN_OLD_LENGTH)
     stopped = ""
-    if ends.size:
-        first = ends[0]
-        stopped = f"a batch length of {int(length[first])}" if short[first] else ""
-        position, length, magic = position[:first], length[:first], magic[:first]
+    if at + PREFIX_BYTES + MIN_OLD_LENGTH <= len(buffer):
+        length = batch_length(buffer, at)
+        least = LEAST_LENGTH if buffer[at + MAGIC_AT] == MAGIC else MIN_OLD_LENGTH
+        stopped = f"a batch length of {length}" if length < least else ""
+    if position.size and position[-1] + HEADER_BYTES > len(buffer):
+        buffer += bytes(HEADER_BYTES)
+    headers = headers_at(buffer, position)
+    magic, lengths = headers["magic"], headers["length"]
+    short = np.flatnonzero((magic == MAGIC) & (lengths < LEAST_LENGTH))
+    if short.size:
+        first = short[0]
+        stopped = f"a batch length of {lengths[first]}"
+        position, headers, magic = position[:first], headers[:first], magic[:first]
+
+    def field(name: str) -> "Column":
+        found: Column = headers[name].astype(np.int64)
+        return found
+
     heads = BatchHeaders(
-        position, length + PREFIX_BYTES, views.number(position, 8), views.number(position + 23, 4),
-        views.number(position + 21, 2), views.number(position + 35, 8), views.number(position + 43, 8),
-        views.number(position + 51, 2), views.number(position + 57, 4), stopped,
+        position, field("length") + PREFIX_BYTES, field("base_offset"), field("last_delta"), field("attributes"),
+        field("max_ms"), field("producer"), field("producer_epoch"), field("count"), stopped,
     )  # fmt: skip
     base = heads.base_offset
     good = (magic == MAGIC) & (base >= 0) & (base <= MAX_OFFSET) & (heads.last_delta >= 0) & (heads.count >= 0)
@@ -352,18 +337,6 @@ def read_batch_headers(buffer: bytes) -> BatchHeaders:
             passed=int(old.max()) + 1 if old.size else 0,
         )
     return heads
-
-
-def _positions(buffer: bytes) -> list[int]:
-    """Where batches begin if all lengths are right. Lengths are taken as unsigned here, so that the walk ends."""
-    length_at = Struct(">I").unpack_from
-    found: list[int] = []
-    add = found.append
-    at, last = 0, len(buffer) - PREFIX_BYTES - MIN_OLD_LENGTH
-    while at <= last:
-        add(at)
-        at += PREFIX_BYTES + length_at(buffer, at + 8)[0]
-    return found
 
 
 def batch_at(heads: BatchHeaders, index: int) -> Batch:

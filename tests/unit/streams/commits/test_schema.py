@@ -12,7 +12,7 @@ from kafkakit.core.cluster_facts import GroupMember, LogSpan
 from kafkakit.core.errors import InputError
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.text import plain_value
-from kafkakit.streams.commits.decide.documents import CommitDocument, StateDocument, identity_of, read_commit, state_of
+from kafkakit.streams.commits.decide.documents import CommitDocument, identity_of, read_commit, state_of
 from kafkakit.streams.commits.report.commits import commit_data
 from kafkakit.streams.model.commit import (
     CommitIdentity,
@@ -25,6 +25,7 @@ from kafkakit.streams.model.commit import (
     ReplayWindow,
     RouteMark,
     Spill,
+    StateDocument,
     Watermark,
     Writer,
 )

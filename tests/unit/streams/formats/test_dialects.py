@@ -6,12 +6,13 @@ from dataclasses import replace
 
 import pytest
 
+from kafkakit.streams.model.binary import crc32c
 from kafkakit.streams.model.commit import CommitIdentity, Problem
 from kafkakit.streams.model.dialects import registry as bind_search
 from kafkakit.streams.model.dialects.dialect import canonical_base64
 from kafkakit.streams.model.dialects.registry import KnownTopic, Origin, find_origin, find_owners, read_metadata
 from kafkakit.streams.model.kkm1.decode import Flag, bind_of, identity_bytes, seal
-from kafkakit.streams.model.kkm1.text import Alphabet, crc32c, to_text
+from kafkakit.streams.model.kkm1.text import Alphabet, to_text
 
 SOURCE = CommitIdentity(cluster_id="prod-a-0001", topic_id=bytes(range(16)), partition=3, group="orders")
 HERE = CommitIdentity(cluster_id="prod-b-0002", topic_id=bytes(range(16, 32)), partition=3, group="orders")

@@ -15,6 +15,7 @@ import pytest
 import zstandard
 
 from kafkakit.core.errors import UsageError
+from kafkakit.streams.model.binary import crc32c, uvarint
 from kafkakit.streams.model.commit import (
     CommitIdentity,
     CommitState,
@@ -36,7 +37,7 @@ from kafkakit.streams.model.dialects.registry import read_metadata
 from kafkakit.streams.model.done_set import DoneSet
 from kafkakit.streams.model.kkm1.decode import Flag, OpenedPayload, identity_bytes, open_text, read_kkm1, seal
 from kafkakit.streams.model.kkm1.encode import Step, advise, encode_commit
-from kafkakit.streams.model.kkm1.text import MAX_CHARS, Alphabet, crc32c, to_text, uvarint
+from kafkakit.streams.model.kkm1.text import MAX_CHARS, Alphabet, to_text
 from tests.places import ROOT
 
 IDENTITY = CommitIdentity(cluster_id="c-1", topic_id=bytes(range(16)), partition=0, group="g")

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from kafkakit.streams.model.binary import unzigzag, uvarint, zigzag
 from kafkakit.streams.model.commit import CommitIdentity, CommitState, OffsetRanges
 from kafkakit.streams.model.kkm1.encode import ranges_size
 from kafkakit.streams.model.kkm1.sections import (
@@ -28,10 +29,7 @@ from kafkakit.streams.model.kkm1.text import (
     chars_of,
     from_text,
     to_text,
-    unzigzag,
     utf16_units,
-    uvarint,
-    zigzag,
 )
 
 IDENTITY = CommitIdentity(cluster_id="c-1", topic_id=bytes(range(16)), partition=3, group="a/b")

@@ -7,10 +7,10 @@ from struct import pack
 
 import pytest
 
+from kafkakit.streams.model.binary import HEADER_BYTES, read_varint
 from kafkakit.streams.model.compressed_sizes import DamagedError
 from kafkakit.streams.model.guarded_reads import StoredRecord, stored_records
 from kafkakit.streams.model.log_batches import (
-    HEADER_BYTES,
     Batch,
     Codec,
     LogRecord,
@@ -21,7 +21,6 @@ from kafkakit.streams.model.log_batches import (
     TimeKind,
     WalkEnd,
     batches_of,
-    read_varint,
     record_at,
     records_of,
 )

@@ -2,10 +2,12 @@
 
 import os
 import struct
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from subprocess import run
 from typing import Any
 
 import pytest
@@ -13,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafkakit.adapters.files import local_files
-from kafkakit.streams.model.kkm1.text import crc32c
+from kafkakit.streams.model.binary import crc32c, crc32c_by_table
 from kafkakit.streams.model.log_dirs import (
     DirState,
     PartitionName,
@@ -23,7 +25,7 @@ from kafkakit.streams.model.log_dirs import (
     partition_name,
     partitions_below,
 )
-from kafkakit.streams.model.segment_batches import BatchChunk, WalkResult, crc32c_of_many, walk_batches
+from kafkakit.streams.model.segment_batches import BatchChunk, WalkResult, walk_batches
 from kafkakit.streams.model.segment_rows import Row, ScanOptions, SegmentRows, directory_row, read_partition
 from tests.rigs.segment_writer import CODECS, CONTROL, TRANSACTIONAL, batch, legacy, txn_entry, write_segment
 
@@ -181,14 +183,25 @@ def test_a_checksum_that_does_not_match(tmp_path: Path) -> None:
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(st.binary(min_size=4, max_size=3_000), min_size=1, max_size=12))
-def test_checksums_are_those_of_the_plain_function(pieces: list[bytes]) -> None:
-    assert crc32c_of_many([memoryview(p) for p in pieces]).tolist() == [crc32c(p) for p in pieces]
+@given(st.binary(max_size=3_000), st.binary(max_size=30))
+def test_checksums_are_those_of_kafka_python_with_and_without_the_library(data: bytes, more: bytes) -> None:
+    from kafka.record.util import calc_crc32c
+
+    for extended in (lambda checksum, part: crc32c(part, checksum), crc32c_by_table):
+        assert extended(0, data) == calc_crc32c(data)
+        assert extended(extended(0, data), more) == calc_crc32c(data + more)
 
 
-def test_checksum_of_a_long_piece() -> None:
-    data = bytes(range(256)) * 5_000 + b"end"
-    assert crc32c_of_many([memoryview(data), memoryview(b"123456789")]).tolist() == [crc32c(data), 0xE3069283]
+def test_checksums_are_computed_by_the_library() -> None:
+    import google_crc32c
+
+    assert google_crc32c.implementation == "c"
+    assert crc32c(b"123456789") == crc32c_by_table(0, b"123456789") == 0xE3069283
+
+
+def test_executors_without_the_library_compute_checksums_too() -> None:
+    code = "import sys; sys.modules['google_crc32c'] = None; from kafkakit.streams.model.binary import crc32c; "
+    run([sys.executable, "-c", code + "assert crc32c(b'123456789') == 0xE3069283"], check=True)
 
 
 def test_dead_weight(tmp_path: Path) -> None:
