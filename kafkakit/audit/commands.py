@@ -6,7 +6,7 @@ options.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from inspect import cleandoc
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,11 +15,10 @@ import typer
 
 from kafkakit.audit.act import cancel, fetch, look, look_all, place_of, read_view, read_whole, run_location
 from kafkakit.audit.decide.launch import ALL, JOBS, Schedule, Scheduler, SparkChoice
-from kafkakit.audit.decide.request import DEFAULT_DAYS, AuditRequest, ScopeRequest, parameters_of
+from kafkakit.audit.decide.request import AuditRequest, HereRequest, parameters_of
 from kafkakit.audit.report.results import diff_report, list_report, run_report, run_state_report, text_report
 from kafkakit.cli.command_classes import CliCommand, cli_context, new_group
 from kafkakit.cli.common_options import absolute, driver_ports
-from kafkakit.cli.completion import BROKER_CHOICE, TOPIC_CHOICE
 from kafkakit.cli.context import CliContext
 from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.cli.output import OutputFormat
@@ -39,63 +38,6 @@ if TYPE_CHECKING:
 
 GROUP_HELP = "Audit whole fleets with Spark: submit jobs, follow runs, read results."
 app = new_group(GROUP_HELP)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AuditInputs:
-    """What is audited, and where results go."""
-
-    input: Annotated[str, typer.Option("--input", metavar="DIR|URI", help="The store of snapshots.")]
-    output: Annotated[
-        str, typer.Option("--output", metavar="DIR|URI", help="Folder in which the run's folder is created.")
-    ]
-    date: str | None = option(None, "--date", metavar="DATE", help="Date of the snapshots; the newest if not given.")
-    days: int = option(
-        DEFAULT_DAYS,
-        "--days",
-        min=1,
-        max=3660,
-        metavar="N",
-        help="Days of history, including the day of the snapshots.",
-    )
-    segments: list[str] | None = option(
-        None, "--segments", metavar="DIR", help="Also scan this tree of log segments. Repeatable."
-    )
-    parameters: list[str] | None = option(
-        None, "--set", metavar="JOB.PARAMETER=VALUE", help="Set a threshold of a job. Repeatable."
-    )
-
-    clusters: str | None = option(
-        None,
-        "--clusters",
-        metavar="NAME,...|where QUERY",
-        help="Audit only these clusters of the store, such as 'where env = prod'.",
-    )
-    topics: str | None = option(
-        None,
-        "--topics",
-        **TOPIC_CHOICE,
-        help="Limit findings about topics to these, such as 'where tier = hot'.",
-    )
-    brokers: str | None = option(
-        None,
-        "--brokers",
-        **BROKER_CHOICE,
-        help="Limit findings about brokers to these, such as 'where rack = a'.",
-    )
-
-    def request(self, name: str) -> AuditRequest:
-        """What was asked for; paths of this host as absolute ones."""
-        return AuditRequest(
-            jobs=tuple(JOBS) if name == ALL else (name,),
-            input=absolute(self.input),
-            output=absolute(self.output),
-            date=self.date,
-            days=self.days,
-            segments=tuple(absolute(folder) for folder in self.segments or ()),
-            parameters=tuple(self.parameters or ()),
-            scope=ScopeRequest(clusters=self.clusters, topics=self.topics, brokers=self.brokers),
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +65,7 @@ class ResultFormat:
 
 
 @with_option_groups
-def audit(ctx: typer.Context, inputs: AuditInputs, spark: SparkChoice, mode: RunMode, result: ResultFormat) -> int:
+def audit(ctx: typer.Context, request: AuditRequest, spark: SparkChoice, mode: RunMode, result: ResultFormat) -> int:
     """Results go to OUTPUT/RUN as Parquet, summary.json last. A run that has a result is not run again while its
     snapshots stay the same. Exits 0 without findings of --fail-on or worse, 1 with some or with a failed job, 75 while
     another process runs it.
@@ -138,63 +80,16 @@ def audit(ctx: typer.Context, inputs: AuditInputs, spark: SparkChoice, mode: Run
 
     cli = cli_context(ctx)
     result.take_over(cli)
-    return finish(cli, submitted_report(ctx, str(ctx.info_name), inputs, spark, mode))
+    return finish(cli, submitted_report(ctx, str(ctx.info_name), request, spark, mode))
 
 
 FailOnOption = Annotated[FailOn, typer.Option("--fail-on", help="Exit 1 with findings of this severity or worse.")]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HereInputs:
-    """What is read of the cluster, what is audited, and where snapshots and results are kept."""
-
-    jobs: str = option(ALL, "--jobs", metavar="NAME,...", help="The audits to run.")
-    commits: bool = option(
-        False, "--commits", help="Also read the history of commits from __consumer_offsets, for the audit lag."
-    )
-    segments: list[str] | None = option(
-        None, "--segments", metavar="DIR", help="Also read this tree of log segments. Repeatable."
-    )
-    parameters: list[str] | None = option(
-        None, "--set", metavar="JOB.PARAMETER=VALUE", help="Set a threshold of a job. Repeatable."
-    )
-    keep: Path | None = option(
-        None,
-        "--keep",
-        metavar="DIR",
-        help="Keep snapshots and results here; when not given, in a folder of the cluster below the state folder.",
-    )
-
-    def names(self) -> tuple[str, ...]:
-        """The audits; `UsageError` for a name that none has."""
-        names = tuple(dict.fromkeys(name.strip() for name in self.jobs.split(",") if name.strip()))
-        unknown = [name for name in names if name not in (*JOBS, ALL)]
-        if unknown or not names:
-            raise UsageError(f"there is no audit {', '.join(unknown)!r:.40}", hint=f"of {', '.join(JOBS)}, or {ALL}")
-        return tuple(JOBS) if ALL in names else names
-
-    def check(self) -> None:
-        """Raise `UsageError` for what no audit knows and for folders that are not there, before a cluster is read."""
-        parameters_of(self.parameters or (), self.names())
-        for tree in self.segments or ():
-            if not Path(tree).is_dir():
-                raise UsageError(f"--segments {tree} is not a folder")
-
-    def request(self, folder: Path) -> AuditRequest:
-        """What is audited of the store below a folder."""
-        return AuditRequest(
-            jobs=self.names(),
-            input=str(folder / "store"),
-            output=str(folder / "results"),
-            segments=tuple(absolute(tree) for tree in self.segments or ()),
-            parameters=tuple(self.parameters or ()),
-        )
-
-
 @with_option_groups
 def audit_here(
     ctx: typer.Context,
-    inputs: HereInputs,
+    here: HereRequest,
     html: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Also write a page to this file.")] = None,
     fail_on: FailOnOption = FailOn.WARNING,
 ) -> int:
@@ -213,12 +108,15 @@ def audit_here(
     """
     cli = cli_context(ctx)
     name = cli.settings.profile or cli.settings.bootstrap_servers.split(",")[0]
-    inputs.check()
+    parameters_of(here.parameters, here.jobs)
+    for tree in here.segments:
+        if not Path(tree).is_dir():
+            raise UsageError(f"--segments {tree} is not a folder")
     with open_session(cli, read_only=True) as session:
         cluster_id = session.cluster_id
-    folder = inputs.keep or cli.settings.state_dir / "audits" / "here" / cluster_id
-    request = inputs.request(folder.absolute())
-    collect_here(cli, name, request, commits=inputs.commits)
+    folder = Path(here.keep or cli.settings.state_dir / "audits" / "here" / cluster_id)
+    request = at_places(here.of_store(str(folder.absolute())))
+    collect_here(cli, name, request, commits=here.commits)
     state, location = run_here(cli, request)
     if state is not None:
         return finish(cli, run_state_report("audit here", state, fail_on))
@@ -498,10 +396,14 @@ def print_unit(
     return finish(cli_context(ctx), unit_report(schedule, scheduler))
 
 
-def submitted_report(ctx: typer.Context, name: str, inputs: AuditInputs, spark: SparkChoice, mode: RunMode) -> Report:
-    """Submit the run, unless it has a result or only its command line is wanted, and report what it gave."""
-    from dataclasses import replace
+def at_places(request: AuditRequest) -> AuditRequest:
+    """The request with paths of this host as absolute ones."""
+    places = tuple(absolute(tree) for tree in request.segments)
+    return replace(request, input=absolute(request.input), output=absolute(request.output), segments=places)
 
+
+def submitted_report(ctx: typer.Context, name: str, request: AuditRequest, spark: SparkChoice, mode: RunMode) -> Report:
+    """Submit the run, unless it has a result or only its command line is wanted, and report what it gave."""
     from kafkakit import __version__
     from kafkakit.audit.act import earlier_state, task_for
     from kafkakit.audit.decide.launch import Backend
@@ -510,7 +412,8 @@ def submitted_report(ctx: typer.Context, name: str, inputs: AuditInputs, spark: 
     cli, ports = cli_context(ctx), driver_ports(cli_context(ctx))
     file = spark.properties_file
     choice = replace(spark, properties_file=absolute(file)) if file else spark
-    task = task_for(inputs.request(name), choice, ports, open_run_store, cli.settings.state_dir, __version__)
+    request = replace(at_places(request), jobs=tuple(JOBS) if name == ALL else (name,))
+    task = task_for(request, choice, ports, open_run_store, cli.settings.state_dir, __version__)
     task = replace(task, again=mode.again, detach=mode.detach)
     if mode.dry_run or task.choice.backend is Backend.K8S:
         return manifest_or_line(ctx, name, task, ports, mode)

@@ -116,11 +116,13 @@ def _options(group: Any) -> "Iterator[tuple[Field[Any], Any]]":
 
 
 def _own_fields(group: Any) -> tuple[str, ...]:
-    if not any(each.metadata.get(FILLED) for each in fields(group)):
+    """The fields that a request declares itself: a group that is recorded, or has an option that must be given."""
+    typed = {each.name: _declared(each) for each in fields(group) if each.metadata.get(OPTION, each)}
+    is_required = any(option is not None and option.default is ... for option in typed.values())
+    if not is_required and not any(each.metadata.get(FILLED) for each in fields(group)):
         return ()
-    typed = {each.name for each in fields(group) if each.metadata.get(OPTION, each)}
     declared = (tuple(vars(kind).get("__annotations__", ())) for kind in group.__mro__)
-    return next((names for names in declared if typed.intersection(names)), ())
+    return next((names for names in declared if typed.keys() & set(names)), ())
 
 
 def _annotation(each: "Field[Any]", types: Mapping[str, Any]) -> Any:

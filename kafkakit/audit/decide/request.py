@@ -12,9 +12,11 @@ from datetime import UTC, date, datetime, timedelta
 from math import isfinite
 from typing import Any, NoReturn
 
+from kafkakit.audit.decide.launch import ALL, JOBS
 from kafkakit.core.errors import UsageError
 from kafkakit.core.fleet_tables import JobSpec
 from kafkakit.core.model import Broker, BrokerState, ClusterSnapshot, LogDir, Partition, TagSet, Topic
+from kafkakit.core.options import REPEATED, Completion, not_typed, option, parsed_option, required_option, texts
 from kafkakit.core.quantities import counted
 from kafkakit.core.query import (
     BROKER_KEYS,
@@ -38,13 +40,39 @@ DEFAULT_DAYS = 30
 _DAY = timedelta(days=1)
 
 
+def parse_jobs(text: str) -> tuple[str, ...]:
+    """The audits; `UsageError` for a name that none has."""
+    names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+    unknown = [name for name in names if name not in (*JOBS, ALL)]
+    if unknown or not names:
+        raise UsageError(f"there is no audit {', '.join(unknown)!r:.40}", hint=f"of {', '.join(JOBS)}, or {ALL}")
+    return tuple(JOBS) if ALL in names else names
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScopeRequest:
     """What a run is limited to, as typed: names or `where QUERY`; None for all."""
 
-    clusters: str | None = None
-    topics: str | None = None
-    brokers: str | None = None
+    clusters: str | None = option(
+        None,
+        "--clusters",
+        metavar="NAME,...|where QUERY",
+        help="Audit only these clusters of the store, such as 'where env = prod'.",
+    )
+    topics: str | None = option(
+        None,
+        "--topics",
+        completion=Completion.TOPICS,
+        metavar="TOPICS",
+        help="Limit findings about topics to these, such as 'where tier = hot'.",
+    )
+    brokers: str | None = option(
+        None,
+        "--brokers",
+        completion=Completion.BROKERS,
+        metavar="BROKERS",
+        help="Limit findings about brokers to these, such as 'where rack = a'.",
+    )
 
     @property
     def texts(self) -> dict[str, str] | None:
@@ -57,17 +85,72 @@ EVERYTHING = ScopeRequest()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AuditRequest:
-    """One command line: `jobs` are names, `parameters` `JOB.NAME=VALUE`; `date` is ISO 8601, None for the newest."""
+class AuditParts:
+    """What audits look at beside a store, and their thresholds as `JOB.PARAMETER=VALUE`."""
 
-    jobs: tuple[str, ...]
-    input: str
-    output: str
-    date: str | None = None
-    days: int = DEFAULT_DAYS
-    segments: tuple[str, ...] = ()
-    parameters: tuple[str, ...] = ()
+    segments: tuple[str, ...] = parsed_option(
+        None,
+        "--segments",
+        parse=texts,
+        typed=REPEATED,
+        metavar="DIR",
+        help="Also scan this tree of log segments. Repeatable.",
+    )
+    parameters: tuple[str, ...] = parsed_option(
+        None,
+        "--set",
+        parse=texts,
+        typed=REPEATED,
+        metavar="JOB.PARAMETER=VALUE",
+        help="Set a threshold of a job. Repeatable.",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditRequest(AuditParts):
+    """One command line: `jobs` are names; `date` is ISO 8601, None for the newest."""
+
+    jobs: tuple[str, ...] = not_typed(())
+    input: str = required_option("--input", metavar="DIR|URI", help="The store of snapshots.")
+    output: str = required_option("--output", metavar="DIR|URI", help="Folder in which the run's folder is created.")
+    date: str | None = option(None, "--date", metavar="DATE", help="Date of the snapshots; the newest if not given.")
+    days: int = option(
+        DEFAULT_DAYS,
+        "--days",
+        min=1,
+        max=3660,
+        metavar="N",
+        help="Days of history, including the day of the snapshots.",
+    )
     scope: ScopeRequest = EVERYTHING
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HereRequest(AuditParts):
+    """What is read of one live cluster, what is audited, and where snapshots and results are kept (None: usual)."""
+
+    jobs: tuple[str, ...] = parsed_option(
+        ALL, "--jobs", parse=parse_jobs, metavar="NAME,...", help="The audits to run."
+    )
+    commits: bool = option(
+        False, "--commits", help="Also read the history of commits from __consumer_offsets, for the audit lag."
+    )
+    keep: str | None = option(
+        None,
+        "--keep",
+        metavar="DIR",
+        help="Keep snapshots and results here; when not given, in a folder of the cluster below the state folder.",
+    )
+
+    def of_store(self, folder: str) -> AuditRequest:
+        """What is audited of the store below a folder."""
+        return AuditRequest(
+            jobs=self.jobs,
+            input=f"{folder}/store",
+            output=f"{folder}/results",
+            segments=self.segments,
+            parameters=self.parameters,
+        )
 
 
 def _collect(store: str) -> str:
