@@ -6,14 +6,13 @@ stream are topics named `<stream>.<lane>.<epoch>`.
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from kafkakit.config.keys import did_you_mean
 from kafkakit.core.cluster_facts import GroupDescription, GroupMember, GroupState, GroupType, ItemError, holders_of
-from kafkakit.core.columns import Columns
 from kafkakit.core.errors import UsageError
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.query import ObjectTable, matching, tag_column, tag_keys, text_column
@@ -21,7 +20,15 @@ from kafkakit.core.query_text import parse_query
 from kafkakit.core.selection import is_topic_name, matching_topics, query_of
 from kafkakit.core.text import shell_command, shown_name, some
 from kafkakit.streams.lag.decide.measure.ends import NONE
-from kafkakit.streams.lag.decide.measure.table import SEVERITY, Forecast, LagStatus, LagTable, RetentionBasis, severity
+from kafkakit.streams.lag.decide.measure.table import (
+    SEVERITY,
+    Forecast,
+    LagStatus,
+    LagTable,
+    Measured,
+    RetentionBasis,
+    severity,
+)
 from kafkakit.streams.lag.decide.measure.time_lag import UNBOUNDED, FigureFlag, Figures, TimeLag
 
 if TYPE_CHECKING:
@@ -64,8 +71,34 @@ class GroupPartition:
     partition: int
 
 
+N = TypeVar("N")
+F = TypeVar("F")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ViewLine:
+class LineFigures(Generic[N, F]):
+    """The figures of a line, or of many as columns: counts and times, and rates; see `ViewLine`."""
+
+    partitions: N
+    unknown: N
+    stale: N
+    lag: N
+    uncommitted: N
+    pending: N
+    lost: N
+    unread: N
+    max_lag: N
+    max_low_ms: N
+    committed_ms: N
+    window_ms: N
+    lag_as_of_ms: N
+    oldest_as_of_ms: N
+    consumed_per_s: F
+    produced_per_s: F
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ViewLine(LineFigures[int, float]):
     """One line of a view: the names it is about (others are empty, the partition -1), sums over its partitions, and
     the worst of them.
 
@@ -88,29 +121,13 @@ class ViewLine:
     topic: str = ""
     stream: str = ""
     partition: int = -1
-    partitions: int
-    unknown: int
-    stale: int
-    lag: int
-    uncommitted: int
-    pending: int
-    lost: int
-    unread: int
     held_ms: int | None
-    max_lag: int
-    max_low_ms: int
     backlog: TimeLag
     arrival: TimeLag
     live: TimeLag
     worst: GroupPartition
     status: LagStatus
     counts: tuple[tuple[LagStatus, int], ...]
-    committed_ms: int
-    window_ms: int
-    lag_as_of_ms: int
-    oldest_as_of_ms: int
-    consumed_per_s: float
-    produced_per_s: float
     eta_ms: int | None
     retention_left_ms: int | None
     retention_low_ms: int | None
@@ -156,61 +173,30 @@ def view(tables: "Sequence[LagTable]", level: ViewLevel, *, top: int | None = No
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TableRows(Columns):
-    """The rows of all tables: for each kind of `names` its places in them, and the columns that lines sum up."""
+class TableRows(Measured):
+    """The rows of all tables: for each kind of `names` its places in them, beside what lines sum up."""
 
     names: dict[str, tuple[str, ...]]
     cluster: "Ints"
     group: "Ints"
     topic: "Ints"
     stream: "Ints"
-    partition: "Ints"
-    lag: "Ints"
-    uncommitted: "Ints"
-    pending: "Ints"
-    lost: "Ints"
-    unread: "Ints"
-    status: "Ints"
-    held_ms: "Ints"
-    committed_ms: "Ints"
-    window_ms: "Ints"
-    lag_as_of_ms: "Ints"
-    backlog: Figures
-    arrival: Figures
-    live: Figures
-    forecast: Forecast
 
     def __len__(self) -> int:
         return len(self.partition)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LineSums:
+class LineSums(LineFigures["Ints", "Floats"]):
     """Columns by line; `first` is any row of the line, `worst` and those beside it the rows with the worst figures."""
 
     first: "Ints"
     worst: "Ints"
     worst_arrival: "Ints"
     worst_live: "Ints"
-    partitions: "Ints"
-    unknown: "Ints"
-    stale: "Ints"
-    lag: "Ints"
-    uncommitted: "Ints"
-    pending: "Ints"
-    lost: "Ints"
-    unread: "Ints"
     held_ms: "Ints"
-    max_lag: "Ints"
-    max_low_ms: "Ints"
     status: "Ints"
     counts: "Ints"
-    committed_ms: "Ints"
-    window_ms: "Ints"
-    lag_as_of_ms: "Ints"
-    oldest_as_of_ms: "Ints"
-    consumed_per_s: "Floats"
-    produced_per_s: "Floats"
     eta_ms: "Ints"
     retention_left_ms: "Ints"
     retention_low_ms: "Ints"
@@ -223,22 +209,13 @@ def _line(all_rows: TableRows, sums: LineSums, at: int, kinds: tuple[str, ...]) 
     def name(kind: str, row: int) -> str:
         return all_rows.names[kind][int(getattr(all_rows, kind)[row])]
 
-    named = {kind: name(kind, first) for kind in kinds if kind != "partition"}
+    named: dict[str, Any] = {kind: name(kind, first) for kind in kinds if kind != "partition"}
     counts = ((status, int(sums.counts[at, int(status)])) for status in LagStatus)
     return ViewLine(
         **named,
+        **{each.name: _figure(getattr(sums, each.name)[at]) for each in fields(LineFigures)},
         partition=int(all_rows.partition[first]) if "partition" in kinds else -1,
-        partitions=int(sums.partitions[at]),
-        unknown=int(sums.unknown[at]),
-        stale=int(sums.stale[at]),
-        lag=int(sums.lag[at]),
-        uncommitted=int(sums.uncommitted[at]),
         held_ms=_known(sums.held_ms, at),
-        pending=int(sums.pending[at]),
-        lost=int(sums.lost[at]),
-        unread=int(sums.unread[at]),
-        max_lag=int(sums.max_lag[at]),
-        max_low_ms=int(sums.max_low_ms[at]),
         backlog=all_rows.backlog.at(worst),
         arrival=all_rows.arrival.at(int(sums.worst_arrival[at])),
         live=all_rows.live.at(int(sums.worst_live[at])),
@@ -249,18 +226,18 @@ def _line(all_rows: TableRows, sums: LineSums, at: int, kinds: tuple[str, ...]) 
             partition=int(all_rows.partition[worst]),
         ),
         status=LagStatus(int(sums.status[at])),
-        committed_ms=int(sums.committed_ms[at]),
-        window_ms=int(sums.window_ms[at]),
         counts=tuple((status, count) for status, count in counts if count),
-        lag_as_of_ms=int(sums.lag_as_of_ms[at]),
-        oldest_as_of_ms=int(sums.oldest_as_of_ms[at]),
-        consumed_per_s=round(float(sums.consumed_per_s[at]), 3),
-        produced_per_s=round(float(sums.produced_per_s[at]), 3),
         eta_ms=_known(sums.eta_ms, at),
         retention_left_ms=_known(sums.retention_left_ms, at),
         retention_low_ms=_known(sums.retention_low_ms, at),
         retention_basis=RetentionBasis(int(sums.retention_basis[at])),
     )
+
+
+def _figure(value: "np.int64 | np.float64") -> Any:
+    """A count as a plain number, a rate rounded."""
+    plain = value.item()
+    return round(plain, 3) if isinstance(plain, float) else plain
 
 
 def _known(column: "Ints", at: int) -> int | None:

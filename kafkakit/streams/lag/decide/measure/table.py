@@ -94,31 +94,20 @@ class Forecast(Columns):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LagTable(Columns):
-    """Columns ordered by group, topic and partition; -1 for unknown.
+class Measured(Columns):
+    """What is measured of group-partitions, a column each; -1 for unknown.
 
-    `group` and `topic` are places in `groups` and `topics`, both sorted. `row` is the book's. `lag` counts offsets
-    from the committed one (or the log's start, if that is higher) to the end that the group can read to
-    (`EndSamples.readable_end`), `uncommitted` those to the end that readers of uncommitted data reach; `pending` counts
-    those of `lag` that the metadata does not call done, `lost` those deleted before they were done; all four are of the
-    moment `lag_as_of_ms`, and time lags of moments of their own. `status` is a `LagStatus`, judged over the last
-    `window_ms`; `held_ms` is since when a transaction is open that a group which reads committed data has reached and
-    waits for, and `unread` what lies in a log for which there is no commit. `backlog` is by the times that records
-    carry, `arrival` by when they came into the log.
+    `lag` counts offsets from the committed one (or the log's start, if that is higher) to the end that the group can
+    read to (`EndSamples.readable_end`), `uncommitted` those to the end that readers of uncommitted data reach;
+    `pending` counts those of `lag` that the metadata does not call done, `lost` those deleted before they were done;
+    all four are of the moment `lag_as_of_ms`, and time lags of moments of their own. `status` is a `LagStatus`, judged
+    over the last `window_ms`; `held_ms` is since when a transaction is open that a group which reads committed data has
+    reached and waits for, and `unread` what lies in a log for which there is no commit. `backlog` is by the times that
+    records carry, `arrival` by when they came into the log.
     """
 
-    cluster: str
-    at_ms: int
-    groups: tuple[str, ...]
-    topics: tuple[str, ...]
-    row: "Ints"
-    group: "Ints"
-    topic: "Ints"
     partition: "Ints"
-    committed: "Ints"
     committed_ms: "Ints"
-    end: "Ints"
-    start: "Ints"
     lag: "Ints"
     uncommitted: "Ints"
     pending: "Ints"
@@ -132,6 +121,25 @@ class LagTable(Columns):
     arrival: Figures
     live: Figures
     forecast: Forecast
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LagTable(Measured):
+    """Columns ordered by group, topic and partition.
+
+    `group` and `topic` are places in `groups` and `topics`, both sorted. `row` is the book's.
+    """
+
+    cluster: str
+    at_ms: int
+    groups: tuple[str, ...]
+    topics: tuple[str, ...]
+    row: "Ints"
+    group: "Ints"
+    topic: "Ints"
+    committed: "Ints"
+    end: "Ints"
+    start: "Ints"
 
     def __len__(self) -> int:
         return len(self.row)
