@@ -32,6 +32,7 @@ RULES: dict[str, Callable[[Path], list[str]]] = {
     "group rule": shapes.rule_readers,
     "dialects": shapes.dialect_faults,
     "one mechanism": shapes.second_mechanisms,
+    "copied fields": shapes.copied_fields,
     "docstrings": sources.docstring_faults,
     "names in docstrings": sources.missing_names,
     "asserts": sources.asserts,
@@ -77,6 +78,14 @@ def write_package(folder: Path, files: dict[str, str]) -> Path:
 
 
 VIOLATIONS: list[tuple[str, dict[str, str], list[str]]] = [
+    (
+        "copied fields",
+        {
+            "tool/a.py": "x = Job(a=t.a, b=t.b, c=t.c, d=t.d, e=t.e)\n" * 21
+            + "y = Job(a=t.a, b=t.b, c=t.c, d=t.d, e=u.e)\n"
+        },
+        sorted(f"kit.tool.a: Job copies 5 fields of t in line {n}" for n in range(1, 22)),
+    ),
     (
         "one mechanism",
         {

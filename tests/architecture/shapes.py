@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
@@ -17,6 +17,7 @@ NOT_IN_COMMANDS = frozenset({"signal", "threading", "multiprocessing", "socket",
 DIALECT_LIBRARIES = ("streams.model",)
 DIALECT_FOLDERS = tuple(f"{library}.dialects." for library in DIALECT_LIBRARIES)
 DIALECT_CLASS = "Dialect"
+MOST_COPIES = 20
 BINARY, COMMIT = "streams.model.binary", "streams.model.commit"
 # Jobs that one module does: that module, and what a second one would import, or how its code would look.
 ONE_MODULE: Mapping[str, tuple[str, frozenset[str], str]] = {
@@ -108,6 +109,26 @@ def untyped_arrays(root: Path) -> list[str]:
             if isinstance(value, ast.Name) and value.id == "Any":
                 found.append(f"{module.name}: names Any in line {node.lineno}")
     return found
+
+
+def copied_fields(root: Path) -> list[str]:
+    """Calls that copy five fields or more of one value into another, where there are more than `MOST_COPIES`."""
+    found = [
+        f"{module.name}: {called(node)} copies {count} fields of {name} in line {node.lineno}"
+        for module in all_modules(root)
+        for node in module.nodes
+        if isinstance(node, ast.Call) and called(node)[:1].isupper()
+        for name, count in _copied(node).items()
+        if count >= 5
+    ]
+    return sorted(found) if len(found) > MOST_COPIES else []
+
+
+def _copied(call: ast.Call) -> Mapping[str, int]:
+    values = ((each.arg, each.value) for each in call.keywords)
+    return Counter(
+        ast.unparse(value.value) for name, value in values if isinstance(value, ast.Attribute) and value.attr == name
+    )
 
 
 def rule_readers(root: Path) -> list[str]:
