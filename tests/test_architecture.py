@@ -316,11 +316,13 @@ VIOLATIONS: list[tuple[str, dict[str, str], list[str]]] = [
             "a.py": 'def with_size(x):\n    """The same with a size."""\n\n\nN = 1\n"""the same in bytes"""\n',
             "b.py": 'class LagView:\n    """The view of a lag."""\n\n    def lag(self):\n        """A lag."""\n',
             "c.py": 'def drop(x):\n    """Drop x at the same time."""\n',
+            "d.py": 'def read(x):\n    """See `ports.Reader`."""\n',
         },
         [
             "kit.a: line 1 says 'The same', not what",
             "kit.a: line 6 says 'The same', not what",
             "kit.b: line 4 says no more than the name",
+            "kit.d: line 1 only refers to another docstring",
         ],
     ),
     (

@@ -79,7 +79,6 @@ class JwtVerifier:
         self._tried_s: float | None = None
 
     def verify(self, token: str) -> Mapping[str, Any]:
-        """See `ports.TokenVerifier`."""
         if len(token) > MAX_TOKEN:
             raise _refused("is too long")
         try:

@@ -55,33 +55,26 @@ class ReadOnlyGroups:
         self._inner = inner
 
     def groups(self) -> tuple[GroupListing, ...]:
-        """See `ports.GroupAdmin`."""
         return self._inner.groups()
 
     def answered_groups(self) -> AnsweredGroups:
-        """See `ports.GroupAdmin`."""
         return self._inner.answered_groups()
 
     def describe(self, groups: Collection[str]) -> Mapping[str, GroupDescription | ItemError]:
-        """See `ports.GroupAdmin`."""
         return self._inner.describe(groups)
 
     def committed(
         self, group: str, partitions: Collection[TopicPartition] | None = None, *, stable: bool = True
     ) -> Mapping[TopicPartition, CommittedOffset | ItemError]:
-        """See `ports.GroupAdmin`."""
         return self._inner.committed(group, partitions, stable=stable)
 
     def committed_by(
         self, groups: Collection[str], partitions: Collection[TopicPartition], *, stable: bool = True
     ) -> Mapping[str, Mapping[TopicPartition, CommittedOffset | ItemError] | ItemError]:
-        """See `ports.GroupAdmin`."""
         return self._inner.committed_by(groups, partitions, stable=stable)
 
     def share_offsets(self, groups: Collection[str]) -> Mapping[str, tuple[ShareOffset, ...] | ItemError]:
-        """See `ports.GroupAdmin`."""
         return self._inner.share_offsets(groups)
 
     def close(self) -> None:
-        """See `ports.GroupAdmin`."""
         self._inner.close()

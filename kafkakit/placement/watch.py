@@ -80,27 +80,21 @@ class PassingWatch:
         self._watch = watch
 
     def phase(self, text: str) -> None:
-        """See `Watch`."""
         self._watch.phase(text)
 
     def stopped(self) -> bool:
-        """See `Watch`."""
         return self._watch.stopped()
 
     def solving(self, end: Callable[[], None] | None) -> None:
-        """See `Watch`."""
         self._watch.solving(end)
 
     def tried(self, max_deviation: int, found: "Attempt") -> None:
-        """See `Watch`."""
         self._watch.tried(max_deviation, found)
 
     def grant(self, wanted: float) -> float:
-        """See `Watch`."""
         return self._watch.grant(wanted)
 
     def spend(self, used: float) -> None:
-        """See `Watch`."""
         self._watch.spend(used)
 
 

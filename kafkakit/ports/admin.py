@@ -186,73 +186,57 @@ class AdminReads:
         self._inner = inner
 
     def cluster(self) -> ClusterInfo:
-        """See `ports.ClusterAdmin`."""
         return self._inner.cluster()
 
     def snapshot(self, *, now: datetime, topics: Collection[str] | None = None, sizes: bool = True) -> ClusterSnapshot:
-        """See `ports.ClusterAdmin`."""
         return self._inner.snapshot(now=now, topics=topics, sizes=sizes)
 
     def partition_states(self, topics: Collection[str]) -> Mapping[TopicPartition, PartitionState]:
-        """See `ports.ClusterAdmin`."""
         return self._inner.partition_states(topics)
 
     def topic_names(self) -> frozenset[str]:
-        """See `ports.ClusterAdmin`."""
         return self._inner.topic_names()
 
     def topic_operations(self, topics: Collection[str] | None = None) -> Mapping[str, frozenset[str] | None]:
-        """See `ports.ClusterAdmin`."""
         return self._inner.topic_operations(topics)
 
     def log_dirs(
         self, brokers: Collection[int], partitions: Collection[TopicPartition] | None = None
     ) -> Mapping[int, BrokerLogDirs]:
-        """See `ports.ClusterAdmin`."""
         return self._inner.log_dirs(brokers, partitions)
 
     def reassignments(self) -> tuple[Reassignment, ...]:
-        """See `ports.ClusterAdmin`."""
         return self._inner.reassignments()
 
     def dynamic_configs(self, kind: ResourceKind, names: Collection[str]) -> Mapping[str, Mapping[str, str]]:
-        """See `ports.ClusterAdmin`."""
         return self._inner.dynamic_configs(kind, names)
 
     def broker_settings(self, brokers: Collection[int], keys: Collection[str]) -> Mapping[int, Mapping[str, str]]:
-        """See `ports.ClusterAdmin`."""
         return self._inner.broker_settings(brokers, keys)
 
     def broker_configs(
         self, brokers: Collection[int], *, defaults: bool = False
     ) -> Mapping[int, Mapping[str, LayeredValue]]:
-        """See `ports.ClusterAdmin`."""
         return self._inner.broker_configs(brokers, defaults=defaults)
 
     def check_configs(self, changes: Sequence[ConfigChange]) -> Mapping[ConfigChange, ItemError | None]:
-        """See `ports.ClusterAdmin`."""
         return self._inner.check_configs(changes)
 
     def describe_acls(self, kind: AclResourceKind, name: str) -> tuple[AclBinding, ...] | None:
-        """See `ports.ClusterAdmin`."""
         return self._inner.describe_acls(kind, name)
 
     def describe_producers(
         self, partitions: Collection[TopicPartition]
     ) -> Mapping[TopicPartition, tuple[ProducerState, ...] | ItemError]:
-        """See `ports.ClusterAdmin`."""
         return self._inner.describe_producers(partitions)
 
     def list_transactions(self) -> tuple[OpenTransaction, ...]:
-        """See `ports.ClusterAdmin`."""
         return self._inner.list_transactions()
 
     def describe_client_quotas(self) -> Quotas:
-        """See `ports.ClusterAdmin`."""
         return self._inner.describe_client_quotas()
 
     def quorum_voters(self) -> frozenset[int] | None:
-        """See `ports.ClusterAdmin`."""
         return self._inner.quorum_voters()
 
     def close(self) -> None:

@@ -291,7 +291,6 @@ class HttpCalls:
         self._may_lack_certificate = parts.scheme == "https" and not has_certificate
 
     def call(self, rpc: Rpc, request: AnyRequest) -> bytes:
-        """See `RegistryCalls`."""
         fields, path = given_fields(request), rpc.http_path
         for name in [name for name in request.__dataclass_fields__ if f"{{{name}}}" in path]:
             path = path.replace(f"{{{name}}}", quote(str(fields.pop(name, "")), safe=""))
@@ -366,12 +365,10 @@ class HttpCalls:
         return found
 
     def history_page(self, request: HistoryRequest) -> bytes:
-        """See `RegistryCalls`."""
         given = {name: value for name in request.__struct_fields__ if (value := getattr(request, name))}
         return self._send("GET", f"/v2/history?{urlencode(given)}", None, is_read=True)
 
     def offset_intervals(self, request: TranslateOffsetsRequest) -> bytes:
-        """See `RegistryCalls`."""
         path = f"/v2/translate-offsets/{quote(request.alias, safe='')}/{quote(request.group, safe='')}"
         return self._send("GET", path, None, is_read=True)
 

@@ -81,7 +81,6 @@ class DistantFiles:
         self._raw: dict[str, DataFrame | None] = {}
 
     def manifests(self) -> Iterable[tuple[str, str]]:
-        """See the port."""
         try:
             lines = (
                 self._spark.read.text(f"{self._base}/{MANIFESTS}", wholetext=True, recursiveFileLookup=True)
@@ -108,7 +107,6 @@ class DistantFiles:
         return {(r["snapshot_date"], r["cluster"]): (int(r["n"]), int(r["newer"])) for r in counted.collect()}
 
     def frame(self, kind: str, pairs: Collection[Pair]) -> DataFrame:
-        """See the port."""
         raw = self._table(kind)
         if raw is None:
             raise ValueError(f"{self._base} has no {kind}")
@@ -156,7 +154,6 @@ class FilesHere:
         self._frames: dict[tuple[str, frozenset[Pair]], DataFrame] = {}
 
     def manifests(self) -> Iterable[tuple[str, str]]:
-        """See the port."""
         found = sorted((self._base / MANIFESTS).rglob("*.json"))
         return [(path.name, path.read_text("utf-8", "replace")) for path in found if not path.name.startswith(".")]
 
@@ -182,7 +179,6 @@ class FilesHere:
         return found
 
     def frame(self, kind: str, pairs: Collection[Pair]) -> DataFrame:
-        """See the port."""
         wanted = frozenset(pairs)
         if (kind, wanted) not in self._frames:
             root = self._links / str(len(self._frames))
@@ -198,7 +194,6 @@ class FilesHere:
         return self._frames[kind, wanted]
 
     def rows(self, kind: str, pairs: Collection[Pair], names: Sequence[str]) -> Iterable[Mapping[str, Any]]:
-        """See the port."""
         for pair in sorted(pairs):
             of_path = {"snapshot_date": pair[0], "cluster": pair[1]}
             for path in self._whole[kind, pair][0]:
@@ -213,7 +208,6 @@ class FilesHere:
         return [key for key, (files, _) in self._whole.items() if any(_mark_of(p) != m for p, m in files.items())]
 
     def close(self) -> None:
-        """See the port."""
         self._own.cleanup()
 
     def _folder(self, root: Path, kind: str, pair: Pair) -> Path:

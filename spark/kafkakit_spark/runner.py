@@ -156,7 +156,6 @@ class WrittenHere:
         return sum(pq.read_metadata(path).num_rows for path in self.files())
 
     def numbers(self, *columns: str) -> Iterable[tuple[Any, ...]]:
-        """See the port."""
         found: Counter[tuple[Any, ...]] = Counter()
         for path in self.files():
             table = pq.ParquetFile(path).read(list(columns))
@@ -179,7 +178,6 @@ class WrittenThere:
         return int(self.frame.count())
 
     def numbers(self, *columns: str) -> Iterable[tuple[Any, ...]]:
-        """See the port."""
         counted = self.frame.groupBy(*columns).agg(F.count("*").alias("n")).collect()
         return sorted((*(row[name] for name in columns), int(row["n"])) for row in counted)
 

@@ -32,6 +32,8 @@ def docstring_faults(root: Path) -> list[str]:
         for node, text in docstrings(module):
             if re.match(r"the same\b", text.lstrip(), re.IGNORECASE):
                 found.append(f"{module.name}: line {node.lineno} says 'The same', not what")
+            elif re.fullmatch(r"See (?:the port|`[\w.]+`)\.", text.strip()):
+                found.append(f"{module.name}: line {node.lineno} only refers to another docstring")
             elif restates(node, text):
                 found.append(f"{module.name}: line {node.lineno} says no more than the name")
     return found

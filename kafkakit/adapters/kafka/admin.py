@@ -114,7 +114,6 @@ class KafkaAdmin:
         )
 
     def partition_states(self, topics: Collection[str]) -> Mapping[TopicPartition, PartitionState]:
-        """See `ports.ClusterAdmin`."""
         return read.states_of(self._metadata(topics))
 
     def topic_names(self) -> frozenset[str]:
@@ -130,7 +129,6 @@ class KafkaAdmin:
         return names or frozenset(topic.name for topic in self._metadata(None))
 
     def topic_operations(self, topics: Collection[str] | None = None) -> Mapping[str, frozenset[str] | None]:
-        """See `ports.ClusterAdmin`."""
         return read.topic_operations_of(self._metadata(topics, operations=True))
 
     def log_dirs(
@@ -150,7 +148,6 @@ class KafkaAdmin:
         return {broker: read.log_dirs_of(broker, answers[broker]) for broker in requests}
 
     def reassignments(self) -> tuple[Reassignment, ...]:
-        """See `ports.ClusterAdmin`."""
         from kafka.protocol.admin import ListPartitionReassignmentsRequest
 
         request = ListPartitionReassignmentsRequest(timeout_ms=self._timeout_ms, topics=None)
@@ -192,7 +189,6 @@ class KafkaAdmin:
         return check_configs(self._session, changes)
 
     def elect_preferred_leaders(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, ItemResult]:
-        """See `ports.ClusterAdmin`."""
         if not partitions:
             return {}
         request = write.elect_request(partitions, self._timeout_ms)
@@ -295,13 +291,11 @@ class KafkaAdmin:
         return change_results(self._session.request("change client quotas", change_request(changes)), changes)
 
     def quorum_voters(self) -> frozenset[int] | None:
-        """See `ports.ClusterAdmin`."""
         with suppress(OperationFailedError):  # this Kafka has no such request
             return write.voters_of(self._session.request("describe quorum", write.quorum_request()))
         return None
 
     def unregister_broker(self, broker: int) -> ItemResult:
-        """See `ports.ClusterAdmin`."""
         from kafkakit.adapters.kafka.session import UnregisterBroker
 
         response = self._session.request("unregister broker", UnregisterBroker(broker_id=broker))

@@ -174,7 +174,6 @@ class _ConfluentConsumer:
         self._client.assign([Place(*tp, offsets.get(tp, OFFSET_BEGINNING)) for tp in sorted(partitions)])
 
     def poll(self, timeout_s: float, limit: int = 500) -> Sequence[Record]:
-        """See `ports.data`."""
         from confluent_kafka import KafkaError, KafkaException
 
         if self._client is None:

@@ -127,7 +127,6 @@ class KafkaGroupConsumer:
         return made(Consumer, self._settings)
 
     def subscribe(self, topics: Collection[str], listener: AssignmentListener) -> None:
-        """See the port."""
         self._listener, self._topics = listener, tuple(sorted(topics))
         if topics:
             self._client.subscribe(
@@ -171,11 +170,9 @@ class KafkaGroupConsumer:
             self.subscribe(self._topics, listener)
 
     def pause(self, partitions: Collection[TopicPartition]) -> None:
-        """See the port."""
         self._client.pause(_places(partitions))
 
     def resume(self, partitions: Collection[TopicPartition]) -> None:
-        """See the port."""
         self._client.resume(_places(partitions))
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
@@ -212,7 +209,6 @@ class KafkaGroupConsumer:
         return dict(answers) or dict.fromkeys(commits, TIMED_OUT)
 
     def commit_later(self, commits: Mapping[TopicPartition, CommittedOffset]) -> None:
-        """See the port."""
         from confluent_kafka import KafkaException
 
         self._asked = commits
@@ -223,7 +219,6 @@ class KafkaGroupConsumer:
                 self._listener.committed(dict.fromkeys(commits, _name(error.args[0])))
 
     def end_offset(self, partition: TopicPartition) -> int | None:
-        """See the port."""
         from confluent_kafka import KafkaException
         from confluent_kafka import TopicPartition as Place
 
@@ -234,7 +229,6 @@ class KafkaGroupConsumer:
         return int(high) if high >= 0 else None
 
     def member_id(self) -> str:
-        """See the port."""
         return str(self._client.memberid() or "")
 
     def lease(self, partition: TopicPartition) -> MemberLease:
@@ -538,7 +532,6 @@ class KafkaTransactionalConsumer(KafkaGroupConsumer):
         commits: Mapping[TopicPartition, CommittedOffset],
         timeout_s: float,
     ) -> str:
-        """See the port."""
         from confluent_kafka import KafkaException
 
         if self._broken is not None:
@@ -595,7 +588,6 @@ class KafkaTransactionalConsumer(KafkaGroupConsumer):
         return words
 
     def close(self, timeout_s: float) -> None:
-        """See the port."""
         super().close(timeout_s)
         self._producer = None
 
@@ -630,11 +622,9 @@ class KafkaAssignedConsumer(KafkaGroupConsumer):
     """Implements `ports.streams.AssignedConsumer`: librdkafka joins no group unless it subscribes."""
 
     def listen(self, listener: AssignmentListener) -> None:
-        """See the port."""
         self._listener = listener
 
     def assign(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """See the port."""
         from confluent_kafka import TopicPartition as Place
 
         places = [Place(*key, offset) for key, offset in sorted(offsets.items())]
@@ -642,7 +632,6 @@ class KafkaAssignedConsumer(KafkaGroupConsumer):
         self._client.resume(places)  # see `_on_assign`
 
     def unassign(self, partitions: Collection[TopicPartition]) -> None:
-        """See the port."""
         from confluent_kafka import TopicPartition as Place
 
         self._client.incremental_unassign([Place(*key) for key in sorted(partitions)])

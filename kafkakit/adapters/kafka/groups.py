@@ -54,18 +54,15 @@ class KafkaGroups:
         self._describe_newer = describe_newer
 
     def close(self) -> None:
-        """See `ports.GroupAdmin`."""
         self._session.close()
 
     def groups(self) -> tuple[GroupListing, ...]:
-        """See `ports.GroupAdmin`."""
         answer = self.answered_groups()
         for broker, error in answer.silent.items():
             raise TryLaterError(f"list groups: broker {broker} does not answer ({error})")
         return answer.groups
 
     def answered_groups(self) -> AnsweredGroups:
-        """See `ports.GroupAdmin`."""
         from kafka.protocol.metadata import MetadataRequest
 
         request = MetadataRequest(topics=[], allow_auto_topic_creation=False)
@@ -95,7 +92,6 @@ class KafkaGroups:
     def committed(
         self, group: str, partitions: Collection[TopicPartition] | None = None, *, stable: bool = True
     ) -> Mapping[TopicPartition, CommittedOffset | ItemError]:
-        """See `ports.GroupAdmin`."""
         if (partitions is not None and not partitions) or not self._session.ready():
             return {}
         answer = self._session.ask_coordinator(
@@ -117,7 +113,6 @@ class KafkaGroups:
     def committed_by(
         self, groups: Collection[str], partitions: Collection[TopicPartition], *, stable: bool = True
     ) -> Mapping[str, Mapping[TopicPartition, CommittedOffset | ItemError] | ItemError]:
-        """See `ports.GroupAdmin`."""
         if not groups or not partitions or not self._session.ready():
             return {name: {} for name in groups}
         return read_commits(self._session, groups, partitions, stable=stable)
@@ -152,7 +147,6 @@ class KafkaGroups:
         return dict(sorted(reported.items()))
 
     def forget(self, group: str, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, ItemResult]:
-        """See `ports.GroupAdmin`."""
         wanted = sorted(set(partitions))
         if not wanted:
             return {}
@@ -165,11 +159,9 @@ class KafkaGroups:
         return dict.fromkeys(wanted, error) if error is not None else read.results_of(answer.topics, wanted)
 
     def share_offsets(self, groups: Collection[str]) -> Mapping[str, tuple[ShareOffset, ...] | ItemError]:
-        """See `ports.GroupAdmin`."""
         return read_share_offsets(self._session, groups)
 
     def delete(self, group: str) -> ItemResult:
-        """See `ports.GroupAdmin`."""
         from kafka.protocol.admin import DeleteGroupsRequest
 
         if not self._session.ready():

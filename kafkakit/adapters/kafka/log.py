@@ -103,12 +103,10 @@ class KafkaLog:
         self._round = 0
 
     def close(self) -> None:
-        """See `ports.LogReader`."""
         self._fetches.clear()
         self._connections.close()
 
     def cluster_id(self) -> str:
-        """See `ports.LogReader`."""
         from kafka.protocol.metadata import MetadataRequest
 
         request = MetadataRequest(topics=[], allow_auto_topic_creation=False)
@@ -119,7 +117,6 @@ class KafkaLog:
         return self._routes.look_up(topics)
 
     def spans(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, LogSpan | ItemError]:
-        """See `ports.LogReader`."""
         # In this order on one connection: an end requested after the stable offset is never below it.
         order = [(EARLIEST, False), (LATEST, True), (LATEST, False)]
         rounds = [(dict.fromkeys(sorted(set(partitions)), when), committed) for when, committed in order]
@@ -127,7 +124,6 @@ class KafkaLog:
         return {key: _span(*values) for key, values in found.items()}
 
     def offsets_at(self, times_ms: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int | ItemError | None]:
-        """See `ports.LogReader`."""
         # Negative times have a meaning of their own in the protocol.
         wanted = {key: max(0, times_ms[key]) for key in sorted(times_ms)}
         found = self._offsets([(wanted, False)])
@@ -136,7 +132,6 @@ class KafkaLog:
     def fetch(
         self, offsets: Mapping[TopicPartition, int], *, max_bytes: int, wait_ms: int, partition_bytes: int | None = None
     ) -> Mapping[TopicPartition, Fetched]:
-        """See `ports.LogReader`."""
         found = self._send(offsets, max_bytes, wait_ms, partition_bytes)
         for key, failed in found.items():
             if failed.error is RECREATED:
@@ -158,7 +153,6 @@ class KafkaLog:
     def request_ahead(
         self, offsets: Mapping[TopicPartition, int], *, max_bytes: int, wait_ms: int, partition_bytes: int | None = None
     ) -> None:
-        """See `ports.LogReader`."""
         self._send(offsets, max_bytes, wait_ms, partition_bytes)
 
     def _send(

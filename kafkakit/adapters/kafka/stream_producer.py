@@ -48,7 +48,6 @@ class KafkaStreamCluster:
         self._explain: Explain = partial(explain, bootstrap_servers, security)
 
     def identify(self, topic: str, timeout_s: float) -> TopicIdentity:
-        """See `identify_all`."""
         return self.identify_all([topic], timeout_s)[topic]
 
     def identify_all(self, topics: Collection[str], timeout_s: float) -> Mapping[str, TopicIdentity]:
@@ -164,7 +163,6 @@ class KafkaStreamProducer:
         return True
 
     def poll(self, timeout_s: float) -> None:
-        """See `ports.streams.StreamProducer`."""
         self._client.poll(timeout_s)
 
     def purge(self) -> None:

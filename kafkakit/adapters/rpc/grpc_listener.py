@@ -44,7 +44,6 @@ class GrpcListener:
         """See `ports.RpcListener`; the server of grpc has no part that could end by itself."""
 
     async def start(self) -> str:
-        """See `ports.RpcListener`."""
         options = [
             ("grpc.max_receive_message_length", self._max_body_bytes),
             ("grpc.max_metadata_size", 16384),
@@ -64,7 +63,6 @@ class GrpcListener:
         return f"{self._listen.rpartition(':')[0]}:{port}"
 
     async def stop(self, grace_s: float) -> None:
-        """See `ports.RpcListener`."""
         if self._server is not None:
             await self._server.stop(grace_s)
 

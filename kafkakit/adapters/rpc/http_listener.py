@@ -135,7 +135,6 @@ class HttpListener:
         """See `ports.RpcListener`."""
 
     async def start(self) -> str:
-        """See `ports.RpcListener`."""
         # Bytes that are not a request are the sender's concern, and no line of ours each.
         logger = logging.getLogger("uvicorn.error")
         logger.addHandler(logging.NullHandler())
@@ -168,7 +167,6 @@ class HttpListener:
         return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
     async def stop(self, grace_s: float) -> None:
-        """See `ports.RpcListener`."""
         self._is_stopped = True
         if self._server is None or self._serving is None:
             return

@@ -30,7 +30,6 @@ class ProtobufCodec:
         return self._classes[message]
 
     def decode(self, message: str, data: bytes) -> Mapping[str, Any]:
-        """See `ports.MessageCodec`."""
         try:
             return _fields(self._classes[message].FromString(data))
         except DecodeError:
@@ -47,7 +46,6 @@ class ProtobufCodec:
         return _fields(found)
 
     def encode(self, message: str, fields: Mapping[str, Any]) -> bytes:
-        """See `ports.MessageCodec`."""
         made: bytes = self._classes[message](**fields).SerializeToString(deterministic=True)
         return made
 

@@ -532,8 +532,6 @@ class ControlOverrides:
         return Overrides() if found is None else OVERRIDES_DOCUMENT.decode(found.value, self._path)
 
     def put(self, broker: int | None, override: Override | None) -> None:
-        """See `OverrideStore`."""
-
         def change() -> None:
             found = self._store.get(self._path)
             before = Overrides() if found is None else OVERRIDES_DOCUMENT.decode(found.value, self._path)
@@ -693,6 +691,5 @@ class Notes:
 
     @contextmanager
     def progress(self, label: str) -> Iterator["Notes"]:
-        """See `Reporter`."""
         del label
         yield self

@@ -77,7 +77,6 @@ class BothOverrides:
         self._control.put(broker, None)
 
     def settle(self) -> None:
-        """See `OverrideStore`."""
         self._znodes.settle()
         self._control.settle()
 

@@ -232,15 +232,12 @@ class MemoryLines:
         self.name, self.data = name, b""
 
     def read(self) -> bytes:
-        """See `LineFile`."""
         return self.data
 
     def append(self, line: bytes) -> None:
-        """See `LineFile`."""
         self.data += line
 
     def cut(self, size: int) -> None:
-        """See `LineFile`."""
         self.data = self.data[:size]
 
     def set_aside(self) -> None:

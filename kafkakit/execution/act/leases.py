@@ -375,11 +375,9 @@ class HeldClock:
         self._inner, self._held, self._piece_s, self._away_s = inner, held, piece_s, away_s
 
     def now(self) -> datetime:
-        """See `ports.Clock`."""
         return self._inner.now()
 
     def monotonic(self) -> float:
-        """See `ports.Clock`."""
         return self._inner.monotonic()
 
     def sleep(self, seconds: float) -> None:

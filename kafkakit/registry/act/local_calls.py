@@ -57,7 +57,6 @@ class LocalCalls:
         self._inventory = Inventory()
 
     def call(self, rpc: Rpc, request: AnyRequest) -> bytes:
-        """See `RegistryCalls`."""
         if isinstance(request, TranslateRequest):
             return to_json(translate_offsets(self._data(), request, LIMIT_S))
         self._read_once()
@@ -77,13 +76,11 @@ class LocalCalls:
         self._audited({"call": "ChangeTags", "params": params}, lambda: self._replace(kind, name, before, after))
 
     def tags_of_brokers(self, ids: Sequence[int]) -> dict[int, Tags]:
-        """See `RegistryCalls`."""
         self._read_once()
         known = [broker for broker in ids if self._inventory.knows(Kind.BROKER, str(broker))]
         return {broker: self._tags.get(Kind.BROKER, str(broker)) or {} for broker in known}
 
     def history_page(self, request: HistoryRequest) -> bytes:
-        """See `RegistryCalls`."""
         check_history(request)
         history = self._tags.history
         kind, name = Kind(request.kind or Kind.TOPIC), request.name
@@ -95,7 +92,6 @@ class LocalCalls:
         return msgspec.json.encode(history_page(request, objects, is_made, history.now_s()))
 
     def offset_intervals(self, request: TranslateOffsetsRequest) -> bytes:
-        """See `RegistryCalls`."""
         return msgspec.json.encode(translate_with_intervals(self._data(), request, LIMIT_S))
 
     def _replace(self, kind: Kind, name: str, before: Tags, after: Tags) -> bytes:

@@ -157,15 +157,12 @@ class AssignedMember:
         return self._consumer.poll(limit, timeout_s)
 
     def pause(self, partitions: Collection[TopicPartition]) -> None:
-        """See the port."""
         self._consumer.pause(partitions)
 
     def resume(self, partitions: Collection[TopicPartition]) -> None:
-        """See the port."""
         self._consumer.resume(partitions)
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
-        """See the port."""
         self._consumer.seek(partition, offset)
 
     def commit(
@@ -180,7 +177,6 @@ class AssignedMember:
         return {**dict.fromkeys(commits, FENCED), **found}
 
     def commit_later(self, commits: Mapping[TopicPartition, CommittedOffset]) -> None:
-        """See the port."""
         ours = self._still_ours(commits)
         for partition, commit in ours.items():
             self._owned[partition].written = commit
@@ -188,7 +184,6 @@ class AssignedMember:
             self._consumer.commit_later(ours)
 
     def end_offset(self, partition: TopicPartition) -> int | None:
-        """See the port."""
         return self._consumer.end_offset(partition)
 
     def member_id(self) -> str:
@@ -203,7 +198,6 @@ class AssignedMember:
         return MemberLease(owned.lease.epoch, max(owned.seen_s + LOOK_LASTS_S, self._share.held_until_s))
 
     def close(self, timeout_s: float) -> None:
-        """See the port."""
         partitions = tuple(self._owned)
         try:
             if timeout_s and self._listener is not None and partitions:

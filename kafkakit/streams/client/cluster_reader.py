@@ -355,7 +355,6 @@ class ClusterReader:
             self._note_standing(owned, at, f"nothing was read for {for_s:.0f} s, the log ends at {owned.end}")
 
     def committed(self, results: Mapping[TopicPartition, str]) -> None:
-        """See the port."""
         self.commits.answered(results)
 
     def assigned(self, committed: Mapping[TopicPartition, CommittedOffset | None]) -> None:

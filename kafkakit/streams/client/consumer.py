@@ -324,7 +324,6 @@ class StreamConsumer:
         )
 
     def registration(self) -> ClientEntry | None:
-        """See `RegisteredClient`."""
         if not self._follower.is_alive():
             return None
         plan, readers = self._plan, dict(self._readers)
@@ -528,7 +527,6 @@ class DeserializedRead:
         self._read, self._key, self._value = read, key, value
 
     def offset(self) -> int:
-        """See the port."""
         return self._read.offset()
 
     def key(self) -> Any:
@@ -540,11 +538,9 @@ class DeserializedRead:
         return self._value
 
     def timestamp(self) -> tuple[int, int]:
-        """See the port."""
         return self._read.timestamp()
 
     def headers(self) -> Sequence[tuple[str, bytes | None]]:
-        """See the port."""
         return headers_of(self._read)
 
     def __len__(self) -> int:

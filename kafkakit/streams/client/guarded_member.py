@@ -82,7 +82,6 @@ class GuardedMember:
         self._served_s = 0.0
 
     def subscribe(self, topics: Collection[str], listener: AssignmentListener) -> None:
-        """See the port."""
         self._listener = listener
         self._member.subscribe(topics, self)
 
@@ -108,66 +107,54 @@ class GuardedMember:
             self._readings[partition].is_paused = True
 
     def resume(self, partitions: Collection[TopicPartition]) -> None:
-        """See the port."""
         for partition in self._readings.keys() & set(partitions):
             self._readings[partition].is_paused = False
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
-        """See the port."""
         if partition in self._readings:
             self._readings[partition].restart(offset)
 
     def commit(
         self, commits: Mapping[TopicPartition, CommittedOffset], timeout_s: float
     ) -> Mapping[TopicPartition, str]:
-        """See the port."""
         return self._member.commit(commits, timeout_s)
 
     def commit_later(self, commits: Mapping[TopicPartition, CommittedOffset]) -> None:
-        """See the port."""
         self._member.commit_later(commits)
 
     def end_offset(self, partition: TopicPartition) -> int | None:
-        """See the port."""
         reading = self._readings.get(partition)
         return reading.end if reading is not None else None
 
     def member_id(self) -> str:
-        """See the port."""
         return self._member.member_id()
 
     def lease(self, partition: TopicPartition) -> MemberLease:
-        """See the port."""
         return self._member.lease(partition)
 
     def close(self, timeout_s: float) -> None:
-        """See the port."""
         try:
             self._member.close(timeout_s)
         finally:
             self._log.close()
 
     def assigned(self, committed: Mapping[TopicPartition, CommittedOffset | None]) -> None:
-        """See `AssignmentListener`."""
         for partition, commit in committed.items():
             self._readings[partition] = _Reading(commit.offset if commit is not None else _UNKNOWN)
         if self._listener is not None:
             self._listener.assigned(committed)
 
     def revoked(self, partitions: Collection[TopicPartition]) -> None:
-        """See `AssignmentListener`."""
         if self._listener is not None:
             self._listener.revoked(partitions)
         self._forget(partitions)
 
     def lost(self, partitions: Collection[TopicPartition]) -> None:
-        """See `AssignmentListener`."""
         if self._listener is not None:
             self._listener.lost(partitions)
         self._forget(partitions)
 
     def committed(self, results: Mapping[TopicPartition, str]) -> None:
-        """See `AssignmentListener`."""
         if self._listener is not None:
             self._listener.committed(results)
 

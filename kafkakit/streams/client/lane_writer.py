@@ -289,7 +289,6 @@ class LaneWriter:
             )
 
     def connected(self, writer: SegmentWriter) -> None:
-        """See `WriterEvents`."""
         with self._lock:
             if writer is self._segments.current:
                 self._segments.trouble = None
@@ -306,12 +305,10 @@ class LaneWriter:
         settle(settled)
 
     def broken(self, writer: SegmentWriter, reason: str) -> None:
-        """See `WriterEvents`."""
         with self._lock:
             self._segments.replace(writer, reason)
 
     def is_drained(self, writer: SegmentWriter) -> bool:
-        """See `WriterEvents`."""
         return writer.answered == writer.sent
 
     def answered(self, writer: SegmentWriter) -> None:

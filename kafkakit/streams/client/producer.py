@@ -237,7 +237,6 @@ class Producer:
         )
 
     def registration(self) -> ClientEntry | None:
-        """See `RegisteredClient`."""
         epoch, lanes = self._route.epoch, self._writers()
         if self._stop.is_set() and all(lane.is_gone for lane in lanes):
             return None

@@ -256,11 +256,9 @@ class StreamOrigins:
     route: Route
 
     def letter(self, record: Record, segment: Segment, *, is_replayed: bool) -> DeadLetter:
-        """See `LetterOrigins`."""
         return letter_of(record, segment, is_replayed=is_replayed)
 
     def target(self, letter: DeadLetter, to: str | None) -> ReplayTarget | str:
-        """See `LetterOrigins`."""
         return target_of(letter, self.route, to)
 
 

@@ -315,7 +315,6 @@ class OperationFailover:
         self._open_ports = open_ports
 
     def emergency(self, stream: str, target: str) -> str:
-        """See `EmergencyFailover`."""
         with self._open_ports() as ports:
             operation = StreamOperation(ports, FailoverRequest(stream=stream, to=target, is_emergency=True))
             try:

@@ -42,7 +42,6 @@ class ForeignTopic:
         return StreamClusters(lambda _: self._ports)
 
     def letter(self, record: Record, segment: Segment, *, is_replayed: bool) -> DeadLetter:
-        """See `LetterOrigins`."""
         found = read_foreign_provenance(record.headers, self._cluster_id, self._header, record.at_ms)
         return letter_of(record, segment, is_replayed=is_replayed, provenance=found)
 

@@ -258,7 +258,6 @@ class BinaryForm:
 
     @property
     def most_chars(self) -> int:
-        """See `Form`."""
         # Wide text may be read back with one zero byte more, which has to fit the reader's limit too.
         return chars_of(self.alphabet, HEADER_BYTES + MAX_BODY_BYTES - 1)
 
@@ -303,16 +302,13 @@ class JsonForm:
 
     @property
     def alphabet(self) -> Alphabet:
-        """See `Form`."""
         return Alphabet.JSON
 
     @property
     def most_chars(self) -> int:
-        """See `Form`."""
         return MAX_CHARS
 
     def render(self, state: CommitState, limit_chars: int) -> Payload | None:
-        """See `Form`."""
         if 4 * len(state.done.ranges) > limit_chars:
             return None
         text = to_json(state, self.identity)
