@@ -121,7 +121,7 @@ class DistantFiles:
         return ()
 
     def close(self) -> None:
-        """See the port."""
+        """Nothing was made for reading."""
 
     def _table(self, kind: str) -> DataFrame | None:
         # Spark lists the folders of all dates and clusters when a frame is made, so one serves all reads.
