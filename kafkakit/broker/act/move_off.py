@@ -46,7 +46,7 @@ from kafkakit.core.quantities import counted
 from kafkakit.core.text import quote, some
 from kafkakit.execution.act.journal_files import DiskFile
 from kafkakit.execution.act.leases import ClusterAccess
-from kafkakit.execution.act.retrier import Retrier
+from kafkakit.execution.act.retrier import Retrier, looks
 from kafkakit.execution.act.run_journal import journal_path, read_run_state
 from kafkakit.execution.decide.journal import COMPLETE, RunState
 from kafkakit.execution.decide.runs import Direction, Outcome, Request
@@ -487,16 +487,17 @@ class Rejoin:
         return ()
 
     def _wait_alive(self) -> None:
-        deadline = self._clock.monotonic() + self._request.wait_s
         wanted = self._request.brokers
         with self._reporter.progress("waiting for brokers to be registered and unfenced") as bar:
-            while absent := self._absent():
-                if self._clock.monotonic() > deadline:
+            for is_last in looks(self._clock, self._request.wait_s, LOOK_EVERY_S):
+                absent = self._absent()
+                if not absent:
+                    return
+                if is_last:
                     raise TryLaterError(
                         f"not alive yet: broker {some(absent)}", hint=f"start it, then run: {self._request.again}"
                     )
                 bar.update(len(wanted) - len(absent), len(wanted))
-                self._clock.sleep(LOOK_EVERY_S)
 
     def _absent(self) -> list[str]:
         """The brokers that are not there, each with the state that the cluster tells."""

@@ -33,7 +33,7 @@ from kafkakit.core.plan import Plan, identity_of
 from kafkakit.core.quantities import counted
 from kafkakit.core.text import some
 from kafkakit.execution.act.leases import ClusterAccess, OpenAccess
-from kafkakit.execution.act.retrier import Retrier
+from kafkakit.execution.act.retrier import Retrier, looks
 from kafkakit.execution.decide.plan_state import wants_election
 from kafkakit.ports.acting import Clock, Reporter
 
@@ -276,14 +276,12 @@ class Elections:
         answers = retrier.call("electing leaders", lambda: access.admin.elect_preferred_leaders(keys))
         errors = {k: e for k, e in answers.items() if e is not None}
         topics = {k.topic for k in keys}
-        deadline = access.clock.monotonic() + SETTLE_S
-        while True:
+        for _ in looks(access.clock, SETTLE_S, LOOK_EVERY_S):
             states = retrier.call("reading topics", lambda: access.admin.partition_states(topics))
             open_ = [k for k in keys if k in states and wants_election(states[k])]
             if not open_:
                 return ()
-            if errors or access.clock.monotonic() > deadline:
+            if errors:
                 break
-            access.clock.sleep(LOOK_EVERY_S)
         refused = [f"{k} ({errors[k]})" if k in errors else f"{k} (led by {states[k].leader})" for k in open_]
         return (f"{counted(len(open_), 'leadership')} did not pass: {some(refused)}",)

@@ -10,7 +10,7 @@ from typing import TypeVar
 from kafkakit.core.cluster_facts import BrokerLogDirs, ItemError
 from kafkakit.core.errors import OperationFailedError
 from kafkakit.core.model import TopicPartition, TopicPartitionReplica
-from kafkakit.execution.act.retrier import ClusterReader, Retrier
+from kafkakit.execution.act.retrier import ClusterReader, Retrier, looks
 from kafkakit.execution.act.run_journal import RunJournal
 from kafkakit.execution.decide.journal import What
 from kafkakit.execution.decide.plan_state import (
@@ -72,13 +72,13 @@ class Moves:
         there = self._reader.live({k.topic for k in keys})
         refused = {k: e for k, e in sorted(errors.items()) if k in there.states}
         waited = sorted(k for k in keys if k not in refused)
-        deadline = self._clock.monotonic() + CANCEL_TIMEOUT_S
-        while running := [k for k in waited if k in there.running]:
-            if self._clock.monotonic() > deadline:
-                raise OperationFailedError(f"cancelled moves still run: {listed([str(k) for k in running])}")
-            self._clock.sleep(0.5)
+        running = waited
+        for _ in looks(self._clock, CANCEL_TIMEOUT_S):
             there = self._reader.live({k.topic for k in keys})
-        return refused
+            running = [k for k in waited if k in there.running]
+            if not running:
+                return refused
+        raise OperationFailedError(f"cancelled moves still run: {listed([str(k) for k in running])}")
 
     def elect(self, keys: Sequence[TopicPartition]) -> dict[TopicPartition, ItemError]:
         """Make first replicas leaders; returns those refused."""

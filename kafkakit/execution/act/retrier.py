@@ -4,7 +4,7 @@ A whole answer has of every leader either its answer or the error that it gives 
 read from a control store or from kafka-kit's znodes.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol, TypeVar
 
@@ -23,14 +23,21 @@ from kafkakit.ports.stores import ControlStore
 R = TypeVar("R")
 
 
+def looks(clock: Clock, limit_s: float, every_s: float = 0.5) -> Iterator[bool]:
+    """For each look at something that takes time: at once and then every `every_s`, whether it is the last one.
+
+    There is one look at the least, and a last one after `limit_s`.
+    """
+    deadline_s = clock.monotonic() + limit_s
+    while clock.monotonic() < deadline_s:
+        yield False
+        clock.sleep(every_s)
+    yield True
+
+
 def wait_until(clock: Clock, limit_s: float, is_so: Callable[[], bool], every_s: float = 0.5) -> bool:
     """Look at once and then every `every_s` whether something is so; False when it is not after `limit_s`."""
-    deadline_s = clock.monotonic() + limit_s
-    while not is_so():
-        if clock.monotonic() >= deadline_s:
-            return False
-        clock.sleep(every_s)
-    return True
+    return any(is_so() for _ in looks(clock, limit_s, every_s))
 
 
 class Retrier:

@@ -17,7 +17,7 @@ from kafkakit.core.quantities import counted
 from kafkakit.core.text import shell_command
 from kafkakit.execution.act.journal_files import DiskFile, LineFile
 from kafkakit.execution.act.moves import LogDirs
-from kafkakit.execution.act.retrier import Retrier
+from kafkakit.execution.act.retrier import Retrier, looks
 from kafkakit.execution.act.run_journal import RunJournal, existing_journal, plan_of
 from kafkakit.execution.decide.journal import ConfigKey, RateHold, RunState, What, change_to_data
 from kafkakit.execution.decide.plan_state import Goal, Live, listed
@@ -329,18 +329,17 @@ class ConfigWriter:
 
     def _await(self, changes: Sequence[ConfigChange]) -> None:
         """Poll until a read shows the changes; a topic or broker that is gone by now has nothing to show."""
-        deadline = self._clock.monotonic() + SHOW_TIMEOUT_S
         pending = list(changes)
-        while pending:
+        for is_last in looks(self._clock, SHOW_TIMEOUT_S, 0.2):
             brokers = self.brokers({c.name for c in pending if c.kind is ResourceKind.BROKER})
             topics = self.topics({c.name for c in pending if c.kind is ResourceKind.TOPIC})
             found = {ResourceKind.BROKER: brokers, ResourceKind.TOPIC: topics}
             pending = [c for c in pending if c.name in found[c.kind] and not shows(c, found[c.kind])]
-            if pending and self._clock.monotonic() > deadline:
+            if not pending:
+                return
+            if is_last:
                 names = listed([f"{c.kind} {c.name} {c.key}" for c in pending])
                 raise OperationFailedError(f"a throttle change was accepted but does not show: {names}")
-            if pending:
-                self._clock.sleep(0.2)
 
     def _configs(self, kind: ResourceKind, names: set[str]) -> Configs:
         if not names:

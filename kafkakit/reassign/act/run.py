@@ -27,7 +27,7 @@ from kafkakit.execution.act.control_requests import ControlRequests, ReceivedReq
 from kafkakit.execution.act.journal_files import LineFile, pacer_lines
 from kafkakit.execution.act.leases import ClusterAccess
 from kafkakit.execution.act.moves import LogDirs
-from kafkakit.execution.act.retrier import ClusterReader, Retrier, wait_until
+from kafkakit.execution.act.retrier import ClusterReader, Retrier, looks, wait_until
 from kafkakit.execution.act.run_journal import KnownRuns, RunJournal, keep_plan, plan_journal, plan_path
 from kafkakit.execution.act.throttles import Leftovers, find_lost, read_baseline, unaccounted
 from kafkakit.execution.decide.journal import RunState, What
@@ -439,17 +439,16 @@ class Run:
         live, assessment = self._plan_reader.look()
         self._owed = (*self._throttles.lift(live), *self._unaccounted())
         undone = direction is Direction.ROLLBACK
-        deadline = self._clock.monotonic() + SETTLE_S
-        while direction is not Direction.ABORT and not self._problems:
+        is_judged = direction is not Direction.ABORT and not self._problems
+        for is_last in looks(self._clock, SETTLE_S) if is_judged else ():
+            live, assessment = self._plan_reader.look()
             found = incomplete_verdicts(assessment, undone=undone, without_gone=True)
             short = tuple(v for v in found if v.key not in self._left_alone)
             if not short:
                 break
-            if self._clock.monotonic() > deadline or all(v.state in DROPPED for v in short):
+            if is_last or all(v.state in DROPPED for v in short):
                 self._problems += shortcomings(short, live)
                 break
-            self._clock.sleep(0.5)
-            live, assessment = self._plan_reader.look()
         if not self._problems and direction is not Direction.ABORT:
             self._problems += dir_problems(self._dirs.look(self._plan_reader.inside(direction, live)))
         moving = len(in_flight(assessment)) + len(self._dirs.on_the_way(self._journal.state.dirs_sent, live))

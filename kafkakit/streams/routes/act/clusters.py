@@ -34,6 +34,7 @@ from kafkakit.core.quantities import counted, epoch_ms
 from kafkakit.core.rights import lacking
 from kafkakit.core.text import printable
 from kafkakit.execution.act.leases import ClusterAccess
+from kafkakit.execution.act.retrier import looks, wait_until
 from kafkakit.ports.acting import Clock
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.data import ClusterClients, GroupAdmin, LogReader
@@ -268,17 +269,15 @@ def _create(admin: ClusterAdmin, planned: PlannedTopic) -> None:
 
 
 def _verified(admin: ClusterAdmin, clock: Clock, cluster: str, cluster_id: str, planned: PlannedTopic) -> Segment:
-    end = clock.monotonic() + VISIBLE_WITHIN_S
-    while True:
+    problem = ""
+    for _ in looks(clock, VISIBLE_WITHIN_S, POLL_S):
         problem, segment = _look(admin, cluster, cluster_id, planned)
         if segment is not None:
             return segment
-        if clock.monotonic() >= end:
-            raise OperationFailedError(
-                f"topic {planned.topic} {problem} after {VISIBLE_WITHIN_S:.0f} s; the route is not written",
-                hint="the same command continues",
-            )
-        clock.sleep(POLL_S)
+    raise OperationFailedError(
+        f"topic {planned.topic} {problem} after {VISIBLE_WITHIN_S:.0f} s; the route is not written",
+        hint="the same command continues",
+    )
 
 
 def _look(admin: ClusterAdmin, cluster: str, cluster_id: str, planned: PlannedTopic) -> tuple[str, Segment | None]:
@@ -389,14 +388,13 @@ def set_quotas(access: ClusterAccess, stream: str, rates: Mapping[str, int | Non
     for entity, error in answers.items():
         if error is not None:
             raise OperationFailedError(f"the quota of {entity} is not changed: {error}")
-    end_s = access.clock.monotonic() + VISIBLE_WITHIN_S
-    while True:
+
+    def are_seen() -> bool:
         found = access.admin.describe_client_quotas()
-        if all(found.get(entity, {}).get(PRODUCER_BYTE_RATE) == rate for entity, rate in wanted.items()):
-            return
-        if access.clock.monotonic() >= end_s:
-            raise OperationFailedError(f"the quotas of stream {stream} cannot be seen after {VISIBLE_WITHIN_S:.0f} s")
-        access.clock.sleep(POLL_S)
+        return all(found.get(entity, {}).get(PRODUCER_BYTE_RATE) == rate for entity, rate in wanted.items())
+
+    if not wait_until(access.clock, VISIBLE_WITHIN_S, are_seen, POLL_S):
+        raise OperationFailedError(f"the quotas of stream {stream} cannot be seen after {VISIBLE_WITHIN_S:.0f} s")
 
 
 def limit_lane(claim: Claim, stream: str, lane: Lane, rate: int | None) -> None:
