@@ -69,13 +69,18 @@ def with_option_groups(command: Callable[P, R]) -> Callable[..., R]:
 
 
 def option_words(group: object) -> tuple[str, ...]:
-    """The options of a group whose value is not the usual one, as typed on a command line and quoted: `--max-in 7`."""
+    """The options of a group whose value is not the usual one, as typed on a command line and quoted: `--max-in 7`.
+
+    Raises `TypeError` for an option that is read: what was typed is known to `options_given` alone.
+    """
     return tuple(flag if value is None else f"{flag} {quote(value)}" for flag, value in _options_of(group))
 
 
 def _options_of(group: Any) -> Iterator[tuple[str, str | None]]:
     for each, kind in _options(type(group)):
-        value = getattr(group, each.name)
+        value, declared = getattr(group, each.name), _declared(each)
+        if declared is not None and declared.parse is not None and value != each.default:
+            raise TypeError(f"{each.name} is not kept as it was typed")
         yield from _options_of(value) if is_dataclass(kind) else _flags(each, kind, value, each.default)
 
 

@@ -147,3 +147,5 @@ def test_a_request_lists_its_own_options_before_those_of_what_it_extends() -> No
 def test_words_of_a_group_are_the_options_that_differ_from_the_usual() -> None:
     assert option_words(Scope(topics="a b", pin=["x"])) == ("--topics 'a b'", "--pin x")
     assert option_words(Saving()) == ()
+    with pytest.raises(TypeError, match="pinned is not kept"):
+        option_words(Pinned(count=3, pinned=("a",)))
