@@ -12,7 +12,7 @@ import os
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -26,7 +26,7 @@ from kafkakit.lint.decide.acceptance import (
     encode_baseline,
     prune_baseline,
 )
-from kafkakit.lint.decide.decision import RunOptions, fail_on_of, lint_request
+from kafkakit.lint.decide.decision import LintChoice, fail_on_of, lint_request
 from kafkakit.lint.decide.documents import Document, read_yaml
 from kafkakit.lint.decide.files import (
     LIMIT_BYTES,
@@ -105,7 +105,8 @@ _HEAD_BYTES = 1024
 class LintTask:
     """What the command line asked for, files of the run included."""
 
-    options: RunOptions
+    choice: LintChoice
+    today: date
     kind: str | None = None
     lint_config: Path | None = None
     baseline: Path | None = None
@@ -145,9 +146,9 @@ def run_lint(task: LintTask, ports: LintPorts) -> LintDone:
     config = read_config(task.lint_config, ports.read_input)
     baseline_path = task.baseline or _named_baseline(config)
     baseline = _baseline(baseline_path, task, ports)
-    request = lint_request(task.options, config, baseline, str(baseline_path or ""))
+    request = lint_request(task.choice, config, task.today, baseline, str(baseline_path or ""))
     files, live = ports.read_files(), ports.read_live()
-    if task.options.each and live:
+    if task.choice.each and live:
         raise UsageError("--each judges files on their own, and --live a whole cluster", hint="give one of them")
     _tell_unread(files, ports.say)
     if not live and not any(file.kinds or file.pieces.problems for file in files):
@@ -169,7 +170,7 @@ def run_lint(task: LintTask, ports: LintPorts) -> LintDone:
     if task.prune_baseline and baseline is not None and baseline_path is not None:
         ports.write_file(baseline_path, prune_baseline(baseline, run.linted.unaccepted))
         ports.say(f"pruned {baseline_path}")
-    return LintDone(run=run, fail_on=fail_on_of(task.options, config))
+    return LintDone(run=run, fail_on=fail_on_of(task.choice, config))
 
 
 MOST_LISTED = 50

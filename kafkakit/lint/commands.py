@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import date
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -18,10 +17,8 @@ from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.cli.output import OutputFormat, format_result
 from kafkakit.core.columns import without_collector
 from kafkakit.core.errors import UsageError
-from kafkakit.core.findings import FailOn
 from kafkakit.core.options import option
-from kafkakit.lint.decide.decision import RunOptions
-from kafkakit.lint.decide.lint_config import Assume, RuleSet
+from kafkakit.lint.decide.decision import LintChoice
 
 if TYPE_CHECKING:
     from kafkakit.lint.decide.fixes import LintDone
@@ -34,13 +31,10 @@ app = new_group("Find mistakes in Kafka's configuration, in files and live.")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LintInputs:
-    """What is linted, and what the files do not tell."""
+    """What is linted."""
 
     kind: str | None = option(
         None, "--kind", metavar="KIND", help="Read every file as this kind instead of detecting it."
-    )
-    each: bool = option(
-        False, "--each", help="Judge each file on its own, and pass over files of other tools, as in a pre-commit hook."
     )
     stdin_filename: str = option(
         "stdin", "--stdin-filename", metavar="PATH", help="Name of the file on stdin, for findings."
@@ -62,28 +56,6 @@ class LintInputs:
         help="With --live: only these topics of the cluster, such as 'where tier = hot'.",
     )
     tags: TagSource = NO_TAGS
-    kafka_version: str | None = option(
-        None,
-        "--kafka-version",
-        metavar="VERSION",
-        help="Kafka's version if the files do not tell; otherwise it is assumed by their settings.",
-    )
-    nearest_version: bool = option(
-        False,
-        "--nearest-version",
-        help="Judge a version that lint has no table for as the nearest it has, without fixes.",
-    )
-    target_version: str | None = option(
-        None, "--target-version", metavar="VERSION", help="Report what an upgrade to this version breaks or changes."
-    )
-    env: str | None = option(
-        None, "--env", metavar="NAME", help="Environment if the files do not tell: prod, staging, dev."
-    )
-    assume: Assume | None = option(
-        None,
-        "--assume",
-        help="What counts for settings of brokers that no file tells: Kafka's defaults, named in findings, or none.",
-    )
     lint_config: Path | None = option(
         None, "--lint-config", metavar="FILE", help="Read this file instead of looking for kafkakit-lint.yaml."
     )
@@ -108,31 +80,9 @@ class LintInputs:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RuleChoice:
-    """Which rules run."""
-
-    rules: RuleSet | None = option(
-        None, "--rules", help="Set of rules; core if neither this nor the configuration sets it."
-    )
-    select: list[str] | None = option(
-        None,
-        "--select",
-        metavar="RULE,...",
-        help="Run only these rules: codes, prefixes (KKR), names, ALL. Repeatable.",
-    )
-    extend_select: list[str] | None = option(
-        None, "--extend-select", metavar="RULE,...", help="Also run these rules. Repeatable."
-    )
-    ignore: list[str] | None = option(None, "--ignore", metavar="RULE,...", help="Skip these rules. Repeatable.")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Acceptance:
-    """Which findings are accepted, and which fail the command."""
+    """Which findings are accepted."""
 
-    fail_on: FailOn | None = option(
-        None, "--fail-on", help="Exit 1 if there are findings of this severity or worse; default: warning."
-    )
     baseline: Path | None = option(None, "--baseline", metavar="FILE", help="Accept the findings of this file.")
     write_baseline: Path | None = option(
         None, "--write-baseline", metavar="FILE", help="Accept today's findings: write them to this file."
@@ -258,7 +208,7 @@ class RuleDocs:
 def lint(
     ctx: typer.Context,
     inputs: LintInputs,
-    choice: RuleChoice,
+    choice: LintChoice,
     acceptance: Acceptance,
     fixing: Fixing,
     written: LintOutput,
@@ -294,33 +244,11 @@ def lint(
     return finish(cli, linted_report(ctx, paths or [], inputs, choice, acceptance, fixing, written))
 
 
-def run_options(inputs: LintInputs, choice: RuleChoice, acceptance: Acceptance, today: date) -> RunOptions:
-    """The options of the command line as one value."""
-    return RunOptions(
-        today=today,
-        rule_set=choice.rules,
-        select=_names(choice.select),
-        extend=_names(choice.extend_select),
-        ignore=_names(choice.ignore),
-        fail_on=acceptance.fail_on,
-        kafka_version=inputs.kafka_version,
-        target_version=inputs.target_version,
-        env=inputs.env,
-        each=inputs.each,
-        nearest_version=inputs.nearest_version,
-        assume=inputs.assume,
-    )
-
-
-def _names(given: list[str] | None) -> tuple[str, ...]:
-    return tuple(name.strip() for text in given or () for name in text.split(",") if name.strip())
-
-
 def linted_report(
     ctx: typer.Context,
     paths: list[str],
     inputs: LintInputs,
-    choice: RuleChoice,
+    choice: LintChoice,
     acceptance: Acceptance,
     fixing: Fixing,
     written: LintOutput,
@@ -336,9 +264,10 @@ def linted_report(
     cli = cli_context(ctx)
     form = written.text_format(cli.terminal.is_github_actions)
     written.take_over(cli)
-    written.check(inputs.target_version)
+    written.check(choice.target_version)
     task = LintTask(
-        options=run_options(inputs, choice, acceptance, system_clock().now().date()),
+        choice=choice,
+        today=system_clock().now().date(),
         kind=inputs.kind,
         lint_config=inputs.config_path(),
         baseline=acceptance.baseline,
@@ -359,7 +288,7 @@ def linted_report(
     if inputs.live:
         done = done.with_hints(cli.called)
     report = lint_report(done, "diff" if fixing.diff else form, __version__)
-    write_outputs(written.also_texts(done, report, __version__, inputs.target_version), write_file)
+    write_outputs(written.also_texts(done, report, __version__, choice.target_version), write_file)
     return report
 
 

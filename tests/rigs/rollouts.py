@@ -10,7 +10,7 @@ from kafkakit.core.errors import TryLaterError
 from kafkakit.core.model import TagSet
 from kafkakit.execution.act.journal_files import DiskFile
 from kafkakit.execution.act.leases import ClusterAccess
-from kafkakit.lint.api import LintRequest, Pieces, RuleSet, RunOptions, lint_request
+from kafkakit.lint.api import LintChoice, LintRequest, Pieces, RuleSet, lint_request
 from kafkakit.lint.decide.lint_config import read_lint_config
 from kafkakit.rollout.act.rollouts import NamedPlaces, NamedState, PlanTask, RolloutPorts, Rollouts, plan_change
 from kafkakit.rollout.act.writing import GroupLag, read_configs
@@ -30,7 +30,7 @@ TOPICS = ("a", "b", "c")
 
 def rules(rule_set: RuleSet = RuleSet.CORE) -> LintRequest:
     config = read_lint_config(None, all_rules(), lambda _: ())
-    return lint_request(RunOptions(today=date(2026, 1, 1), rule_set=rule_set), config, None, "")
+    return lint_request(LintChoice(rule_set=rule_set), config, date(2026, 1, 1))
 
 
 class FakeMetrics:

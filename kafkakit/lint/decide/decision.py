@@ -11,6 +11,7 @@ from fnmatch import translate
 from functools import cache
 
 from kafkakit.core.findings import FailOn, Finding, Severity, fingerprint_of
+from kafkakit.core.options import REPEATED, option, parsed_option
 from kafkakit.core.text import printable
 from kafkakit.lint.decide.acceptance import (
     Baseline,
@@ -231,25 +232,69 @@ def _resources(estate: Estate) -> dict[str, int]:
     }
 
 
+def _names(given: list[str] | None) -> tuple[str, ...]:
+    return tuple(name.strip() for text in given or () for name in text.split(",") if name.strip())
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunOptions:
+class LintChoice:
     """The choices of the command line; None and empty where it says nothing."""
 
-    today: date
-    rule_set: RuleSet | None = None
-    select: tuple[str, ...] = ()
-    extend: tuple[str, ...] = ()
-    ignore: tuple[str, ...] = ()
-    fail_on: FailOn | None = None
-    kafka_version: str | None = None
-    target_version: str | None = None
-    env: str | None = None
-    each: bool = False
-    nearest_version: bool = False
-    assume: Assume | None = None
+    each: bool = option(
+        False, "--each", help="Judge each file on its own, and pass over files of other tools, as in a pre-commit hook."
+    )
+    kafka_version: str | None = option(
+        None,
+        "--kafka-version",
+        metavar="VERSION",
+        help="Kafka's version if the files do not tell; otherwise it is assumed by their settings.",
+    )
+    nearest_version: bool = option(
+        False,
+        "--nearest-version",
+        help="Judge a version that lint has no table for as the nearest it has, without fixes.",
+    )
+    target_version: str | None = option(
+        None, "--target-version", metavar="VERSION", help="Report what an upgrade to this version breaks or changes."
+    )
+    env: str | None = option(
+        None, "--env", metavar="NAME", help="Environment if the files do not tell: prod, staging, dev."
+    )
+    assume: Assume | None = option(
+        None,
+        "--assume",
+        help="What counts for settings of brokers that no file tells: Kafka's defaults, named in findings, or none.",
+    )
+    rule_set: RuleSet | None = option(
+        None, "--rules", help="Set of rules; core if neither this nor the configuration sets it."
+    )
+    select: tuple[str, ...] = parsed_option(
+        None,
+        "--select",
+        parse=_names,
+        typed=REPEATED,
+        metavar="RULE,...",
+        help="Run only these rules: codes, prefixes (KKR), names, ALL. Repeatable.",
+    )
+    extend: tuple[str, ...] = parsed_option(
+        None,
+        "--extend-select",
+        parse=_names,
+        typed=REPEATED,
+        metavar="RULE,...",
+        help="Also run these rules. Repeatable.",
+    )
+    ignore: tuple[str, ...] = parsed_option(
+        None, "--ignore", parse=_names, typed=REPEATED, metavar="RULE,...", help="Skip these rules. Repeatable."
+    )
+    fail_on: FailOn | None = option(
+        None, "--fail-on", help="Exit 1 if there are findings of this severity or worse; default: warning."
+    )
 
 
-def lint_request(given: RunOptions, config: LintConfig, baseline: Baseline | None, baseline_path: str) -> LintRequest:
+def lint_request(
+    given: LintChoice, config: LintConfig, today: date, baseline: Baseline | None = None, baseline_path: str = ""
+) -> LintRequest:
     """The request: the command line's choices before those of the configuration.
 
     Raises `UsageError` for a selector of the command line that fits no rule.
@@ -272,7 +317,7 @@ def lint_request(given: RunOptions, config: LintConfig, baseline: Baseline | Non
             nearest_version=given.nearest_version,
             assume_defaults=(given.assume or settings.assume) is not Assume.NONE,
         ),
-        today=given.today,
+        today=today,
         limits=config.limits(rule_set),
         severities=config.severities(),
         per_file_ignores=tuple(settings.per_file_ignores.items()),
@@ -284,7 +329,7 @@ def lint_request(given: RunOptions, config: LintConfig, baseline: Baseline | Non
     )
 
 
-def fail_on_of(given: RunOptions, config: LintConfig) -> FailOn:
+def fail_on_of(given: LintChoice, config: LintConfig) -> FailOn:
     """From which severity on the run fails: warnings unless someone chose otherwise."""
     return given.fail_on or config.settings.fail_on or FailOn.WARNING
 

@@ -186,13 +186,13 @@ def side_of(cli: CliContext, session: ClusterSession, text: str) -> ConfigSide:
 
 def _rules(clock: Clock) -> tuple[LintRequest, LintRequest]:
     """The usual rules, and all of them."""
-    from kafkakit.lint.api import RuleSet, RunOptions, lint_request
+    from kafkakit.lint.api import LintChoice, RuleSet, lint_request
     from kafkakit.lint.api_act import read_config
     from kafkakit.wiring import read_input
 
     config, today = read_config(None, read_input), clock.now().date()
     make: Callable[[RuleSet], LintRequest] = lambda rules: lint_request(  # noqa: E731
-        RunOptions(today=today, rule_set=rules), config, None, ""
+        LintChoice(rule_set=rules), config, today
     )
     return make(RuleSet.CORE), make(RuleSet.STRICT)
 
