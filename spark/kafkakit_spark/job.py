@@ -5,6 +5,7 @@ audit holds something against become sentences of the rules. Columns that code o
 """
 
 import json
+import re
 import shutil
 import tempfile
 from base64 import b64decode
@@ -127,7 +128,7 @@ class DistantFiles:
         # Spark lists the folders of all dates and clusters when a frame is made, so one serves all reads.
         if kind not in self._raw:
             try:
-                self._raw[kind] = self._spark.read.schema(TABLES[kind].ddl).parquet(f"{self._base}/{kind}")
+                self._raw[kind] = self._spark.read.schema(TABLES[kind].ddl).parquet(read_path(f"{self._base}/{kind}"))
             except AnalysisException as error:
                 if "PATH_NOT_FOUND" not in str(error):
                     raise
@@ -187,7 +188,7 @@ class FilesHere:
                 folder.mkdir(parents=True)
                 for path in self._whole[kind, pair][0]:
                     (folder / path.name).symlink_to(path)
-            frame = self._spark.read.schema(TABLES[kind].ddl).parquet(engine_path(self._spark, root / kind))
+            frame = self._spark.read.schema(TABLES[kind].ddl).parquet(read_path(engine_path(self._spark, root / kind)))
             if any(self._whole[kind, pair][1] for pair in wanted):
                 frame = frame.where(F.coalesce(F.col(VERSION_COLUMN), F.lit(1)) <= TABLES[kind].version)
             self._frames[kind, wanted] = frame
@@ -242,6 +243,11 @@ def engine_path(spark: SparkSession, path: Path) -> str:
     Spark in a JVM does not decode URIs of its own files.
     """
     return path.as_uri() if type(spark).__module__.startswith("pyspark.sql.connect.") else str(path)
+
+
+def read_path(location: str) -> str:
+    """A location as engines read it: Spark takes signs like `*` for patterns where it reads, not where it writes."""
+    return location if location.startswith("file:") else re.sub(r"([\\{}\[\]*?])", r"\\\1", location)
 
 
 def _has_sound_names(file: pq.ParquetFile) -> bool:
@@ -470,7 +476,7 @@ class JobInput:
     def _kept(self, path: str, *frames: DataFrame) -> DataFrame:
         for number, frame in enumerate(frames):
             frame.write.mode("append" if number else "overwrite").parquet(path)
-        return self.spark.read.schema(frames[0].schema).parquet(path)
+        return self.spark.read.schema(frames[0].schema).parquet(read_path(path))
 
     def number(self, name: str, otherwise: float) -> float:
         """A threshold of the run's parameters."""

@@ -26,7 +26,17 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from kafkakit.core.fleet_tables import STORE_LINKS, JobResult, JobSpec, summary_data
-from kafkakit_spark.job import STEPS, Job, JobInput, SnapshotStore, arrow_schema, engine_path, in_scope, local_path
+from kafkakit_spark.job import (
+    STEPS,
+    Job,
+    JobInput,
+    SnapshotStore,
+    arrow_schema,
+    engine_path,
+    in_scope,
+    local_path,
+    read_path,
+)
 
 NAMES = ("segments", "retention", "drift", "capacity", "hotspots", "bombs", "lag", "mirror")
 
@@ -188,7 +198,7 @@ def _written(spark: SparkSession, frame: DataFrame, uri: str, is_here: bool) -> 
     if folder is not None and is_here:
         folder.mkdir(parents=True, exist_ok=True)  # Sail makes none for no rows
     if folder is None or not folder.is_dir():
-        return WrittenThere(spark.read.schema(frame.schema).parquet(uri))
+        return WrittenThere(spark.read.schema(frame.schema).parquet(read_path(uri)))
     written = WrittenHere(folder)
     if not written.files():
         pq.write_table(to_arrow_schema(frame.schema).empty_table(), written.folder / "part-00000.parquet")
