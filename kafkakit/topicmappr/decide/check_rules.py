@@ -8,11 +8,17 @@ from math import floor
 
 from kafkakit.core.errors import UsageError
 from kafkakit.core.findings import Finding, Rule, Severity
-from kafkakit.core.options import Completion, not_typed, option, parsed_option
+from kafkakit.core.options import not_typed, option, parsed_option
 from kafkakit.core.quantities import parse_percent, percent_word
-from kafkakit.core.selection import BrokerList, parse_patterns
+from kafkakit.core.selection import BrokerList
 from kafkakit.core.text import OptionValue, ShellCommand, shell_command, some
-from kafkakit.topicmappr.decide.request_fields import RACKS_HELP, TOPICS, TopicsRequest, brokers_option, disk_use_option
+from kafkakit.topicmappr.decide.request_fields import (
+    RACKS_HELP,
+    TopicsRequest,
+    brokers_option,
+    disk_use_option,
+    topics_option,
+)
 from kafkakit.topicmappr.decide.scope import NO_CONSTRAINTS, TagConstraints
 
 MAX_REPLICATION = 32_767
@@ -27,15 +33,7 @@ class CheckRequest(TopicsRequest):
     of one. `program` is how kafkakit is called, `snapshot` the file that is judged, for the commands of hints.
     """
 
-    topics: tuple[str, ...] = parsed_option(
-        "",
-        "--topics",
-        parse=parse_patterns,
-        completion=Completion.TOPICS,
-        metavar=TOPICS,
-        help="Topics to check; all when not given.",
-        recorded=True,
-    )
+    topics: tuple[str, ...] = topics_option("", "--topics", "Topics to check; all when not given.")
     brokers: BrokerList | None = brokers_option(
         "--brokers", "Brokers that should hold the replicas; all live ones when not given."
     )

@@ -10,36 +10,35 @@ from typing import TYPE_CHECKING
 from kafkakit.core.errors import UsageError
 from kafkakit.core.options import (
     REPEATED,
-    Completion,
     not_typed,
     option,
     parsed_option,
     required_argument,
-    required_option,
     texts,
 )
 from kafkakit.core.quantities import parse_percent, parse_size
-from kafkakit.core.selection import BrokerList, parse_broker_list, parse_patterns
+from kafkakit.core.selection import BrokerList
 from kafkakit.core.text import ShellCommand, shell_command
 from kafkakit.placement.group_rule import refuse_both_rules
 from kafkakit.placement.problem import Minimize, PlaceBy
 from kafkakit.topicmappr.decide.request_fields import (
-    BROKERS,
     MAX_REPLICATION,
     NO_BUDGET,
-    PLACED_TOPICS,
     RACKS_HELP,
-    TOPICS,
     Budget,
     RuledRequest,
     TopicsRequest,
+    all_brokers,
     brokers_option,
     disk_use_option,
     head_room_option,
     minimize_option,
     pin_option,
+    placement_option,
+    required_topics,
     spread_option,
-    storage_word,
+    target_brokers,
+    topics_option,
     word_of,
 )
 from kafkakit.topicmappr.decide.scope import NO_CONSTRAINTS, TagConstraints
@@ -74,12 +73,7 @@ class SpreadRequest(CopyRequest):
 class ReplaceRequest(SpreadRequest):
     """A request that replaces replicas: `placement` says what comes out even, counts of replicas or free bytes."""
 
-    placement: PlaceBy = option(
-        PlaceBy.COUNT,
-        "--placement",
-        help="What to balance: counts of replicas, or free bytes; as little as possible is copied.",
-        recorded=storage_word,
-    )
+    placement: PlaceBy = placement_option()
 
     @property
     def needs_sizes(self) -> bool:
@@ -95,14 +89,7 @@ class DrainRequest(ReplaceRequest):
     `UsageError` for contradictions.
     """
 
-    leaving: BrokerList = required_option(
-        "--brokers",
-        parse=parse_broker_list,
-        completion=Completion.BROKERS,
-        metavar=BROKERS,
-        help="Brokers to empty; they may be dead.",
-        recorded=True,
-    )
+    leaving: BrokerList = target_brokers("Brokers to empty; they may be dead.")
     receiving: BrokerList | None = brokers_option(
         "--to", "Brokers that may take the replicas; all other live ones if not given."
     )
@@ -161,7 +148,7 @@ class ReplicationRequest(CopyRequest):
     """Bring every partition of the topics to `replication` copies."""
 
     replication: int = required_argument(metavar="N", help="Replicas that each partition will have.", recorded=True)
-    topics: tuple[str, ...] = required_option("--topics", parse=parse_patterns, recorded=True, **PLACED_TOPICS)
+    topics: tuple[str, ...] = required_topics()
 
     def __post_init__(self) -> None:
         if not 1 <= self.replication <= MAX_REPLICATION:
@@ -212,15 +199,7 @@ class LeadersRequest(TopicsRequest):
 class RebalanceDirsRequest(TopicsRequest):
     """Balance the log dirs of the chosen brokers with copies of the chosen topics; no replica changes brokers."""
 
-    brokers: BrokerList = parsed_option(
-        "-1",
-        "--brokers",
-        parse=parse_broker_list,
-        completion=Completion.BROKERS,
-        metavar=BROKERS,
-        help="Brokers whose log dirs are balanced.",
-        recorded=True,
-    )
+    brokers: BrokerList = all_brokers("Brokers whose log dirs are balanced.")
     band: Fraction = parsed_option(
         "10%",
         "--band",
@@ -264,13 +243,8 @@ class PlaceRequest:
         "--brokers", "Brokers that may hold the topic; all live ones if not given."
     )
     exclude_receivers: BrokerList | None = brokers_option("--exclude-receivers", "Brokers that get no copies.")
-    like: tuple[str, ...] = parsed_option(
-        "",
-        "--topics-like",
-        parse=parse_patterns,
-        completion=Completion.TOPICS,
-        metavar=TOPICS,
-        help="Take partitions, replication and size from these topics unless they are given.",
+    like: tuple[str, ...] = topics_option(
+        "", "--topics-like", "Take partitions, replication and size from these topics unless they are given."
     )
     partition_bytes: int | None = parsed_option(
         "",

@@ -27,13 +27,29 @@ MOST_BAND = 100_000
 """The widest band that can be asked for, in percent: a broker may hold many times its share."""
 TOPICS, BROKERS = "TOPICS", "BROKERS"
 """What stands for a list of topics or brokers in help."""
-PLACED_TOPICS: Mapping[str, Any] = {
-    "completion": Completion.TOPICS,
-    "metavar": TOPICS,
-    "help": "Topics whose replicas are placed.",
-}
+PLACED = "Topics whose replicas are placed."
 COPIED_USE = "Highest disk use that copies may cause on a broker; fuller brokers receive none."
 RACKS_HELP = "Minimum number of racks per partition before two replicas may share one; 0 means never share."
+
+
+def topics_option(usual: str = ".*", flag: str = "--topics", about: str = PLACED) -> Any:
+    """A field with patterns of topics; empty text is none."""
+    return parsed_option(
+        usual,
+        flag,
+        parse=parse_patterns,
+        completion=Completion.TOPICS,
+        metavar=TOPICS,
+        help=about,
+        recorded=True,
+    )
+
+
+def required_topics() -> Any:
+    """A field with the topics whose replicas are placed, which have to be named."""
+    return required_option(
+        "--topics", parse=parse_patterns, completion=Completion.TOPICS, metavar=TOPICS, help=PLACED, recorded=True
+    )
 
 
 def brokers_option(flag: str, about: str, metavar: str = BROKERS) -> Any:
@@ -78,8 +94,11 @@ def minimize_option(usual: Minimize = Minimize.MOVES) -> Any:
     return option(usual, "--minimize", help="What to minimize: moves or bytes.", recorded=True)
 
 
-def target_brokers(about: str = "Brokers that should hold the replicas.") -> Any:
-    """A field with the brokers that a plan is over."""
+PLANNED_BROKERS = "Brokers that should hold the replicas."
+
+
+def target_brokers(about: str = PLANNED_BROKERS) -> Any:
+    """A field with brokers that have to be named."""
     return required_option(
         "--brokers",
         parse=parse_broker_list,
@@ -90,9 +109,27 @@ def target_brokers(about: str = "Brokers that should hold the replicas.") -> Any
     )
 
 
-def storage_word(chosen: PlaceBy) -> str:
-    """What is evened out as a recorded word, where it is bytes."""
-    return chosen if chosen is PlaceBy.STORAGE else ""
+def all_brokers(about: str = PLANNED_BROKERS) -> Any:
+    """A field with brokers, all of them where none are named."""
+    return parsed_option(
+        "-1",
+        "--brokers",
+        parse=parse_broker_list,
+        completion=Completion.BROKERS,
+        metavar=BROKERS,
+        help=about,
+        recorded=True,
+    )
+
+
+def placement_option() -> Any:
+    """A field with what comes out even, recorded where it is bytes."""
+    return option(
+        PlaceBy.COUNT,
+        "--placement",
+        help="What to balance: counts of replicas, or free bytes; as little as possible is copied.",
+        recorded=lambda chosen: chosen if chosen is PlaceBy.STORAGE else "",
+    )
 
 
 def pin_option() -> Any:
@@ -136,16 +173,21 @@ def size_option(flag: str, about: str) -> Any:
     )
 
 
-def band_option(about: str, default: str = "") -> Any:
-    """A field with a part of a share, None where it is left out and nothing else is usual."""
+def percent_option(flag: str, about: str, usual: str = "", most: int = 100) -> Any:
+    """A field with a part of a whole, None where it is left out and nothing else is usual."""
     return parsed_option(
-        default,
-        "--band",
-        parse=lambda text: parse_percent(text, "--band", most=MOST_BAND) if text else None,
+        usual,
+        flag,
+        parse=lambda text: parse_percent(text, flag, most=most) if text else None,
         metavar="PERCENT",
         help=about,
         recorded=True,
     )
+
+
+def band_option(about: str, usual: str = "") -> Any:
+    """A field with a part of a share of used space."""
+    return percent_option("--band", about, usual, MOST_BAND)
 
 
 def word_of(value: object) -> str:
@@ -176,13 +218,8 @@ class Goal:
     free_range_bytes: int | None = size_option(
         "--free-range", "Largest difference in free space between two brokers (369GiB)."
     )
-    count_band: Fraction | None = parsed_option(
-        "",
-        "--count-band",
-        parse=lambda text: parse_percent(text, "--count-band") if text else None,
-        metavar="PERCENT",
-        help="Bring every broker's count of replicas within this percentage of an equal share.",
-        recorded=True,
+    count_band: Fraction | None = percent_option(
+        "--count-band", "Bring every broker's count of replicas within this percentage of an equal share."
     )
     max_moved_bytes: int | None = size_option(
         "--max-moved-bytes",
@@ -326,16 +363,8 @@ NO_BUDGET = Budget()
 class TopicsRequest:
     """Which topics are planned. `words` are the options of the command as given, for the plan's record."""
 
-    topics: tuple[str, ...] = parsed_option(".*", "--topics", parse=parse_patterns, recorded=True, **PLACED_TOPICS)
-    topics_exclude: tuple[str, ...] = parsed_option(
-        "",
-        "--topics-exclude",
-        parse=parse_patterns,
-        completion=Completion.TOPICS,
-        metavar=TOPICS,
-        help="Topics to leave out.",
-        recorded=True,
-    )
+    topics: tuple[str, ...] = topics_option()
+    topics_exclude: tuple[str, ...] = topics_option("", "--topics-exclude", "Topics to leave out.")
     words: Mapping[str, str] = command_record()
 
 

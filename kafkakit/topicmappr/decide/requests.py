@@ -10,32 +10,33 @@ from typing import TypeVar
 
 from kafkakit.core.errors import UsageError
 from kafkakit.core.model import PartitionMap, TopicPartition
-from kafkakit.core.options import Completion, not_typed, option, options_given, parsed_option, required_option
+from kafkakit.core.options import Completion, not_typed, option, options_given, parsed_option
 from kafkakit.core.quantities import parse_percent, parse_size
-from kafkakit.core.selection import MAX_BROKER_ID, BrokerList, parse_broker_list, parse_patterns
+from kafkakit.core.selection import MAX_BROKER_ID, BrokerList, parse_broker_list
 from kafkakit.core.text import OptionValue, ShellCommand, shell_command
 from kafkakit.placement.group_rule import refuse_both_rules
 from kafkakit.placement.problem import BrokerChange, Minimize, OptimizeFor, PlaceBy
 from kafkakit.topicmappr.decide.request_fields import (
-    BROKERS,
     MAX_REPLICATION,
     MOST_BAND,
-    PLACED_TOPICS,
     RACKS_HELP,
-    TOPICS,
     Goal,
     RuledRequest,
+    all_brokers,
     band_option,
     brokers_option,
     disk_use_option,
     head_room_option,
     minimize_option,
     optimize_leadership_option,
+    percent_option,
     pin_option,
+    placement_option,
+    required_topics,
     size_option,
     spread_option,
-    storage_word,
     target_brokers,
+    topics_option,
     word_of,
 )
 from kafkakit.topicmappr.decide.scope import NO_CONSTRAINTS, TagConstraints, TopicScope
@@ -54,11 +55,11 @@ class RebalanceRequest(RuledRequest):
     the even spread over racks, in place of `min_rack_ids`. At most
     `max_rack_violations` sets may break the rack rule in the end (None: those that do may stay so). `scale` demands
     new brokers. Brokers in `exclude_receivers` get no copies, those in `exclude_givers` lose none.
-    `words` are the flags as given, for the plan's record; `constraint_options` go into the commands that hints name.
+    `words` are the flags as given, for the plan's record.
     """
 
     brokers: BrokerList = target_brokers()
-    topics: tuple[str, ...] = required_option("--topics", parse=parse_patterns, recorded=True, **PLACED_TOPICS)
+    topics: tuple[str, ...] = required_topics()
     scale: bool = not_typed(False)
     goal: Goal = Goal()
     minimize: Minimize = minimize_option(Minimize.BYTES)
@@ -113,13 +114,8 @@ class RebalanceRequest(RuledRequest):
     exclude_givers: BrokerList | None = brokers_option("--exclude-givers", "Brokers whose replicas stay.")
     max_disk_use: Fraction = disk_use_option()
     head_room_bytes: int = head_room_option()
-    balance_dirs: Fraction | None = parsed_option(
-        "",
-        "--balance-dirs",
-        parse=lambda text: parse_percent(text, "--balance-dirs") if text else None,
-        metavar="PERCENT",
-        help="Also balance the log dirs of each broker to within this percentage of their shares (10%).",
-        recorded=True,
+    balance_dirs: Fraction | None = percent_option(
+        "--balance-dirs", "Also balance the log dirs of each broker to within this percentage of their shares (10%)."
     )
     pinned: tuple[str, ...] = pin_option()
     optimize_leadership: bool = optimize_leadership_option()
@@ -201,7 +197,7 @@ class JoinRequest(ScaleRequest):
     """Brokers that join, which may hold replicas already: a band is the only goal."""
 
     brokers: BrokerList = target_brokers("Brokers to add; they must be live.")
-    topics: tuple[str, ...] = parsed_option(".*", "--topics", parse=parse_patterns, recorded=True, **PLACED_TOPICS)
+    topics: tuple[str, ...] = topics_option()
     scale: bool = not_typed(False)
     goal: JoinGoal = JoinGoal()
     tolerance: float = not_typed(0.0)
@@ -261,7 +257,7 @@ class RebuildRequest(RuledRequest):
     """
 
     brokers: BrokerList = target_brokers()
-    topics: tuple[str, ...] = parsed_option("", "--topics", parse=parse_patterns, recorded=True, **PLACED_TOPICS)
+    topics: tuple[str, ...] = topics_option("")
     map: PartitionMap | None = parsed_option(
         "",
         "--map-string",
@@ -289,14 +285,8 @@ class RebuildRequest(RuledRequest):
         help="Brokers that must not lead.",
         recorded=True,
     )
-    leader_evac_topics: tuple[str, ...] = parsed_option(
-        "",
-        "--leader-evac-topics",
-        parse=parse_patterns,
-        completion=Completion.TOPICS,
-        metavar=TOPICS,
-        help="Topics that --leader-evac-brokers must not lead.",
-        recorded=True,
+    leader_evac_topics: tuple[str, ...] = topics_option(
+        "", "--leader-evac-topics", "Topics that --leader-evac-brokers must not lead."
     )
     phased: bool = option(
         False,
@@ -313,12 +303,7 @@ class RebuildRequest(RuledRequest):
     skip_no_ops: bool = option(
         False, "--skip-no-ops", help="Leave unchanged partitions out of the map files.", recorded=True
     )
-    placement: PlaceBy = option(
-        PlaceBy.COUNT,
-        "--placement",
-        help="What to balance: counts of replicas, or free bytes; as little as possible is copied.",
-        recorded=storage_word,
-    )
+    placement: PlaceBy = placement_option()
     optimize: OptimizeFor = option(
         OptimizeFor.DISTRIBUTION,
         "--optimize",
@@ -452,24 +437,8 @@ def _few(points: Sequence[T], flag: str) -> Sequence[T]:
 class FrontierBase(RebalanceRequest):
     """What may move, and the rules that every plan of a frontier keeps; `given` are its options."""
 
-    brokers: BrokerList = parsed_option(
-        "-1",
-        "--brokers",
-        parse=parse_broker_list,
-        completion=Completion.BROKERS,
-        metavar=BROKERS,
-        help="Brokers that should hold the replicas.",
-        recorded=True,
-    )
-    topics: tuple[str, ...] = parsed_option(
-        ".*",
-        "--topics",
-        parse=parse_patterns,
-        completion=Completion.TOPICS,
-        metavar=TOPICS,
-        help="Topics that may move.",
-        recorded=True,
-    )
+    brokers: BrokerList = all_brokers()
+    topics: tuple[str, ...] = topics_option(".*", "--topics", "Topics that may move.")
     goal: Goal = not_typed(Goal())
     minimize: Minimize = not_typed(Minimize.BYTES)
     storage_threshold: float | None = not_typed(None)
@@ -545,13 +514,8 @@ class AuditRequest:
     brokers: BrokerList | None = brokers_option(
         "--brokers", "Brokers to balance; those that hold the topics if not given."
     )
-    topics: tuple[str, ...] = parsed_option(
-        "",
-        "--topics",
-        parse=parse_patterns,
-        completion=Completion.TOPICS,
-        metavar=TOPICS,
-        help="Topics that another plan might move instead; the topics of the map if not given.",
+    topics: tuple[str, ...] = topics_option(
+        "", "--topics", "Topics that another plan might move instead; the topics of the map if not given."
     )
     min_rack_ids: int = option(0, "--min-rack-ids", help=RACKS_HELP)
     spread: bool = spread_option()
