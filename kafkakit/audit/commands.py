@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from kafkakit.audit.act import DriverPorts, SubmitTask
     from kafkakit.audit.decide.runs import RunState
     from kafkakit.audit.report.results import RunView
-    from kafkakit.report import Report
+    from kafkakit.report.report import Report
 
 
 GROUP_HELP = "Audit whole fleets with Spark: submit jobs, follow runs, read results."

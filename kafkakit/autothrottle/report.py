@@ -25,7 +25,8 @@ from kafkakit.core.rpc import HttpPage, Pages
 from kafkakit.core.text import text_table
 from kafkakit.execution.decide.journal import ConfigKey
 from kafkakit.execution.decide.schedule.work import Rates, is_unlimited, rate_words
-from kafkakit.report import Report, attributes, exposition, gauge, single
+from kafkakit.report.exports import exposition, gauge, single
+from kafkakit.report.report import Report, attributes
 
 STATUS_COLUMNS = ("of", "name", "key", "value", "set_by")
 SHOWN_OTHERS = 10

@@ -7,7 +7,8 @@ from enum import StrEnum
 import yaml
 
 from kafkakit.core.errors import ExitCode, UsageError
-from kafkakit.report import Report, cron_line, files_report, service_text, systemd_word, timer_text
+from kafkakit.report.exports import cron_line, files_report, service_text, systemd_word, timer_text
+from kafkakit.report.report import Report
 
 NAME = "kafkakit-autothrottle"
 ENVIRONMENT = "/etc/kafkakit/autothrottle.env"

@@ -7,7 +7,7 @@ from kafkakit.core.errors import OperationFailedError
 from kafkakit.core.quantities import counted, format_bytes, format_rough_time
 from kafkakit.core.text import some
 from kafkakit.execution.decide.runs import Outcome
-from kafkakit.report import Report, attributes
+from kafkakit.report.report import Report, attributes
 
 COLUMNS = ("broker", "state", "rack", "replicas", "leaders", "out_of_sync")
 

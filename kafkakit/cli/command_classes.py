@@ -27,7 +27,7 @@ from kafkakit.config.keys import parse_overrides
 from kafkakit.config.read.settings import key_rows
 from kafkakit.core.errors import UsageError
 from kafkakit.core.text import text_table
-from kafkakit.report import Report
+from kafkakit.report.report import Report
 
 __all__ = ["CliCommand", "CliContext", "CliGroup", "cli_context", "new_group", "shared_option_names"]
 

@@ -14,7 +14,7 @@ from typing import IO, Any, TextIO, cast
 from kafkakit.core.errors import OperationFailedError, RefusedError
 from kafkakit.core.text import plain_value, printable_lines, tsv_lines
 from kafkakit.ports.acting import ProgressBar, Screen
-from kafkakit.report import Report
+from kafkakit.report.report import Report
 
 RESULT_SCHEMA = 1
 CONSENT_HINT = "pass --yes to do it, or --dry-run to see what would be done"

@@ -12,7 +12,7 @@ from kafkakit.config.keys import did_you_mean
 from kafkakit.config.read.settings import Settings, masked, open_profiles
 from kafkakit.core.errors import InputError, UsageError
 from kafkakit.core.text import text_table
-from kafkakit.report import Report
+from kafkakit.report.report import Report
 
 app = new_group("List, show, choose and check cluster profiles.")
 

@@ -71,7 +71,7 @@ class Consent:
 
     def confirm_on(self, cli: CliContext, cluster_id: str, question: str) -> bool:
         """As `confirm`, with the cluster and the profile in use after the question."""
-        from kafkakit.report import cluster_words
+        from kafkakit.report.report import cluster_words
 
         words = cluster_words(cluster_id, cli.settings.profile)
         return self.confirm(cli, f"{question} {words[0].upper()}{words[1:]}.")
@@ -222,7 +222,7 @@ class ExecutionOptions:
 
 def change_question(cli: CliContext, cluster_id: str) -> str:
     """What is asked before a cluster is changed: its id, and the profile in use."""
-    from kafkakit.report import cluster_words
+    from kafkakit.report.report import cluster_words
 
     return f"Change {cluster_words(cluster_id, cli.settings.profile)}?"
 

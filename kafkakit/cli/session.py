@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kafkakit.ports.data import DataPlane, GroupAdmin, LogReader
     from kafkakit.ports.services import StorageMetrics
     from kafkakit.ports.stores import ControlStore
-    from kafkakit.report import Report
+    from kafkakit.report.report import Report
 
 
 class ClusterSession:

@@ -8,7 +8,7 @@ import typer
 from kafkakit.cli.command_classes import CliCommand, cli_context, new_group
 from kafkakit.cli.session import finish
 from kafkakit.core.text import text_table
-from kafkakit.report import Report
+from kafkakit.report.report import Report
 
 app = new_group("Print the versions of kafkakit and its parts.")
 completion_app = new_group("Print a script that completes commands, options and names in a shell.")

@@ -4,7 +4,7 @@ import typer
 
 from kafkakit.cli.command_classes import CliCommand, cli_context, new_group
 from kafkakit.core.text import text_table
-from kafkakit.report import Report
+from kafkakit.report.report import Report
 
 app = new_group("Check versions, configuration, reachability and rights.")
 

@@ -28,8 +28,9 @@ from kafkakit.core.model import ClusterSnapshot, TagSet, TopicPartition
 from kafkakit.core.quantities import counted, epoch_ms, format_span
 from kafkakit.core.records import Record
 from kafkakit.execution.act.retrier import TagPlaces
-from kafkakit.fleet.decide import columns
-from kafkakit.fleet.decide.columns import (
+from kafkakit.fleet import decide
+from kafkakit.fleet.decide import (
+    FleetCluster,
     ScannedBroker,
     Spans,
     broker_config_columns,
@@ -47,7 +48,6 @@ from kafkakit.fleet.decide.columns import (
     table_columns,
     topic_config_columns,
 )
-from kafkakit.fleet.decide.fleet_file import FleetCluster
 from kafkakit.fleet.report import ClusterOutcome, OutcomeStatus, task_outcome
 from kafkakit.lint.api import TopicPiece
 from kafkakit.ports.acting import Clock, Reporter
@@ -325,7 +325,7 @@ STALLED_S = 60.0
 
 def write_records(
     topics: Collection[str],
-    spans: columns.Spans,
+    spans: decide.Spans,
     positions: Mapping[str, int],
     since_ms: int,
     log: LogReader,
@@ -379,20 +379,20 @@ def collect_cluster(source: CollectSource, request: CollectRequest, writer: Snap
         answers = clients.admin.log_dirs(alive)
         _check_all_visible(clients.admin, snapshot, {key.topic for a in answers.values() for key in a.replicas})
         writer.check()
-        spans: columns.Spans = clients.log.spans([TopicPartition(t, p.partition) for t, p in snapshot.partitions()])
+        spans: decide.Spans = clients.log.spans([TopicPartition(t, p.partition) for t, p in snapshot.partitions()])
         spans_ms = epoch_ms(clock.now())
         since_ms = spans_ms - round(request.since_s * 1000)
-        writer.add("clusters", columns.cluster_columns(snapshot, source.entry))
-        writer.add("brokers", columns.broker_columns(snapshot, source.entry))
+        writer.add("clusters", decide.cluster_columns(snapshot, source.entry))
+        writer.add("brokers", decide.broker_columns(snapshot, source.entry))
         writer.add("broker_configs", broker_config_columns(clients.admin.broker_configs(alive, defaults=True)))
-        writer.add("topics", columns.topic_columns(snapshot, declared_facts(declared)))
+        writer.add("topics", decide.topic_columns(snapshot, declared_facts(declared)))
         writer.add("topic_configs", topic_config_columns(snapshot))
         writer.add("declared", declared_columns(declared))
-        writer.add("partitions", columns.partition_columns(snapshot, answers, spans))
-        writer.add("replicas", columns.replica_columns(answers))
-        writer.add("log_dirs", columns.log_dir_columns(answers))
-        writer.add("disk_daily", columns.disk_columns(answers, request.snapshot_date))
-        notes = columns.unknown_parts(snapshot, answers, spans)
+        writer.add("partitions", decide.partition_columns(snapshot, answers, spans))
+        writer.add("replicas", decide.replica_columns(answers))
+        writer.add("log_dirs", decide.log_dir_columns(answers))
+        writer.add("disk_daily", decide.disk_columns(answers, request.snapshot_date))
+        notes = decide.unknown_parts(snapshot, answers, spans)
         if request.groups:
             notes += write_groups(clients.groups, spans, writer)
         positions: dict[str, int] = {}
@@ -418,12 +418,12 @@ def _check_all_visible(admin: ClusterAdmin, snapshot: ClusterSnapshot, on_disk: 
         admin.partition_states(hidden)
 
 
-def write_groups(groups: GroupAdmin, spans: columns.Spans, writer: SnapshotWriter) -> tuple[str, ...]:
+def write_groups(groups: GroupAdmin, spans: decide.Spans, writer: SnapshotWriter) -> tuple[str, ...]:
     """Write groups and their commits; says what a broker that does not answer, or dies meanwhile, leaves unknown."""
     answer = groups.answered_groups()
     listed = answer.groups
     described = groups.describe([g.group for g in listed])
-    writer.add("groups", columns.group_columns(listed, described))
+    writer.add("groups", decide.group_columns(listed, described))
     commits: dict[str, Mapping[TopicPartition, CommittedOffset | ItemError]] = {}
     dead: set[int] = set()
     for group in listed:
@@ -438,8 +438,8 @@ def write_groups(groups: GroupAdmin, spans: columns.Spans, writer: SnapshotWrite
         except TryLaterError:
             # The time for a request is over. Another group of this coordinator would take as long.
             dead |= {coordinator} if coordinator is not None else set()
-    writer.add("group_offsets", columns.group_offset_columns(commits, spans))
-    return columns.unknown_groups(answer.silent, [g.group for g in listed if g.group not in commits])
+    writer.add("group_offsets", decide.group_offset_columns(commits, spans))
+    return decide.unknown_groups(answer.silent, [g.group for g in listed if g.group not in commits])
 
 
 MAX_KEYS = 10_000_000

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from kafkakit.cli.context import CliContext
     from kafkakit.cli.session import ClusterSession
     from kafkakit.fleet.act import CollectRequest, CollectSource, FleetLimits, ScanRequest
-    from kafkakit.fleet.decide.fleet_file import FleetCluster
+    from kafkakit.fleet.decide import FleetCluster
     from kafkakit.lint.api import TopicPiece
     from kafkakit.ports.stores import TableStore
 
@@ -57,7 +57,7 @@ class FleetChoice:
         """The clusters, none connected yet. `UsageError` for names that are in no file, `InputError` for a bad file."""
 
         from kafkakit.fleet.act import CollectSource
-        from kafkakit.fleet.decide.fleet_file import LIMIT_BYTES, chosen_clusters, read_fleet
+        from kafkakit.fleet.decide import LIMIT_BYTES, chosen_clusters, read_fleet
         from kafkakit.wiring import load_clients, read_input
 
         load_clients()  # each cluster is read by a thread of its own

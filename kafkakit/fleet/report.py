@@ -9,8 +9,8 @@ from kafkakit.core.errors import KafkakitError, OperationFailedError, TryLaterEr
 from kafkakit.core.fleet_tables import repeated_clusters
 from kafkakit.core.quantities import counted, format_bytes
 from kafkakit.core.text import text_table
-from kafkakit.fleet.decide.columns import ScannedBroker
-from kafkakit.report import Report, text_of
+from kafkakit.fleet.decide import ScannedBroker
+from kafkakit.report.report import Report, text_of
 
 COLUMNS = ("cluster", "status", "rows", "seconds", "error")
 SCAN_COLUMNS = ("broker", "partitions", "segments", "batches", "size", "seconds")

@@ -23,7 +23,7 @@ from kafkakit.lint.decide.decision import LintChoice
 if TYPE_CHECKING:
     from kafkakit.lint.decide.fixes import LintDone
     from kafkakit.lint.decide.pieces import Pieces
-    from kafkakit.report import Report
+    from kafkakit.report.report import Report
 
 
 app = new_group("Find mistakes in Kafka's configuration, in files and live.")

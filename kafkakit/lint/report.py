@@ -21,7 +21,8 @@ from kafkakit.lint.decide.decision import LintResult, fix_of
 from kafkakit.lint.decide.fixes import LintDone
 from kafkakit.lint.decide.membership import Assumption, assumption_lines
 from kafkakit.lint.rule_pages import page_html, page_of, rule_url
-from kafkakit.report import MOST_RESULTS, Report, SarifResult, SarifRule, grouped, sarif_log, text_of
+from kafkakit.report.exports import MOST_RESULTS, SarifResult, SarifRule, grouped, sarif_log
+from kafkakit.report.report import Report, text_of
 from kafkakit.rules.engine import Checked
 from kafkakit.rules.rule import Edit, Fix, LintRule
 

@@ -9,7 +9,7 @@ from kafkakit.core.errors import UsageError
 from kafkakit.core.quantities import counted
 from kafkakit.core.text import text_table
 from kafkakit.lint.decide.lint_config import fits, suggestion
-from kafkakit.report import Report, text_of
+from kafkakit.report.report import Report, text_of
 from kafkakit.rules.rule import Fix, LintRule, Needs
 
 _HEADINGS = ("Why", "Source", "Options", "Bad", "Good", "Fix")

@@ -11,7 +11,8 @@ from kafkakit.core.quantities import counted, format_bytes, format_span
 from kafkakit.core.storage_documents import encode_reading
 from kafkakit.core.text import text_table
 from kafkakit.metricsfetcher.decide import Collected, StoreKind, StorePlace
-from kafkakit.report import Report, cron_line, files_report, folder_of, service_text, timer_text
+from kafkakit.report.exports import cron_line, files_report, folder_of, service_text, timer_text
+from kafkakit.report.report import Report
 
 _COLUMNS = ("partition", "size_bytes", "smallest_copy_bytes")
 

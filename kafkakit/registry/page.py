@@ -7,7 +7,7 @@ from base64 import b64encode
 from hashlib import sha256
 
 from kafkakit.core.rpc import RpcAnswer
-from kafkakit.report import CSS, Child, Html, el
+from kafkakit.report.pages import CSS, Child, Html, el
 
 STYLE = (
     CSS

@@ -15,7 +15,7 @@ from kafkakit.registry.decide.desired import BrokerEntry, ChangeOutcome, Desired
 from kafkakit.registry.decide.requests import CreateRequest
 from kafkakit.registry.decide.tags import CleanupPlan, Kind, MigrationPlan, StoreContent, Tags
 from kafkakit.registry.decide.v2_calls import HistoryEntry, TranslatedOffset, ValueChange
-from kafkakit.report import Report, attributes, capped, records, text_of
+from kafkakit.report.report import Report, attributes, capped, records, text_of
 
 SHOWN = 50
 CHANGE_COLUMNS = ("kind", "name", "state", "before", "after", "reason")

@@ -10,7 +10,7 @@ from kafkakit.core.cluster_facts import CLUSTER_DEFAULT
 from kafkakit.core.errors import ExitCode, InfeasibleError, OperationFailedError
 from kafkakit.core.quantities import counted
 from kafkakit.core.text import plain_value, shell_command, text_table
-from kafkakit.report import Report, capped, optional_section, records, text_of
+from kafkakit.report.report import Report, capped, optional_section, records, text_of
 from kafkakit.rollout.decide.plan import ConfigDifference, ConfigPlan, PlanFinding, row_of, shown
 from kafkakit.rollout.decide.rollout import HealthVerdict, RolloutEnd, RolloutState, Undoing
 from kafkakit.rollout.decide.settings import SettingChange

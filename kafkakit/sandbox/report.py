@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from kafkakit.core.errors import OperationFailedError
 from kafkakit.core.quantities import format_bytes
 from kafkakit.core.text import text_table
-from kafkakit.report import Report, attributes
+from kafkakit.report.report import Report, attributes
 from kafkakit.sandbox.decide.processes import environment
 from kafkakit.sandbox.decide.spec import NodeStatus, SandboxState, describe
 from kafkakit.sandbox.decide.workload import DEAD, NEW, DemoOutcome, LoadRequest, TopicLoad

@@ -6,7 +6,7 @@ from pathlib import Path
 from kafkakit.core.documents import encode_snapshot
 from kafkakit.core.model import ClusterSnapshot
 from kafkakit.ports.acting import Reporter
-from kafkakit.report import Report
+from kafkakit.report.report import Report
 from kafkakit.snapshot.report import snapshot_report, summary_of, warnings_of
 
 

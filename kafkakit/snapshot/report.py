@@ -5,7 +5,7 @@ from collections import Counter
 
 from kafkakit.core.model import Broker, ClusterSnapshot
 from kafkakit.core.quantities import counted, format_bytes
-from kafkakit.report import Report
+from kafkakit.report.report import Report
 
 COLUMNS = ("id", "rack", "state", "replicas", "leaders", "bytes", "free_bytes", "problem")
 

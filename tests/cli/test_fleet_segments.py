@@ -82,7 +82,7 @@ def test_damage_is_a_row_with_a_fault_and_stops_nothing(home: Home) -> None:
 
 
 def test_several_processes_read_the_same(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kafkakit.fleet.decide.columns.TASK_FILES", 4)
+    monkeypatch.setattr("kafkakit.fleet.decide.TASK_FILES", 4)
     log_dir(home.work / "b1", 1, partitions=6)
     assert scan(home, "b1").code == 0
     alone = [r | {"seen_at_ms": 0} for r in rows_of(home.work / "store", "segments", "c1")]

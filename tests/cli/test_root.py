@@ -34,7 +34,7 @@ from kafkakit.core.errors import (
     TryLaterError,
     UsageError,
 )
-from kafkakit.report import Report
+from kafkakit.report.report import Report
 from tests.fakes.admin import FakeCluster
 from tests.fakes.groups import FakeGroups
 from tests.rigs.command_line import Home

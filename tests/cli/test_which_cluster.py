@@ -12,7 +12,7 @@ from kafkakit.adapters.kafka import session
 from kafkakit.adapters.read_only import ReadOnlyAdmin
 from kafkakit.core.model import Broker, ClusterSnapshot, Partition, Topic
 from kafkakit.ports.admin import ClusterAdmin
-from kafkakit.report import Report
+from kafkakit.report.report import Report
 from tests.clusters.strategies import TAKEN_AT
 from tests.fakes.admin import FakeCluster
 from tests.rigs.command_line import Home

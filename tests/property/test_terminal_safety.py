@@ -16,7 +16,7 @@ from kafkakit.adapters.read_only import ReadOnlyAdmin
 from kafkakit.cli.output import OutputFormat, format_result
 from kafkakit.cli.root import build_root, reference_json
 from kafkakit.core.errors import OperationFailedError
-from kafkakit.report import Report
+from kafkakit.report.report import Report
 from tests.fakes.admin import FakeCluster
 from tests.rigs.command_line import Home, Ran
 

@@ -21,10 +21,9 @@ from kafkakit.core.findings import AuditFinding, Rule, Severity
 from kafkakit.core.fleet_tables import JobSpec
 from kafkakit.core.quantities import counted
 from kafkakit.core.text import printable
-from kafkakit.report import (
+from kafkakit.report.exports import (
     MOST_RESULTS,
     MetricFamily,
-    Report,
     SarifResult,
     SarifRule,
     cron_line,
@@ -33,12 +32,12 @@ from kafkakit.report import (
     folder_of,
     gauge,
     grouped,
-    records,
     sarif_log,
     service_text,
     single,
     timer_text,
 )
+from kafkakit.report.report import Report, records
 from kafkakit.rules.audits import capacity, delivery, drift, segments
 from kafkakit.rules.catalogue import all_rules
 

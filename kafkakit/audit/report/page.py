@@ -18,7 +18,7 @@ from kafkakit.core.findings import AuditFinding, Severity
 from kafkakit.core.fleet_tables import JobResult
 from kafkakit.core.quantities import counted, format_rough_time
 from kafkakit.core.text import cell
-from kafkakit.report import Area, Child, Html, card_row, el, html_page, join, px, round_top, svg, table
+from kafkakit.report.pages import Area, Child, Html, card_row, el, html_page, join, px, round_top, svg, table
 
 MOST_NEW = 200
 MOST_WORST = 100

@@ -17,7 +17,7 @@ from kafkakit.core.fleet_tables import JobResult, JobSpec, spec_data
 from kafkakit.core.programs import Launch
 from kafkakit.core.quantities import counted, format_rough_time
 from kafkakit.core.text import printable, shell_command, text_table
-from kafkakit.report import Report, optional_section, text_of
+from kafkakit.report.report import Report, optional_section, text_of
 
 COLUMNS = ("state", *(f.name for f in fields(AuditFinding)))
 _SHOWN = ("severity", "rule", "where", "score", "owner", "since", "message")

@@ -34,7 +34,7 @@ from kafkakit.reassign.decide.changes import (
     UnownedThrottle,
 )
 from kafkakit.reassign.decide.foreign import ForeignFate, ForeignMoves, ForeignSelection
-from kafkakit.report import Report, attributes, capped
+from kafkakit.report.report import Report, attributes, capped
 
 SHOWN_CHANGES = 20
 PARTITION_COLUMNS = ("topic", "partition", "state", "replicas", "wanted", "leader", "out_of_sync")

@@ -7,7 +7,7 @@ from kafkakit.core.quantities import counted, format_bytes, format_rate, format_
 from kafkakit.core.text import text_table
 from kafkakit.execution.decide.schedule.work import Place
 from kafkakit.reassign.decide.simulate import Case, DirPeak, Sample
-from kafkakit.report import Bar, Report, text_plot
+from kafkakit.report.report import Bar, Report, text_plot
 
 COLUMNS = (
     "order", "throttle", "done", "seconds", "eta_seconds", "bound_seconds", "copied_bytes", "filled_dirs", "peak_use",

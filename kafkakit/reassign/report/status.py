@@ -22,7 +22,8 @@ from kafkakit.execution.decide.status import (
     list_sizes,
 )
 from kafkakit.execution.decide.status_looks import Cause, Health
-from kafkakit.report import MetricFamily, Report, attributes, exposition, gauge, single
+from kafkakit.report.exports import MetricFamily, exposition, gauge, single
+from kafkakit.report.report import Report, attributes
 
 SHOWN = 30
 SHOWN_STALLS = 5

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from kafkakit.cli.session import ClusterSession
     from kafkakit.registry.act.tag_store import TagStore
     from kafkakit.registry.act.upkeep import Migration
-    from kafkakit.report import Report
+    from kafkakit.report.report import Report
 
 
 @with_option_groups

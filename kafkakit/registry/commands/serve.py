@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from kafkakit.registry.decide.access import Access, Caller, JwtRules, Rates
     from kafkakit.registry.decide.inventory import Inventory
     from kafkakit.registry.decide.tags import CleanupRules
-    from kafkakit.report import Report
+    from kafkakit.report.report import Report
 
 
 MAX_TOKEN_FILE_BYTES = 1 << 20

@@ -21,7 +21,7 @@ from kafkakit.core.errors import UsageError
 from kafkakit.core.lease import LeaseRecord
 from kafkakit.core.quantities import counted
 from kafkakit.core.text import plain_value, text_table
-from kafkakit.report import Report, capped, optional_section, records, section, text_of
+from kafkakit.report.report import Report, capped, optional_section, records, section, text_of
 from kafkakit.streams.assigner.decide.assignment import FleetShape, SimulatedEvent
 from kafkakit.streams.client.api import GrantDocument, PartitionKey, WorkerDocument
 from kafkakit.streams.model.route import DLQ, Route

@@ -14,14 +14,14 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 
-from kafkakit import report
 from kafkakit.core.errors import UsageError
 from kafkakit.core.quantities import epoch_ms
 from kafkakit.core.records import Headers, OutgoingRecord
 from kafkakit.core.rpc import HttpPage, HttpRequest, answer_pages
 from kafkakit.ports.acting import Clock
 from kafkakit.ports.streams import HandledRecords, Spans
-from kafkakit.report import MetricFamily
+from kafkakit.report import exports
+from kafkakit.report.exports import MetricFamily
 from kafkakit.streams.client.dead_letters import ConsumerHooks
 from kafkakit.streams.client.decide import figures
 from kafkakit.streams.client.decide.figures import ConsumerFigures, PathwayTotals, ProducerMetrics
@@ -187,7 +187,7 @@ class Watch:
         self._sender = PayloadSender(node=node, tracer_version=parts.release, version=version, hostname=parts.hostname)
         self._pathways = PathwayTracker(node, clock) if node.service else None
         known = {"service": node.service, "env": node.env if node.service else "", "version": version}
-        self._tags = tuple(report.tag(name, value) for name, value in known.items() if value)
+        self._tags = tuple(exports.tag(name, value) for name, value in known.items() if value)
         self._problem = ""
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="kafkakit-watch", daemon=True)
@@ -202,11 +202,11 @@ class Watch:
 
     def exposition(self) -> str:
         """Everything as Prometheus reads it."""
-        return "".join(report.exposition(found, prefix) for prefix, found in self._families())
+        return "".join(exports.exposition(found, prefix) for prefix, found in self._families())
 
     def datagrams(self) -> list[bytes]:
         """Everything as DogStatsD datagrams."""
-        made = (report.datagrams(found, prefix, tags=self._tags) for prefix, found in self._families())
+        made = (exports.datagrams(found, prefix, tags=self._tags) for prefix, found in self._families())
         return list(chain.from_iterable(made))
 
     def open_spans(self) -> Spans | None:

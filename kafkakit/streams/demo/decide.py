@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from kafkakit.core.errors import OperationFailedError, UsageError
 from kafkakit.core.text import text_table
-from kafkakit.report import Report, attributes
+from kafkakit.report.report import Report, attributes
 from kafkakit.sandbox.api import Tally, tally
 from kafkakit.streams.model.route import LIVE, SLOW, Lane, LaneRule, Route, SegmentState
 

@@ -12,7 +12,8 @@ from datetime import UTC, datetime
 from kafkakit.core.errors import ExitCode
 from kafkakit.core.quantities import counted, format_percent, format_rough_time
 from kafkakit.core.text import plain_value, shell_command, text_table
-from kafkakit.report import Report, exposition, gauge, optional_section, records, section, single, text_of
+from kafkakit.report.exports import exposition, gauge, single
+from kafkakit.report.report import Report, optional_section, records, section, text_of
 from kafkakit.streams.failover.decide.drained import NO_PROCESS, GroupDrain, Item, LiveView
 from kafkakit.streams.failover.decide.evidence import DuplicateBudget
 from kafkakit.streams.failover.decide.history import (

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from kafkakit.cli.context import CliContext
     from kafkakit.config.read.settings import Settings
     from kafkakit.core.errors import KafkakitError
-    from kafkakit.report import Report
+    from kafkakit.report.report import Report
     from kafkakit.streams.lag.act.monitor import MonitorContext, MonitoredCluster, MonitorPace
     from kafkakit.streams.lag.decide.monitors import Look
 

@@ -12,7 +12,7 @@ from typing import Any
 from kafkakit.core.cluster_facts import GroupState, ItemError, ShareOffset
 from kafkakit.core.errors import ExitCode, KafkakitError, OperationFailedError, TryLaterError
 from kafkakit.core.text import printable, shown_name, text_table
-from kafkakit.report import Report, attributes, records
+from kafkakit.report.report import Report, attributes, records
 from kafkakit.streams.lag.decide.limits import GRAVITY, Breach, CheckResult, Verdict
 from kafkakit.streams.lag.decide.measure.table import LagStatus
 from kafkakit.streams.lag.decide.measure.time_lag import NOT_KNOWN, range_text, span_text, utc_text

@@ -11,12 +11,12 @@ is a sum or forecast that a stale one went into, so that none passes for a fresh
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from kafkakit import report
 from kafkakit.core.documents import encode_json
 from kafkakit.core.errors import UsageError
 from kafkakit.core.rpc import HttpPage
 from kafkakit.core.text import plain_value
-from kafkakit.report import Labels, MetricFamily, gauge, single
+from kafkakit.report import exports
+from kafkakit.report.exports import Labels, MetricFamily, gauge, single
 from kafkakit.streams.lag.decide.measure.table import LagStatus
 from kafkakit.streams.lag.decide.measure.time_lag import FigureFlag, TimeLag
 from kafkakit.streams.lag.decide.monitors import MonitorCondition, MonitorPhase, Published
@@ -140,14 +140,14 @@ def families(
 
 def exposition(found: Iterable[MetricFamily]) -> str:
     """Families as Prometheus reads them."""
-    return report.exposition(found, PREFIX)
+    return exports.exposition(found, PREFIX)
 
 
 def datagrams(
-    found: Iterable[MetricFamily], *, tags: Sequence[str] = (), max_bytes: int = report.DATAGRAM_BYTES
+    found: Iterable[MetricFamily], *, tags: Sequence[str] = (), max_bytes: int = exports.DATAGRAM_BYTES
 ) -> list[bytes]:
     """Families as DogStatsD gauges named `kafkakit.lag.*`."""
-    return report.datagrams(found, PREFIX, tags=tags, max_bytes=max_bytes)
+    return exports.datagrams(found, PREFIX, tags=tags, max_bytes=max_bytes)
 
 
 def _fresh(lag: TimeLag, value_ms: int | None) -> float | None:

@@ -11,7 +11,7 @@ from dataclasses import asdict
 from kafkakit.core.errors import ExitCode, OperationFailedError
 from kafkakit.core.quantities import counted
 from kafkakit.core.text import printable, shell_command, text_table
-from kafkakit.report import Report, attributes, section, text_of
+from kafkakit.report.report import Report, attributes, section, text_of
 from kafkakit.streams.lanes.decide import CopyOutcome, DeadLetter, LaneShare, PurgeOutcome, PurgePlan, ReplayOutcome
 from kafkakit.streams.model.commit import utc_text
 from kafkakit.streams.model.provenance import Provenance

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from kafkakit.core.errors import ExitCode
 from kafkakit.core.quantities import counted, format_percent
 from kafkakit.core.text import plain_value, text_table
-from kafkakit.report import Report, optional_section, records, section, text_of
+from kafkakit.report.report import Report, optional_section, records, section, text_of
 from kafkakit.streams.failover.api import EndKind, FailoverPlan, Level
 from kafkakit.streams.moves.decide import PPM, MoveEnd, Pace, Series, SeriesEnd, SpreadFigures, most_in_an_hour
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from kafkakit.cli.session import ClusterSession
-    from kafkakit.report import Report
+    from kafkakit.report.report import Report
     from kafkakit.streams.model.commit import OffsetRanges
     from kafkakit.streams.records.act import BombScanner
     from kafkakit.streams.records.decide import KeptBatch, ScanStart

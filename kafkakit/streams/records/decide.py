@@ -23,7 +23,7 @@ from kafkakit.core.model import TopicPartition
 from kafkakit.core.quantities import counted, format_bytes
 from kafkakit.core.records import Record
 from kafkakit.core.text import printable, shell_command
-from kafkakit.report import Report, attributes
+from kafkakit.report.report import Report, attributes
 from kafkakit.streams.model.binary import CHECKED_FROM, CRC_AT
 from kafkakit.streams.model.commit import OffsetRanges, amount, topic_id_text, utc_text
 from kafkakit.streams.model.guarded_reads import BatchVerdict, VerdictKind

@@ -14,7 +14,7 @@ from kafkakit.core.cluster_facts import ItemError, LogSpan
 from kafkakit.core.errors import KafkakitError, OperationFailedError
 from kafkakit.core.quantities import agreeing, counted, format_span
 from kafkakit.core.text import printable, some, text_table
-from kafkakit.report import Report
+from kafkakit.report.report import Report
 from kafkakit.streams.model.pathways import (
     ContextFault,
     DDSketch,

@@ -16,7 +16,7 @@ from kafkakit.config.security import Mechanism, Security
 from kafkakit.core.errors import ExitCode, UsageError
 from kafkakit.core.quantities import counted
 from kafkakit.core.text import plain_value, printable, text_table
-from kafkakit.report import Report, attributes, optional_section, records, section, text_of
+from kafkakit.report.report import Report, attributes, optional_section, records, section, text_of
 from kafkakit.streams.model.route import DLQ, Lane, Route, Segment
 from kafkakit.streams.routes.decide import KeptChange, PlannedTopic, RouteFacts
 

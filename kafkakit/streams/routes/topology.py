@@ -12,21 +12,8 @@ from typing import TypeAlias
 
 from kafkakit.core.quantities import counted
 from kafkakit.core.text import printable, text_table
-from kafkakit.report import (
-    Html,
-    Report,
-    attributes,
-    el,
-    html_page,
-    join,
-    px,
-    records,
-    section,
-    svg,
-    table,
-    text,
-    text_of,
-)
+from kafkakit.report.pages import Html, el, html_page, join, px, svg, table, text
+from kafkakit.report.report import Report, attributes, records, section, text_of
 from kafkakit.streams.model.route import Lane, Route, Segment, SegmentState
 from kafkakit.streams.routes.decide import RouteFacts
 from kafkakit.streams.routes.pathways import SeenEdges

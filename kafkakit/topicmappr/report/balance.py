@@ -14,7 +14,7 @@ from kafkakit.core.quantities import counted, format_bytes, format_percent, form
 from kafkakit.core.selection import TopicSelection
 from kafkakit.core.text import text_table
 from kafkakit.placement.by_size.lp_relaxation import PPM, BandGoal
-from kafkakit.report import (
+from kafkakit.report.report import (
     INDENT,
     Deferred,
     Report,

@@ -11,23 +11,15 @@ from kafkakit.core.findings import COLUMNS, FailOn, exit_code_of, finding_rows, 
 from kafkakit.core.quantities import counted, format_bytes
 from kafkakit.core.text import ShellCommand, printable, some, text_table
 from kafkakit.placement.by_size.lp_relaxation import PPM
-from kafkakit.report import (
+from kafkakit.report.pages import Area, Html, card_row, el, html_page, px, svg, table, text
+from kafkakit.report.report import (
     INDENT,
-    Area,
     Bar,
-    Html,
     Report,
     attributes,
-    card_row,
-    el,
     gap_text,
-    html_page,
     optional_section,
-    px,
     section,
-    svg,
-    table,
-    text,
     text_of,
     text_plot,
 )

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from kafkakit.core.plan import BrokerLimit, BrokerLoad, Certificate, GroupLimit, Move, Plan, SolverStatus
 from kafkakit.core.quantities import counted, format_bytes
 from kafkakit.core.text import some
-from kafkakit.report import Area, Html, card_row, el, html_page, join, px, round_top, svg, table, text
+from kafkakit.report.pages import Area, Html, card_row, el, html_page, join, px, round_top, svg, table, text
 from kafkakit.topicmappr.decide.frontier import FrontierPoint
 
 _MOST_LINES = 100

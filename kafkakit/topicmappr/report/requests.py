@@ -10,7 +10,17 @@ from collections.abc import Iterator, Sequence
 from kafkakit.core.plan import DirMove, Move, Plan
 from kafkakit.core.quantities import counted, format_bytes
 from kafkakit.core.text import quote, some, text_table
-from kafkakit.report import INDENT, Report, attributes, capped, gap_text, optional_section, records, section, text_of
+from kafkakit.report.report import (
+    INDENT,
+    Report,
+    attributes,
+    capped,
+    gap_text,
+    optional_section,
+    records,
+    section,
+    text_of,
+)
 from kafkakit.topicmappr.decide.assembly import PlannedChange, SavedMap, SavedPlan
 from kafkakit.topicmappr.decide.budget import left_data
 from kafkakit.topicmappr.decide.place import NewTopic

@@ -12,7 +12,7 @@ from kafkakit.config.security import Secret
 from kafkakit.core.documents import json_text
 from kafkakit.core.errors import RefusedError
 from kafkakit.core.text import plain_value, text_table, tsv_lines
-from kafkakit.report import Report
+from kafkakit.report.report import Report
 
 RESULT = Report(
     command="tool list",

@@ -19,7 +19,7 @@ from kafkakit.core.model import ClusterSnapshot, decode_tags
 from kafkakit.core.records import UNREADABLE_HEADER, headers_of
 from kafkakit.core.rights import DUTIES, lacking, lacking_on_topics
 from kafkakit.core.text import quote
-from kafkakit.fleet.decide.fleet_file import read_fleet
+from kafkakit.fleet.decide import read_fleet
 from kafkakit.registry.decide.access import read_access, read_jwt_rules
 from kafkakit.registry.decide.desired import read_desired, read_objects
 from kafkakit.registry.decide.tags import read_history

@@ -24,9 +24,10 @@ from kafkakit.core.errors import TryLaterError
 from kafkakit.core.fleet_tables import Manifest, manifest_data, manifest_of
 from kafkakit.core.model import Broker, ClusterSnapshot, LogDir, Partition, TagSet, Topic, TopicPartition
 from kafkakit.fleet.act import SnapshotWriter, write_groups
-from kafkakit.fleet.decide.columns import (
+from kafkakit.fleet.decide import (
     MOMENTS,
     Columns,
+    FleetCluster,
     broker_columns,
     broker_config_columns,
     disk_columns,
@@ -40,7 +41,6 @@ from kafkakit.fleet.decide.columns import (
     topic_columns,
     unknown_parts,
 )
-from kafkakit.fleet.decide.fleet_file import FleetCluster
 from kafkakit.fleet.report import ClusterOutcome, OutcomeStatus, collect_report
 from kafkakit.streams.lag.api import ResumePoint
 from tests.fakes.admin import FakeClock

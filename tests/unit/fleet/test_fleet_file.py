@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from kafkakit.core.errors import InputError, UsageError
-from kafkakit.fleet.decide.fleet_file import FleetCluster, HostLimits, chosen_clusters, read_fleet
+from kafkakit.fleet.decide import FleetCluster, HostLimits, chosen_clusters, read_fleet
 from tests.places import ROOT
 
 SCHEMA = json.loads(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kafkakit.lint import report as sarif_module
 from kafkakit.lint.decide.decision import LintResult
 from kafkakit.lint.report import github, gitlab, junit, lint_text, markdown, rendered, sarif, statistics_text
-from kafkakit.report import uri_of
+from kafkakit.report.exports import uri_of
 from kafkakit.rules.catalogue import all_rules
 from tests.places import ROOT
 from tests.rigs.lint_runs import linted

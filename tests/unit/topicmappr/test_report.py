@@ -24,7 +24,7 @@ from kafkakit.core.plan import (
     SolverStatus,
     StorageFacts,
 )
-from kafkakit.report import el, text
+from kafkakit.report.pages import el, text
 from kafkakit.topicmappr.decide.frontier import FrontierPoint
 from kafkakit.topicmappr.report.page import largest_moves, report_page
 

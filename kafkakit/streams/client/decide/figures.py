@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.records import ConnectionFigures
-from kafkakit.report import Labels, MetricFamily, gauge
+from kafkakit.report.exports import Labels, MetricFamily, gauge
 from kafkakit.streams.client.decide.failures import WorkCounts
 from kafkakit.streams.model.pathways import FOLDED_TAGS, Bucket, DDSketch, EdgeKey, EdgeSums, merged_edges
 

@@ -12,7 +12,7 @@ from textwrap import wrap
 from kafkakit.core.findings import Severity
 from kafkakit.core.quantities import counted, format_rough_time
 from kafkakit.core.text import printable, quote, text_table
-from kafkakit.report import Report, attributes
+from kafkakit.report.report import Report, attributes
 from kafkakit.streams.commits.decide.documents import EncodedCommit
 from kafkakit.streams.commits.decide.hazards import hazards_of
 from kafkakit.streams.commits.decide.offset_states import (

@@ -6,7 +6,7 @@ from kafkakit.core.cluster_facts import CommittedOffset
 from kafkakit.core.errors import OperationFailedError
 from kafkakit.core.quantities import counted
 from kafkakit.core.text import printable, shown_name
-from kafkakit.report import Report, attributes
+from kafkakit.report.report import Report, attributes
 from kafkakit.streams.commits.decide.editing.edit import EditOutcome, EditPlan, PartitionEdit, PartitionResult
 from kafkakit.streams.model.commit import CommitState, OffsetRanges, ranges_text, topic_id_text
 from kafkakit.streams.model.kkm1.text import utf16_units

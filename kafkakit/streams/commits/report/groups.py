@@ -23,7 +23,7 @@ from kafkakit.core.findings import (
 )
 from kafkakit.core.quantities import counted, format_rough_time
 from kafkakit.core.text import printable, shell_command, shown_name, some, text_table
-from kafkakit.report import Report
+from kafkakit.report.report import Report
 from kafkakit.streams.commits.decide.documents import ShownDocument, state_of
 from kafkakit.streams.commits.decide.group_look import (
     LIMIT_KEY,

@@ -384,7 +384,7 @@ def carry_out(
 ) -> int:
     """Begin the operation of a request, or continue it, until the old topics are retired."""
     from kafkakit.core.quantities import parse_duration_or_zero
-    from kafkakit.report import cluster_words
+    from kafkakit.report.report import cluster_words
     from kafkakit.streams.failover.act.operations import aimed
     from kafkakit.streams.failover.decide.operation import Step
     from kafkakit.streams.failover.report import plan_report, run_report

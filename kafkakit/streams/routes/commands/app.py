@@ -257,7 +257,7 @@ def link(
     kafkakit --profile prod streams link payments --topic payments-v2
     kafkakit --profile prod streams link orders --lane slow --topic orders-backfill --cluster prod-b --yes
     """
-    from kafkakit.report import cluster_words
+    from kafkakit.report.report import cluster_words
     from kafkakit.streams.model.route import check_lane, check_stream, refuse_reserved
     from kafkakit.streams.model.route_edits import missing_quotas, replaced_segment, with_topic
     from kafkakit.streams.routes.act.clusters import existing_topic, refuse_shared

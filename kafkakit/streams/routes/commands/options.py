@@ -397,7 +397,7 @@ def create_lanes(
     from functools import partial
 
     from kafkakit.core.quantities import counted
-    from kafkakit.report import cluster_words
+    from kafkakit.report.report import cluster_words
     from kafkakit.streams.routes.act.clusters import create_topics, plan_on, set_quotas
     from kafkakit.streams.routes.decide import leftovers, quotas_of
     from kafkakit.streams.routes.report import created_report, plan_lines

@@ -414,7 +414,7 @@ def test_directories_in_log_dirs_that_are_no_partitions(tmp_path: Path) -> None:
 
 def test_names_that_are_not_utf_8_can_be_read_and_stored(tmp_path: Path) -> None:
     from kafkakit.adapters.arrow import ParquetStore
-    from kafkakit.fleet.decide.columns import table_columns
+    from kafkakit.fleet.decide import table_columns
 
     folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xffdisk"))
     write_segment(folder / "t-0", 0, [batch(0), batch(1)])

@@ -12,7 +12,7 @@ from kafkakit.core.cluster_facts import GroupDescription, GroupMember, GroupStat
 from kafkakit.core.errors import InputError, UsageError
 from kafkakit.core.model import TopicPartition, TopicPartitionReplica
 from kafkakit.execution.decide.journal import Layers, RunState
-from kafkakit.report import MetricFamily
+from kafkakit.report.exports import MetricFamily
 from kafkakit.streams.lag.decide.limits import (
     LIMIT_KEYS,
     CheckResult,
