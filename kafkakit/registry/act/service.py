@@ -30,6 +30,7 @@ from kafkakit.registry.act.cluster import Writes, Written
 from kafkakit.registry.decide.access import Access, Admission, Caller, JwtRules, caller_of, jwt_in
 from kafkakit.registry.decide.inventory import Change, Inventory
 from kafkakit.registry.decide.requests import (
+    MAX_FIELDS,
     MAX_QUERY,
     RPC_BY_NAME,
     AnyRequest,
@@ -156,8 +157,7 @@ class RegistryService:
         try:
             body = await self._answer(rpc, call, parse, encode, (rpc.name, call.body), call.deadline_s)
         except Exception as error:
-            refused = self.refusal(error)
-            return RpcAnswer(body=b"", code=refused.code, message=refused.message, headers=retry_headers(refused))
+            return refused_message(self.refusal(error))
         return RpcAnswer(body=body, headers=self.freshness())
 
     async def http(self, call: RpcCall) -> RpcAnswer:
@@ -166,19 +166,10 @@ class RegistryService:
             if len(call.path) + len(call.query) > MAX_QUERY:
                 raise invalid("the path and query are too long")
             rpc, in_path = route(call.method, tuple(unquote(part) for part in call.path.split("/")[1:]))
-            given = call.headers.get("grpc-timeout")
-            deadline_s = None if given is None else parse_timeout(given)
-            body = await self._answer(
-                rpc, call, lambda: self._parse_http(rpc, in_path, call), to_json, (call.path, call.query), deadline_s
-            )
+            key, deadline_s = (call.path, call.query), deadline_of(call)
+            body = await self._answer(rpc, call, lambda: self._parse_http(rpc, in_path, call), to_json, key, deadline_s)
         except Exception as error:
-            refused = self.refusal(error)
-            return RpcAnswer(
-                body=error_json(refused.code, refused.message),
-                code=refused.code,
-                status=HTTP_STATUS[refused.code],
-                headers=retry_headers(refused),
-            )
+            return refused_answer(self.refusal(error))
         return RpcAnswer(body=body, headers=self.freshness())
 
     def begin_stop(self) -> None:
@@ -211,11 +202,7 @@ class RegistryService:
     def _parse_http(self, rpc: Rpc, in_path: Mapping[str, str], call: RpcCall) -> AnyRequest:
         if rpc.http_method == "POST":
             return rpc.request(**self._ports.codec.decode_json(rpc.message, call.body))
-        try:
-            query = parse_qsl(call.query, keep_blank_values=True, max_num_fields=2000, errors="strict")
-        except ValueError:
-            raise invalid("the query cannot be read") from None
-        return rpc.request(**read_fields(rpc, in_path, query))
+        return rpc.request(**read_fields(rpc, in_path, query_of(call.query)))
 
     async def _answer(
         self,
@@ -377,13 +364,54 @@ class RegistryService:
         return (("Age", str(int(self._age_s()))), ("Kafkakit-As-Of", began_at.strftime("%Y-%m-%dT%H:%M:%SZ")))
 
 
-def retry_headers(error: RpcError) -> tuple[tuple[str, str], ...]:
-    """The headers of a refusal."""
+class TagsRefusedError(RpcError):
+    """The refusal of a request with If-Match; `etag` is the present one, empty where there is none."""
+
+    def __init__(self, code: RpcCode, message: str, etag: str) -> None:
+        super().__init__(code, message)
+        self.etag = etag
+
+
+def refused_answer(error: RpcError) -> RpcAnswer:
+    """A refusal over HTTP, as grpc-gateway writes it."""
+    return RpcAnswer(
+        body=error_json(error.code, error.message),
+        code=error.code,
+        status=HTTP_STATUS[error.code],
+        headers=_headers_of(error),
+    )
+
+
+def refused_message(error: RpcError) -> RpcAnswer:
+    """A refusal over gRPC."""
+    return RpcAnswer(body=b"", code=error.code, message=error.message, headers=_headers_of(error))
+
+
+def query_of(text: str) -> list[tuple[str, str]]:
+    """The parameters of a query; `RpcError` for one that cannot be read or has too many."""
+    try:
+        query = parse_qsl(text, keep_blank_values=True, max_num_fields=2000, errors="strict")
+    except ValueError:
+        raise invalid("the query cannot be read") from None
+    if len(query) > MAX_FIELDS:
+        raise invalid(f"the query has {len(query)} parameters: at most {MAX_FIELDS}")
+    return query
+
+
+def deadline_of(call: RpcCall) -> float | None:
+    """The seconds that a caller over HTTP gives; None without."""
+    given = call.headers.get("grpc-timeout")
+    return None if given is None else parse_timeout(given)
+
+
+def _headers_of(error: RpcError) -> tuple[tuple[str, str], ...]:
     headers: list[tuple[str, str]] = []
     if error.retry_after_s is not None:
         headers.append(("Retry-After", str(max(1, round(error.retry_after_s + 0.5)))))
     if error.code is RpcCode.UNAUTHENTICATED:
         headers.append(("WWW-Authenticate", "Bearer"))
+    if isinstance(error, TagsRefusedError) and error.etag:
+        headers.append(("ETag", f'"{error.etag}"'))
     return tuple(headers)
 
 

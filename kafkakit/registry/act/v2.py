@@ -17,22 +17,29 @@ from dataclasses import dataclass
 from queue import Empty, Full, Queue
 from threading import Thread
 from time import monotonic
-from urllib.parse import parse_qsl, unquote
+from urllib.parse import unquote
 
 import msgspec
 
 from kafkakit.core.errors import KafkakitError
 from kafkakit.core.plan_rules import topic_problem
-from kafkakit.core.rpc import HTTP_STATUS, RpcAnswer, RpcCall, RpcCode, RpcError, RpcStream
+from kafkakit.core.rpc import RpcAnswer, RpcCall, RpcCode, RpcError, RpcStream
 from kafkakit.core.text import ToldOnce, some
 from kafkakit.ports.services import Answer, GrpcService, MessageCodec
 from kafkakit.registry.act.cluster import Writes, Written
-from kafkakit.registry.act.service import RegistryService, retry_headers
+from kafkakit.registry.act.service import (
+    RegistryService,
+    TagsRefusedError,
+    deadline_of,
+    query_of,
+    refused_answer,
+    refused_message,
+)
 from kafkakit.registry.act.tag_store import Claim, KeptReplies, TagHistory, TagStore
 from kafkakit.registry.decide.access import Caller
 from kafkakit.registry.decide.inventory import NO_TAGS, Inventory, Touched
-from kafkakit.registry.decide.requests import EMPTY, MAX_QUERY, RPC_BY_NAME, SERVICE, Role, error_json, parse_timeout
-from kafkakit.registry.decide.tags import Kind, Tags, invalid, is_broker_id
+from kafkakit.registry.decide.requests import EMPTY, MAX_QUERY, RPC_BY_NAME, SERVICE, Role
+from kafkakit.registry.decide.tags import Kind, Tags, is_broker_id
 from kafkakit.registry.decide.v2_calls import (
     CALL_V2_BY_NAME,
     CALLS_V2,
@@ -266,11 +273,9 @@ class ServiceV2:
             return await self._elsewhere(call, segments)
         of, in_path = found
         try:
-            given = call.headers.get("grpc-timeout")
-            deadline_s = None if given is None else parse_timeout(given)
-            reply = await self._answer(of, call, lambda: _parse_http(of, in_path, call), deadline_s)
+            reply = await self._answer(of, call, lambda: _parse_http(of, in_path, call), deadline_of(call))
         except Exception as error:
-            return _refusal(self._first.refusal(error))
+            return refused_answer(self._first.refusal(error))
         if isinstance(reply, AsyncIterator):
             return RpcStream(parts=_sse(reply), headers=(*_SSE, *self._first.freshness()))
         etag = getattr(reply, "etag", None)
@@ -291,9 +296,7 @@ class ServiceV2:
         try:
             reply = await self._answer(of, call, parse, call.deadline_s)
         except Exception as error:
-            refused = self._first.refusal(error)
-            headers = (*retry_headers(refused), *_etag_header(refused))
-            return RpcAnswer(body=b"", code=refused.code, message=refused.message, headers=headers)
+            return refused_message(self._first.refusal(error))
         if isinstance(reply, AsyncIterator):
             return RpcStream(parts=_messages(reply, encode))
         return RpcAnswer(body=encode(reply), headers=self._first.freshness())
@@ -385,7 +388,7 @@ class ServiceV2:
         allowed = methods_of(segments)
         if answer.code is not RpcCode.NOT_FOUND or not allowed:
             return answer
-        refused = _refusal(RpcError(RpcCode.UNIMPLEMENTED, "Method Not Allowed"))
+        refused = refused_answer(RpcError(RpcCode.UNIMPLEMENTED, "Method Not Allowed"))
         return RpcAnswer(body=refused.body, status=405, headers=(("Allow", ", ".join(allowed)),))
 
     def _unprotected(self, path: str) -> RpcAnswer:
@@ -398,36 +401,10 @@ class ServiceV2:
         return RpcAnswer(body=body, status=200 if is_fresh else 503, headers=self._first.freshness())
 
 
-class TagsRefusedError(RpcError):
-    """The refusal of a request with If-Match; `etag` is the present one, empty where there is none."""
-
-    def __init__(self, code: RpcCode, message: str, etag: str) -> None:
-        super().__init__(code, message)
-        self.etag = etag
-
-
 def _parse_http(of: CallV2, in_path: Mapping[str, str], call: RpcCall) -> AnyV2Request:
     if of.http_method == "POST":
         return read_body(of, call.body)
-    try:
-        query = parse_qsl(call.query, keep_blank_values=True, max_num_fields=2000, errors="strict")
-    except ValueError:
-        raise invalid("the query cannot be read") from None
-    return read_query(of, in_path, query)
-
-
-def _refusal(refused: RpcError) -> RpcAnswer:
-    return RpcAnswer(
-        body=error_json(refused.code, refused.message),
-        code=refused.code,
-        status=HTTP_STATUS[refused.code],
-        headers=(*retry_headers(refused), *_etag_header(refused)),
-    )
-
-
-def _etag_header(refused: RpcError) -> tuple[tuple[str, str], ...]:
-    etag = refused.etag if isinstance(refused, TagsRefusedError) else ""
-    return (("ETag", f'"{etag}"'),) if etag else ()
+    return read_query(of, in_path, query_of(call.query))
 
 
 async def _sse(batches: Batches) -> AsyncIterator[bytes]:

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -95,20 +95,50 @@ AnyRequest = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rpc:
-    """One call: its messages, its role, and where it is over HTTP; `{name}` in a path is a field of the request."""
+class Call:
+    """One call of either version: its role, and where it is over HTTP (`GET /v1/topics/{name}`).
+
+    `{name}` in a path is a field of the request.
+    """
 
     name: str
-    message: str
-    request: type[AnyRequest]
-    reply: str
     role: Role
-    http_method: str
-    http_path: str
+    http: str
+    http_method: str = field(init=False)
+    http_path: str = field(init=False)
     segments: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "segments", tuple(self.http_path.split("/")[1:]))
+        method, path = self.http.split(" ")
+        object.__setattr__(self, "http_method", method)
+        object.__setattr__(self, "http_path", path)
+        object.__setattr__(self, "segments", tuple(path.split("/")[1:]))
+
+    def fields_in(self, segments: tuple[str, ...]) -> dict[str, str] | None:
+        """The fields that stand in a decoded path; None for a path that is not this call's."""
+        if len(segments) != len(self.segments):
+            return None
+        fields = {}
+        for expected, given in zip(self.segments, segments, strict=True):
+            if expected[0] == "{":
+                if not given:
+                    return None
+                fields[expected[1:-1]] = given
+            elif expected != given:
+                return None
+        return fields
+
+
+C = TypeVar("C", bound=Call)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rpc(Call):
+    """A call of kafka-kit's registry with the names of its messages."""
+
+    message: str
+    request: type[AnyRequest]
+    reply: str
 
     @property
     def is_read(self) -> bool:
@@ -117,8 +147,7 @@ class Rpc:
 
 
 def _rpc(name: str, message: str, request: type[AnyRequest], reply: str, role: Role, http: str) -> Rpc:
-    method, path = http.split(" ")
-    return Rpc(name=name, message=message, request=request, reply=reply, role=role, http_method=method, http_path=path)
+    return Rpc(name=name, message=message, request=request, reply=reply, role=role, http=http)
 
 
 _BROKER, _TOPIC = ("BrokerRequest", BrokerRequest), ("TopicRequest", TopicRequest)
@@ -500,27 +529,28 @@ _TIMEOUT = re.compile(r"([0-9]{1,8})([HMSmun])")
 MAX_UINT32 = 2**32 - 1
 
 
+def calls_at(segments: tuple[str, ...], calls: Iterable[C]) -> Iterator[tuple[C, Mapping[str, str]]]:
+    """The calls at a decoded path, each with the fields that stand in the path."""
+    for call in calls:
+        fields = call.fields_in(segments)
+        if fields is not None:
+            yield call, fields
+
+
 def route(method: str, segments: tuple[str, ...]) -> tuple[Rpc, Mapping[str, str]]:
     """The call of a method and decoded path, with the fields that stand in the path.
 
     `RpcError` 404 for an unknown path, 501 for a path that has other methods: a form that is posted to it, too.
     """
-    is_known = False
-    for rpc in _BY_LENGTH.get(len(segments), ()):
-        fields = fields_in_path(rpc.segments, segments)
-        if fields is not None:
-            if rpc.http_method == method:
-                return rpc, fields
-            is_known = True
-    if is_known:
-        raise RpcError(RpcCode.UNIMPLEMENTED, "Method Not Allowed")
-    raise RpcError(RpcCode.NOT_FOUND, "Not Found")
+    found = list(calls_at(segments, RPCS))
+    for rpc, fields in found:
+        if rpc.http_method == method:
+            return rpc, fields
+    raise RpcError(RpcCode.UNIMPLEMENTED, "Method Not Allowed") if found else RpcError(RpcCode.NOT_FOUND, "Not Found")
 
 
 def read_fields(rpc: Rpc, in_path: Mapping[str, str], query: list[tuple[str, str]]) -> dict[str, Any]:
     """The fields of a request without a body; unknown parameters are ignored. `RpcError` for unreadable ones."""
-    if len(query) > MAX_FIELDS:
-        raise invalid(f"the query has {len(query)} parameters: at most {MAX_FIELDS}")
     known = {_camel(name): name for name in rpc.request.__dataclass_fields__}
     known |= {name: name for name in rpc.request.__dataclass_fields__}
     found: dict[str, Any] = {}
@@ -550,19 +580,6 @@ def parse_timeout(text: str) -> float:
     return int(found[1]) * _UNITS_S[found[2]]
 
 
-def fields_in_path(pattern: tuple[str, ...], segments: tuple[str, ...]) -> dict[str, str] | None:
-    """The fields of a path that has a pattern; None for another path. Both have as many segments."""
-    fields = {}
-    for expected, given in zip(pattern, segments, strict=True):
-        if expected[0] == "{":
-            if not given:
-                return None
-            fields[expected[1:-1]] = given
-        elif expected != given:
-            return None
-    return fields
-
-
 def _value(name: str, kind: Any, text: str) -> Any:
     if kind is int:
         if not text.isascii() or not text.isdigit() or len(text) > 10 or int(text) > MAX_UINT32:
@@ -583,6 +600,3 @@ def _camel(name: str) -> str:
 
 
 _ITEM: Mapping[str, Any] = {str(tuple[str, ...]): str, str(tuple[int, ...]): int}
-_BY_LENGTH: Mapping[int, tuple[Rpc, ...]] = {
-    length: tuple(rpc for rpc in RPCS if len(rpc.segments) == length) for length in {len(r.segments) for r in RPCS}
-}

@@ -5,7 +5,7 @@ sent as server-sent events, whose format is that of the HTML standard.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal, get_type_hints
 
 import msgspec
@@ -13,7 +13,7 @@ from msgspec import UNSET, UnsetType
 
 from kafkakit.core.documents import decoded_json
 from kafkakit.core.text import printable
-from kafkakit.registry.decide.requests import MAX_FIELDS, Role, fields_in_path
+from kafkakit.registry.decide.requests import Call, Role, calls_at
 from kafkakit.registry.decide.tags import invalid
 
 KindName = Literal["topic", "broker"]
@@ -273,39 +273,21 @@ SERVICE_V2 = "registry.v2.Registry"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CallV2:
-    """One call: its messages, named as in `registry_v2.proto`, its role, and where it is over HTTP."""
+class CallV2(Call):
+    """A call of version 2 with its messages, which are named as in `registry_v2.proto`."""
 
-    name: str
     request: type[AnyV2Request]
     reply: type[AnyV2Reply]
-    role: Role
-    http_method: str
-    http_path: str
     summary: str
     is_stream: bool = False
-    segments: tuple[str, ...] = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "segments", tuple(self.http_path.split("/")[1:]))
 
 
 def _call(
     name: str, http: str, messages: tuple[type[AnyV2Request], type[AnyV2Reply]], summary: str, **more: Any
 ) -> CallV2:
-    method, path = http.split(" ")
-    role = Role.READ if method == "GET" else Role.TAG
+    role = Role.READ if http.startswith("GET ") else Role.TAG
     request, reply = messages
-    return CallV2(
-        name=name,
-        request=request,
-        reply=reply,
-        role=role,
-        http_method=method,
-        http_path=path,
-        summary=summary,
-        **more,
-    )
+    return CallV2(name=name, request=request, reply=reply, role=role, http=http, summary=summary, **more)
 
 
 CALLS_V2: tuple[CallV2, ...] = (
@@ -329,24 +311,16 @@ CALL_V2_BY_NAME: Mapping[str, CallV2] = {call.name: call for call in CALLS_V2}
 
 def route_v2(method: str, segments: tuple[str, ...]) -> tuple[CallV2, Mapping[str, str]] | None:
     """The call of a method and decoded path, with the fields of the path; None where there is none."""
-    for call in CALLS_V2:
-        if call.http_method == method and len(call.segments) == len(segments):
-            found = fields_in_path(call.segments, segments)
-            if found is not None:
-                return call, found
-    return None
+    return next((found for found in calls_at(segments, CALLS_V2) if found[0].http_method == method), None)
 
 
 def methods_of(segments: tuple[str, ...]) -> tuple[str, ...]:
     """The methods that a path has in version 2."""
-    methods = ("GET", "POST")
-    return tuple(method for method in methods if route_v2(method, segments) is not None)
+    return tuple(sorted({call.http_method for call, _ in calls_at(segments, CALLS_V2)}))
 
 
 def read_query(call: CallV2, in_path: Mapping[str, str], query: Sequence[tuple[str, str]]) -> AnyV2Request:
     """The request of a path and query; lists are repeated or have commas. `RpcError` for what cannot be meant."""
-    if len(query) > MAX_FIELDS:
-        raise invalid(f"the query has {len(query)} parameters: at most {MAX_FIELDS}")
     kinds = get_type_hints(call.request)
     found: dict[str, Any] = dict(in_path)
     for name, text in query:
