@@ -11,7 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
-from kafkakit.core.quantities import counted, format_bytes
+from kafkakit.core.quantities import counted
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -52,7 +52,6 @@ def _environment() -> "Environment":
     made.filters = {
         **made.filters,
         "cut": lambda value, most: Markup.escape(shortened(visible(value), most)),
-        "amount": lambda value: "unknown" if value is None else format_bytes(value),
         "number": lambda value: f"{value:,.6g}",
         "counted": counted,
         "time": lambda at: f"{at:%Y-%m-%d %H:%M:%S} UTC",
