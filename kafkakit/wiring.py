@@ -227,6 +227,13 @@ def ask_approver(command: str, plan: Mapping[str, object]) -> str:
     return ask(command, plan)
 
 
+def draw_graph(lines: str) -> str:
+    """The SVG of a graph in the language of Graphviz; empty where Graphviz is not installed."""
+    from kafkakit.adapters.processes import draw_graph as draw
+
+    return draw(lines)
+
+
 def open_lease(
     store: ControlStore,
     clock: Clock,

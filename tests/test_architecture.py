@@ -92,6 +92,8 @@ VIOLATIONS: list[tuple[str, dict[str, str], list[str]]] = [
             "streams/model/binary.py": "from google_crc32c import extend\nHEADER = Struct('>qiibIhiqqqhii')\n",
             "streams/model/pathways.py": "x = byte & 127\n",
             "tool/a.py": "HEADER = Struct('>qiib')\nx = byte & 0x7F\ny = size & 1270\n",
+            "report/pages.py": "from jinja2 import Environment\nSTYLE = '<style>'\n",
+            "tool/d.py": "from markupsafe import Markup\npage = f'<html lang={language}>'\nlist[str] < x > y\n",
             "tool/c.py": "x = MarkState[name.upper()]\ny = {'digest': spill.digest.hex()}\n",
             "tool/b.py": "import google_crc32c\nHEADER = [('base_offset', '>i8')]\nNAMES = ('base_offset', 'length')\n",
             "../spark/kafkakit_spark/x.py": "POLYNOMIAL = 0x82F63B78\n",
@@ -104,6 +106,9 @@ VIOLATIONS: list[tuple[str, dict[str, str], list[str]]] = [
             "kit.tool.b: reads headers of record batches, as streams.model.binary does for all: 'base_offset', '>",
             "kit.tool.c: has the JSON of commit states, as streams.model.commit does for all: .digest.hex()",
             "kit.tool.c: has the JSON of commit states, as streams.model.commit does for all: MarkState[",
+            "kit.tool.d: renders pages, as report.pages does for all: <html lang={language}>",
+            "kit.tool.d: renders pages, as report.pages does for all: markupsafe",
+            "kit.tool.d: renders pages, as report.pages does for all: markupsafe.Markup",
         ],
     ),
     (

@@ -86,11 +86,12 @@ def test_planning_from_a_snapshot(kafkakit: Run, tmp_path: Path) -> None:
     brokers = "1004,1002,1003"
     ran = kafkakit(
         "topicmappr", "rebuild", "--snapshot", str(path), "--topics", "orders", "--brokers", brokers,
-        "--out-path", str(tmp_path), "--plan", str(plan),
+        "--out-path", str(tmp_path), "--plan", str(plan), "--report", str(tmp_path / "plan.html"),
     )  # fmt: skip
     assert ran.returncode == 0, ran.stderr
     moved = json.loads(plan.read_text())["reassignment"]["partitions"]
     assert [(p["topic"], sorted(p["replicas"])) for p in moved] == [("orders", [1002, 1003, 1004])]
+    assert "<td>orders</td>" in (tmp_path / "plan.html").read_text("utf-8"), "templates are in the package"
 
 
 def test_a_missing_extra_is_one_line_that_names_it(kafkakit: Run) -> None:

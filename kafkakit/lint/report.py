@@ -20,8 +20,9 @@ from kafkakit.core.text import printable
 from kafkakit.lint.decide.decision import LintResult, fix_of
 from kafkakit.lint.decide.fixes import LintDone
 from kafkakit.lint.decide.membership import Assumption, assumption_lines
-from kafkakit.lint.rule_pages import page_html, page_of, rule_url
+from kafkakit.lint.rule_pages import page_of, rule_url
 from kafkakit.report.exports import MOST_RESULTS, SarifResult, SarifRule, grouped, sarif_log
+from kafkakit.report.pages import PageTable, html_page
 from kafkakit.report.report import Report, text_of
 from kafkakit.rules.engine import Checked
 from kafkakit.rules.rule import Edit, Fix, LintRule
@@ -390,14 +391,24 @@ def upgrade_markdown(result: LintResult, target: str) -> str:
 
 def upgrade_html(result: LintResult, target: str) -> str:
     """The page as HTML that needs nothing else."""
-    title = f"Upgrade to Kafka {target}"
-    body = [f"<h1>{escape(title)}</h1>", f"<p>{escape(_summary(result))}</p>"]
+    sections = []
     for heading, codes, what_to_do in _SECTIONS:
-        found = [(position(c.finding), c.rule.code, c.finding.message) for c in _of(result, codes)]
-        body += [f"<h2>{heading} ({len(found)})</h2>", f"<p>{what_to_do if found else 'Nothing.'}</p>", _table(found)]
-    first = list(_first(result))
-    body += ["<h2>What to set first</h2>", _table(first)] if first else []
-    return page_html(title, body)
+        rows = [(position(c.finding), c.rule.code, c.finding.message) for c in _of(result, codes)]
+        columns = (("where", False), ("rule", False), ("what", False))
+        sections.append((heading, what_to_do, PageTable(caption=heading, columns=columns, rows=rows)))
+    breaks = counted(len(_of(result, BREAKS)), "setting")
+    first = PageTable(
+        caption="What to set first", columns=(("where", False), ("change", False)), rows=list(_first(result))
+    )
+    page = html_page(
+        "upgrade.html",
+        title=f"Kafka {target} breaks {breaks} in {counted(len(result.files), 'file')}",
+        target=target,
+        summary=_summary(result),
+        sections=sections,
+        first=first,
+    )
+    return page.decode()
 
 
 def _summary(result: LintResult) -> str:
@@ -427,10 +438,3 @@ def _words(edit: Edit) -> str:
     if edit.rename is not None:
         return f"rename {edit.key} to {edit.rename}"
     return f"delete {edit.key}" if edit.value is None else f"set {edit.key}={edit.value}"
-
-
-def _table(rows: Sequence[tuple[str, ...]]) -> str:
-    if not rows:
-        return ""
-    cells = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>\n" for row in rows)
-    return f"<table>\n{cells}</table>"

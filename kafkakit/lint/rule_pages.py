@@ -2,17 +2,18 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 from inspect import cleandoc
 
 from kafkakit.core.errors import UsageError
 from kafkakit.core.quantities import counted
 from kafkakit.core.text import text_table
 from kafkakit.lint.decide.lint_config import fits, suggestion
+from kafkakit.report.pages import html_page
 from kafkakit.report.report import Report, text_of
 from kafkakit.rules.rule import Fix, LintRule, Needs
 
 _HEADINGS = ("Why", "Source", "Options", "Bad", "Good", "Fix")
+_EXAMPLES = ("Bad", "Good")
 _FIXES = {
     Fix.NONE: "no automatic fix",
     Fix.SAFE: "fixed by --fix",
@@ -39,6 +40,11 @@ class RulePage:
         return f"{self.rule.code} {self.rule.name}"
 
     @property
+    def sentence(self) -> str:
+        """Code, name and the first sentence."""
+        return f"{self.title}: {self.summary.partition('. ')[0].removesuffix('.')}"
+
+    @property
     def facts(self) -> str:
         """Severity, set, inputs and fix in one line."""
         rule = self.rule
@@ -58,21 +64,8 @@ class RulePage:
         """The page as Markdown."""
         lines = [f"# {self.title}", "", f"*{self.facts}*", "", self.summary]
         for heading, body in self.parts.items():
-            lines += ["", f"## {heading}", "", *(["```yaml", body, "```"] if heading in ("Bad", "Good") else [body])]
+            lines += ["", f"## {heading}", "", *(["```yaml", body, "```"] if heading in _EXAMPLES else [body])]
         return text_of(lines)
-
-    @property
-    def html(self) -> str:
-        """The page as HTML that needs nothing else."""
-        body = [
-            f"<h1>{escape(self.title)}</h1>",
-            f"<p><em>{escape(self.facts)}</em></p>",
-            f"<p>{escape(self.summary)}</p>",
-        ]
-        for heading, part in self.parts.items():
-            tag = "pre" if heading in ("Bad", "Good") else "p"
-            body += [f"<h2>{heading}</h2>", f"<{tag}>{escape(part)}</{tag}>"]
-        return page_html(self.title, body)
 
 
 def page_of(rule: LintRule) -> RulePage:
@@ -99,18 +92,13 @@ def rule_url(rule: LintRule, docs_url: str) -> str:
     return f"{docs_url.rstrip('/')}/{rule.code}.html" if docs_url else ""
 
 
-def site_files(rules: Sequence[LintRule]) -> dict[str, str]:
+def site_files(rules: Sequence[LintRule]) -> dict[str, bytes]:
     """The site: one HTML page a rule and an index, by file name."""
-    rows = "".join(
-        f'<tr><td><a href="{r.code}.html">{r.code}</a></td><td>{escape(r.name)}</td><td>{r.severity.value}</td>'
-        f"<td>{'core' if r.is_core else 'strict'}</td><td>{r.fix.value}</td>"
-        f"<td>{escape(page_of(r).summary)}</td></tr>\n"
-        for r in rules
-    )
-    head = "<tr><th>code</th><th>name</th><th>severity</th><th>set</th><th>fix</th><th>what it reports</th></tr>\n"
-    index = [f"<h1>Rules of kafkakit lint</h1><p>{len(rules)} rules.</p>", f"<table>\n{head}{rows}</table>"]
-    return {"index.html": page_html("Rules of kafkakit lint", index)} | {
-        f"{r.code}.html": page_of(r).html for r in rules
+    pages = [page_of(rule) for rule in rules]
+    index = html_page("rules.html", title=f"kafkakit lint has {counted(len(pages), 'rule')}", pages=pages)
+    return {"index.html": index} | {
+        f"{page.rule.code}.html": html_page("rule.html", title=page.sentence, page=page, code=_EXAMPLES)
+        for page in pages
     }
 
 
@@ -131,17 +119,6 @@ def rule_rows(rules: Sequence[LintRule]) -> tuple[tuple[object, ...], ...]:
         )
         for rule in rules
     )
-
-
-def page_html(title: str, body: Sequence[str]) -> str:
-    """An HTML page that needs nothing else; `body` is HTML already."""
-    style = (
-        "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}"
-        "pre{background:#f4f4f4;padding:1rem;overflow-x:auto}"
-        "td,th{text-align:left;padding:.2rem .6rem;vertical-align:top}"
-    )
-    head = f'<html lang="en">\n<meta charset="utf-8">\n<title>{escape(title)}</title>\n<style>{style}</style>'
-    return "\n".join(["<!doctype html>", head, *body, "</html>", ""])
 
 
 def explain_report(rules: Sequence[LintRule], selector: str) -> Report:

@@ -28,8 +28,9 @@ EFFECTS = frozenset(
 EFFECT_CALLS = frozenset({"open", "print", "input", "exec", "eval", "__import__", "breakpoint"})
 CLOCK_CALLS = frozenset({"now", "utcnow", "today"})
 PURE_LIBRARIES = frozenset(
-    {"ortools", "numpy", "msgspec", "yaml", "zstandard", "cramjam", "google_crc32c", "re2", "hcl2", "lark"}
-)
+    {"ortools", "numpy", "msgspec", "yaml", "zstandard", "cramjam", "google_crc32c", "re2", "hcl2", "lark", "jinja2",
+     "markupsafe"}
+)  # fmt: skip
 # A library whose errors another one lets through counts as that other one.
 PART_OF = {"requests": "jgo", "grpc_reflection": "grpc", "starlette": "uvicorn"}
 CLI_LIBRARIES = frozenset({"typer", "rich", "yaml"})

@@ -38,6 +38,11 @@ ONE_MODULE: Mapping[str, tuple[str, frozenset[str], str]] = {
     ),
     "reads varints": (BINARY, frozenset(), r"& ?(?:127|0x7[fF])\b"),
     "computes CRC-32C": (BINARY, frozenset({"google_crc32c", "crc32c"}), r"0x82[fF]63[bB]78|\bcalc_crc32c\b"),
+    "renders pages": (
+        "report.pages",
+        frozenset({"jinja2", "markupsafe", "mako", "chameleon", "dominate", "htpy", "lxml"}),
+        r"(?i)<!doctype html|</?(?:html|head|body|style|script|svg|table|tr|td|th|h[1-6]|p|div|span|ul|li)\b[^<>\n]*>",
+    ),
     "has the JSON of commit states": (COMMIT, frozenset(), r"MarkState\[|\.digest\.hex\(\)|fromhex\(.*digest"),
 }  # fmt: skip
 # At most 9 bytes, the ninth of eight bits: another format.

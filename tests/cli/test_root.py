@@ -41,7 +41,7 @@ from tests.rigs.command_line import Home
 
 HEAVY = [
     "ortools", "numpy", "pandas", "pyspark", "datadog_api_client", "grpc", "rich", "kafka", "confluent_kafka",
-    "kazoo", "msgspec", "yaml", "asyncio", "re2",
+    "kazoo", "msgspec", "yaml", "asyncio", "re2", "jinja2",
 ]  # fmt: skip
 
 
@@ -63,7 +63,16 @@ def python(home: Home, code: str, **env: str) -> subprocess.CompletedProcess[str
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--help"], ["--version"], ["profile", "--help"], ["topicmappr", "rebuild", "--help"]]
+    "arguments",
+    [
+        ["--help"],
+        ["--version"],
+        ["profile", "--help"],
+        ["topicmappr", "rebuild", "--help"],
+        ["streams", "lag", "--help"],
+        ["streams", "lag", "once", "--help"],
+        ["streams", "topology", "--help"],
+    ],
 )
 def test_help_loads_nothing_heavy(home: Home, arguments: list[str]) -> None:
     code = (

@@ -687,7 +687,20 @@ def test_the_graph_is_a_table_or_a_mermaid_chart(desk: StreamDesk) -> None:
     ]
 
 
-def test_the_graph_is_drawn_on_a_page(desk: StreamDesk, tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_drawn", [True, False])
+def test_the_graph_is_drawn_on_a_page(
+    desk: StreamDesk, tmp_path: Path, is_drawn: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program in the place of Graphviz draws the labels that it is given, or is not there."""
+    if is_drawn:
+        program = tmp_path / "bin" / "dot"
+        program.parent.mkdir()
+        program.write_text(
+            "#!/bin/sh\necho '<svg xmlns=\"http://www.w3.org/2000/svg\">'\n"
+            "sed -n 's/<b>/\\&lt;b\\&gt;/g; s/.* label=\"\\(.*\\)\"\\]$/<text>\\1<\\/text>/p'\necho '</svg>'\n"
+        )
+        program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/bin:/usr/bin" if is_drawn else str(tmp_path))
     create(desk)
     desk.commit("<b>", "orders.live.1", 0, 0)
     file = tmp_path / "streams.html"
@@ -695,7 +708,8 @@ def test_the_graph_is_drawn_on_a_page(desk: StreamDesk, tmp_path: Path) -> None:
     assert ran.stdout.startswith("STREAM ")
     assert f"page: {file}" in ran.stderr
     page = file.read_text()
-    assert page.count("orders.live.1") == 3, "a title, a label and a row"
+    assert page.count("orders.live.1") == 2, "a label and a row"
+    assert ("<text>&lt;b&gt;</text>" in page) == ("flowchart LR" not in page) == is_drawn
     assert "&lt;b&gt;" in page
     assert "<b>" not in page
     desk.done("topology", "--html", str(file))

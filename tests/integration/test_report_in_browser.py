@@ -11,10 +11,14 @@ from typing import ClassVar
 import pytest
 
 from kafkakit.audit.report.page import audit_page
+from kafkakit.lint.rule_pages import site_files
+from kafkakit.rules.catalogue import all_rules
+from kafkakit.streams.routes.topology import topology_page
 from kafkakit.topicmappr.decide.frontier import FrontierPoint
 from kafkakit.topicmappr.report.page import report_page
-from tests.rigs.browser import chromium
+from tests.rigs.browser import browsing, chromium
 from tests.unit.audit.test_page import a_view
+from tests.unit.report.test_pages import observed
 from tests.unit.topicmappr.test_report import EVIL, make, move
 
 
@@ -99,3 +103,27 @@ def test_a_screenshot_has_the_page_on_it(browser: list[str], tmp_path: Path, wid
     command = [*browser, f"--window-size={width},1600", f"--screenshot={blank}", "about:blank"]
     subprocess.run(command, capture_output=True, timeout=400, check=True)
     assert shot.stat().st_size > 5 * blank.stat().st_size
+
+
+OVER = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+SCROLLED = "[...document.querySelectorAll('.wide')].map(each => each.tabIndex)"
+
+
+def test_no_page_scrolls_sideways_and_what_is_wide_can_be_reached_by_keys(tmp_path: Path) -> None:
+    long = observed([([("t" * 249, "cluster" * 20)], {f"group<b>{EVIL}", "g" * 249})])
+    pages = {"plan": the_page(), "audit": the_page_of_audits(), "topology": topology_page(long)}
+    site = site_files(all_rules())
+    pages |= {"rules": site["index.html"], "rule": site["KKR201.html"]}
+    for name, page in pages.items():
+        (tmp_path / f"{name}.html").write_bytes(page)
+    with browsing(tmp_path) as tab:
+        for name in pages:
+            for width in (1400, 500, 380):
+                size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+                tab.call("Emulation.setDeviceMetricsOverride", **size)
+                tab.open(f"file://{tmp_path}/{name}.html")
+                assert tab.run(OVER) <= 0, (name, width)
+                assert set(tab.run(SCROLLED)) <= {0}, (name, width)
+        assert tab.console == []
+        tab.run("document.querySelector('h1').style.width = '2000px'")
+        assert tab.run(OVER) > 0, "it would be seen"

@@ -8,8 +8,8 @@ jobs' tables are distributed, and numbers over earlier runs.
 import math
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import date
 from itertools import pairwise
 
@@ -18,7 +18,7 @@ from kafkakit.core.findings import AuditFinding, Severity
 from kafkakit.core.fleet_tables import JobResult
 from kafkakit.core.quantities import counted, format_rough_time
 from kafkakit.core.text import cell
-from kafkakit.report.pages import Area, Child, Html, card_row, el, html_page, join, px, round_top, svg, table
+from kafkakit.report.pages import Area, Box, Chart, Label, PageTable, html_page, px, round_top
 
 MOST_NEW = 200
 MOST_WORST = 100
@@ -26,100 +26,105 @@ MOST_OF_A_JOB = 50
 MOST_CLUSTERS = 300
 MOST_RULES = 12
 MOST_SENTENCES = 200
-_FINDING = (
-    ("severity", False), ("rule", False), ("where", False), ("what", False), ("score", True), ("since", False),
-    ("owner", False), ("change", False),
-)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownFindings:
+    """The worst of some findings, with how many there are in all."""
+
+    caption: str
+    findings: Sequence[AuditFinding]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownJob:
+    """A job of the run; `missing` is what it did not look at."""
+
+    summary: str
+    error: str
+    facts: Sequence[tuple[str, str]]
+    rules: PageTable | None
+    found: ShownFindings
+    missing: Sequence[str]
 
 
 def audit_page(view: RunView) -> bytes:
     """The page as UTF-8; the same run and history give the same bytes. O(findings log findings), below 2 MB."""
-    parts = [
-        *_head(view),
-        _sentences("Failed jobs: what they would have found is missing here", view.failed),
-        _sentences("Left out, though it is part of that day", view.left_out),
-        *_news(view),
-        _owners(view),
-        _fleet(view),
-        _findings_section("Worst first", view.run.findings, MOST_WORST),
-        _charts("Distributions", distribution_charts(view)),
-        _charts("Over the days", [*filter(None, [finding_trend(view)]), *fact_trends(view)]),
-        *_jobs(view),
-        _sentences("Not looked at", view.skipped),
-    ]
-    return html_page(f"Fleet audits of {view.run.spec.snapshot_date}", parts)
+    run, comparison = view.run, view.comparison
+    charts = {
+        "Distributions": distribution_charts(view),
+        "Over the days": [*filter(None, [finding_trend(view)]), *fact_trends(view)],
+    }
+    return html_page(
+        "audit.html",
+        title=_result(view),
+        subject=_subject(view),
+        view=view,
+        cards=_cards(view),
+        since=_since(view),
+        new=_worst(comparison.new if comparison else (), MOST_NEW),
+        unseen_before=_worst(comparison.unseen_before if comparison else (), MOST_OF_A_JOB),
+        gone=_worst(comparison.gone if comparison else (), MOST_OF_A_JOB),
+        owners=_owner_table(view) if any(f.owner for f in run.findings) else None,
+        clusters=_cluster_table(view) if view.clusters else None,
+        worst=_worst(run.findings, MOST_WORST),
+        drawn=[(title, found) for title, found in charts.items() if found],
+        jobs=_jobs(view),
+        most_sentences=MOST_SENTENCES,
+    )
 
 
-def _head(view: RunView) -> list[Html]:
-    run = view.run
+def _result(view: RunView) -> str:
+    """How many clusters have how many findings that matter, in a sentence."""
+    clusters, day = counted(len(view.clusters), "cluster"), view.run.spec.snapshot_date
+    if view.comparison is None:
+        return f"{clusters} on {day}: {totals(view.run.findings)}"
+    return f"{clusters} on {day}: {len(view.comparison.new):,} new since {_since(view)}, {totals(view.run.findings)}"
+
+
+def _since(view: RunView) -> str:
+    return view.history[-1].spec.snapshot_date if view.history else "the run before"
+
+
+def _subject(view: RunView) -> str:
+    spec = view.run.spec
     compared = f"compared with {view.comparison.earlier}" if view.comparison else "no earlier run to compare with"
-    words = f"run {run.spec.run_id} by kafkakit {run.spec.version or 'of unknown version'}; {compared}"
+    made = f"run {spec.run_id} by kafkakit {spec.version or 'of unknown version'}"
+    return f"Fleet audits of {spec.snapshot_date}: {made}; {compared}"
+
+
+def _cards(view: RunView) -> list[tuple[str, str]]:
+    run = view.run
     news = [("new", view.comparison.new), ("gone", view.comparison.gone)] if view.comparison else []
-    cards = [
+    return [
         (str(len(view.clusters)), "clusters"),
         *((f"{number:,}", f"{severity}s") for severity, number in severities(run.findings).items()),
         *((f"{len(found):,}", name) for name, found in news),
         (str(len(view.failed)), "failed jobs"),
         (format_rough_time(sum(r.seconds for r in run.results)), "run time"),
     ]
-    return [el("h1", f"Fleet audits of {run.spec.snapshot_date}"), el("p", words, class_="soft"), card_row(cards)]
 
 
-def _news(view: RunView) -> list[Html | None]:
-    if view.comparison is None:
-        return []
-    found = view.comparison
-    since = view.history[-1].spec.snapshot_date if view.history else "the run before"
-    nothing = join([el("h2", f"New since {since}"), el("p", "Nothing.", class_="good")])
-    return [
-        _sentences("The runs differ", found.notes),
-        _findings_section(f"New since {since}", found.new, MOST_NEW) or nothing,
-        _findings_section("New because the run before did not look there", found.unseen_before, MOST_OF_A_JOB),
-        _findings_section("Gone", found.gone, MOST_OF_A_JOB),
-    ]
-
-
-def _findings_section(title: str, findings: Sequence[AuditFinding], most: int) -> Html | None:
-    return join([el("h2", title), _findings(findings, most)]) if findings else None
-
-
-def _findings(findings: Sequence[AuditFinding], most: int) -> Html:
-    rows = [
-        (
-            f.severity,
-            el("span", f.rule, title=f.name or None),
-            f.where,
-            f.message,
-            f"{f.score:,.6g}",
-            f.since or "",
-            f.owner or "",
-            el("code", f.repair) if f.repair else f.hint,
-        )
-        for f in worst_first(findings)[:most]
-    ]
+def _worst(findings: Sequence[AuditFinding], most: int) -> ShownFindings:
     more = f"; the first {most:,}, all of them with -o json" if len(findings) > most else ""
-    return table(f"{totals(findings)}{more}", _FINDING, rows)
+    return ShownFindings(caption=f"{totals(findings)}{more}", findings=worst_first(findings)[:most])
 
 
-def _owners(view: RunView) -> Html | None:
-    if not any(f.owner for f in view.run.findings):
-        return None
+def _owner_table(view: RunView) -> PageTable:
     new = Counter(f.owner or "" for f in view.comparison.new) if view.comparison else Counter[str]()
     by_owner: dict[str, list[AuditFinding]] = {}
     for f in view.run.findings:
         by_owner.setdefault(f.owner or "", []).append(f)
     scores = {owner: sum(f.score for f in found) for owner, found in by_owner.items()}
-    rows: list[Iterable[Child]] = [
+    rows = [
         (owner or "none known", new[owner], *severities(by_owner[owner]).values(), f"{scores[owner]:,.6g}")
         for owner in sorted(by_owner, key=lambda name: (-scores[name], name))[:MOST_CLUSTERS]
     ]
-    head = ("owner", False), ("new", True), ("errors", True), ("warnings", True), ("notes", True), ("score", True)
-    return join([el("h2", "Owners"), table("findings by owner, worst first", head, rows)])
+    columns = ("owner", False), ("new", True), ("errors", True), ("warnings", True), ("notes", True), ("score", True)
+    return PageTable(caption="findings by owner, worst first", columns=columns, rows=rows)
 
 
-def _fleet(view: RunView) -> Html | None:
-    if not view.clusters:
-        return None
+def _cluster_table(view: RunView) -> PageTable:
     numbers = Counter((f.cluster, f.rule) for f in view.run.findings)
     of_rule = Counter(f.rule for f in view.run.findings)
     score: dict[str, float] = dict.fromkeys(view.clusters, 0.0)
@@ -127,52 +132,39 @@ def _fleet(view: RunView) -> Html | None:
         score[f.cluster] += f.score
     rules = sorted(of_rule, key=lambda rule: (-of_rule[rule], rule))
     shown, others = rules[:MOST_RULES], rules[MOST_RULES:]
-    rows: list[Iterable[Child]] = []
+    rows = []
     for name in sorted(view.clusters, key=lambda cluster: (-score[cluster], cluster))[:MOST_CLUSTERS]:
         counts = [numbers[name, rule] for rule in shown] + ([sum(numbers[name, r] for r in others)] if others else [])
-        rows.append([name, f"{score[name]:,.6g}", *(count or "" for count in counts)])
+        rows.append((name, f"{score[name]:,.6g}", *(count or "" for count in counts)))
     more = f"; the first {MOST_CLUSTERS} of {len(view.clusters)}" if len(view.clusters) > MOST_CLUSTERS else ""
-    head = [("cluster", False), ("score", True), *((rule, True) for rule in shown)]
-    head += [(f"{len(others)} other rules", True)] if others else []
-    return join([el("h2", "Clusters"), table(f"findings by cluster and rule, worst first{more}", head, rows)])
+    columns = [("cluster", False), ("score", True), *((rule, True) for rule in shown)]
+    columns += [(f"{len(others)} other rules", True)] if others else []
+    return PageTable(caption=f"findings by cluster and rule, worst first{more}", columns=columns, rows=rows)
 
 
-def _jobs(view: RunView) -> list[Html]:
+def _jobs(view: RunView) -> list[ShownJob]:
     found: dict[str, list[AuditFinding]] = {}
     for f in view.run.findings:
         found.setdefault(f.job, []).append(f)
-    return [el("h2", "Jobs"), *(_job(result, found.get(result.job, [])) for result in view.run.results)]
+    return [_job(result, found.get(result.job, [])) for result in view.run.results]
 
 
-def _job(result: JobResult, findings: Sequence[AuditFinding]) -> Html:
+def _job(result: JobResult, findings: Sequence[AuditFinding]) -> ShownJob:
     state = "failed" if result.error else totals(findings)
     names = {f.rule: f.name for f in findings}
     rules = [(rule, names.get(rule, ""), number) for rule, number in sorted(result.rules.items())]
+    columns = (("rule", False), ("name", False), ("findings", True))
     facts = [(name.replace("_", " "), cell(value)) for name, value in sorted(result.facts.items())]
     facts += [(f"rows of {name}", f"{number:,}") for name, number in sorted(result.tables.items())]
-    return el(
-        "details",
-        el("summary", f"{result.job}: {state}; {counted(len(result.clusters), 'cluster')}, ",
-           format_rough_time(result.seconds)),
-        el("p", result.error, class_="warn") if result.error else None,
-        el("dl", *(part for name, value in facts for part in (el("dt", name), el("dd", value)))) if facts else None,
-        table("findings by rule", (("rule", False), ("name", False), ("findings", True)), rules) if rules else None,
-        _findings(findings, MOST_OF_A_JOB) if findings else None,
-        _sentences("", dict.fromkeys((*result.left_out, *result.skipped))),
-    )  # fmt: skip
-
-
-def _sentences(title: str, sentences: Iterable[str]) -> Html | None:
-    lines = list(sentences)
-    if not lines:
-        return None
-    rest = len(lines) - MOST_SENTENCES
-    items = [el("li", line) for line in [*lines[:MOST_SENTENCES], *([f"and {rest} more"] if rest > 0 else [])]]
-    return join([el("h2", title) if title else None, el("div", el("ul", *items), class_="box")])
-
-
-def _charts(title: str, charts: Sequence[Html]) -> Html | None:
-    return join([el("h2", title), el("div", *charts, class_="charts")]) if charts else None
+    clusters, took = counted(len(result.clusters), "cluster"), format_rough_time(result.seconds)
+    return ShownJob(
+        summary=f"{result.job}: {state}; {clusters}, {took}",
+        error=result.error,
+        facts=facts,
+        rules=PageTable(caption="findings by rule", columns=columns, rows=rules) if rules else None,
+        found=_worst(findings, MOST_OF_A_JOB),
+        missing=list(dict.fromkeys((*result.left_out, *result.skipped))),
+    )
 
 
 MOST_TRENDS = 12
@@ -207,7 +199,7 @@ DISTRIBUTIONS: tuple[Distribution, ...] = (
 )  # fmt: skip
 
 
-def distribution_charts(view: RunView) -> list[Html]:
+def distribution_charts(view: RunView) -> list[Chart]:
     """A chart for each of `DISTRIBUTIONS` whose table the run has; linear in its rows."""
     charts = []
     for wanted in DISTRIBUTIONS:
@@ -228,20 +220,20 @@ def counts_by_range(values: Sequence[object], wanted: Distribution) -> list[int]
     return [numbers[k] for k in range(len(wanted.edges))]
 
 
-def finding_trend(view: RunView) -> Html | None:
+def finding_trend(view: RunView) -> Chart | None:
     """Findings by severity over the runs; None where there is but one."""
     runs = [*view.history, view.run]
     lines = [
         ([(run.spec.snapshot_date, sum(r.findings.get(severity, 0) for r in run.results)) for run in runs], mark)
         for severity, mark in _MARKS.items()
     ]
-    key = el("p", "errors solid and dark, warnings solid and light, notes dashed", class_="soft")
-    return el("figure", el("figcaption", "Findings"), _lines("Findings", lines), key) if len(runs) > 1 else None
+    note = "errors solid and dark, warnings solid and light, notes dashed"
+    return replace(_lines("Findings", lines), note=note) if len(runs) > 1 else None
 
 
-def fact_trends(view: RunView) -> list[Html]:
+def fact_trends(view: RunView) -> list[Chart]:
     """A chart for each number that a job of this run and of an earlier one reports, at most twelve."""
-    charts: list[Html] = []
+    charts = []
     for result in view.run.results:
         for name in sorted(result.facts):
             points = [
@@ -252,26 +244,24 @@ def fact_trends(view: RunView) -> list[Html]:
                 and math.isfinite(value)
             ]
             if len(points) > 1:
-                title = f"{result.job}: {name.replace('_', ' ')}"
-                charts.append(el("figure", el("figcaption", title), _lines(title, [(points, "la")])))
+                charts.append(_lines(f"{result.job}: {name.replace('_', ' ')}", [(points, "la")]))
     return charts[:MOST_TRENDS]
 
 
-def _bars(title: str, edges: Sequence[float], numbers: Sequence[int]) -> Html:
+def _bars(title: str, edges: Sequence[float], numbers: Sequence[int]) -> Chart:
     top = max(numbers)
     names = [f"{low:g} to {high:g}" for low, high in pairwise(edges)]
-    shapes = []
+    boxes, labels = [], []
     for k, (name, number) in enumerate(zip([*names, f"{edges[-1]:g} and more"], numbers, strict=True)):
         y, width = 22 * k + 2, number * (_WIDTH - 170) / top
-        shapes += [
-            el("text", name, x=90, y=y + 13, text_anchor="end"),
-            el("rect", x=96, y=y + 3, width=px(width), height=13, class_="a"),
-            el("text", f"{number:,}", x=px(100 + width), y=y + 14),
-        ]
-    return el("figure", el("figcaption", title), svg(_WIDTH, 22 * len(numbers) + 4, title, shapes))
+        boxes.append(Box("96", px(y + 3), px(width), "13", "a"))
+        labels.append(Label(name, "90", px(y + 13), "end"))
+        labels.append(Label(f"{number:,}", px(100 + width), px(y + 14)))
+    height = 22 * len(numbers) + 4
+    return Chart(title=title, caption=title, width=_WIDTH, height=height, boxes=boxes, labels=labels)
 
 
-def _lines(title: str, lines: Sequence[tuple[Sequence[tuple[str, float]], str]]) -> Html:
+def _lines(title: str, lines: Sequence[tuple[Sequence[tuple[str, float]], str]]) -> Chart:
     """Lines of (date, value), the days to scale."""
     days = [date.fromisoformat(day).toordinal() for points, _ in lines for day, _ in points]
     first, last = min(days), max(days)
@@ -280,9 +270,10 @@ def _lines(title: str, lines: Sequence[tuple[Sequence[tuple[str, float]], str]])
         width=_WIDTH, height=_HEIGHT, left=58, right=10, top=10, bottom=26,
         reach=last - first or 1, most=round_top(max(4, math.ceil(most))),
     )  # fmt: skip
-    shapes = area.grid(lambda value: f"{value:,}", _GAP)
+    curves = area.grid()
     for points, mark in lines:
         places = [(date.fromisoformat(day).toordinal() - first, max(0.0, value)) for day, value in points]
-        shapes += area.line(places, mark, "a" if mark == "la" else "b")
+        curves.append(area.line(places, mark, "a" if mark == "la" else "b"))
     ends = area.ends(date.fromordinal(first).isoformat(), date.fromordinal(last).isoformat())
-    return join([svg(_WIDTH, _HEIGHT, f"{title} by day", [*shapes, *ends])])
+    labels = [*area.scale(lambda value: f"{value:,}", _GAP), *ends]
+    return Chart(title=f"{title} by day", caption=title, width=_WIDTH, height=_HEIGHT, curves=curves, labels=labels)

@@ -11,7 +11,7 @@ from kafkakit.core.findings import COLUMNS, FailOn, exit_code_of, finding_rows, 
 from kafkakit.core.quantities import counted, format_bytes
 from kafkakit.core.text import ShellCommand, printable, some, text_table
 from kafkakit.placement.by_size.lp_relaxation import PPM
-from kafkakit.report.pages import Area, Html, card_row, el, html_page, px, svg, table, text
+from kafkakit.report.pages import Area, Box, Chart, Label, PageTable, html_page, px
 from kafkakit.report.report import (
     INDENT,
     Bar,
@@ -430,35 +430,38 @@ _MOST_REASONS = 50
 
 def frontier_page(frontier: Frontier, next_command: str | None = None) -> bytes:
     """The page as UTF-8; the same frontier gives the same bytes."""
-    what = measured(frontier.metric)
-    taken = f"sizes from {frontier.storage.source} as of {frontier.storage.taken_at:%Y-%m-%d %H:%M:%S UTC}"
-    body = [
-        el("h1", "kafkakit topicmappr frontier"),
-        el("p", "Cluster ", el("code", frontier.cluster_id), f": {counts(frontier)}; {taken}", class_="soft"),
-        _cards(frontier),
-        el(
-            "section",
-            el("h2", f"Bytes to copy for each {what}"),
-            *_plot_figure(frontier),
-            _page_table(frontier),
-        ),
-        _reasons(frontier),
-        _next(next_command, frontier),
-        _remarks(frontier),
-    ]  # fmt: skip
-    return html_page(f"frontier of {frontier.cluster_id}", body)
+    metric = frontier.metric
+    impossible = [(shown(metric, p.max_deviation), p.impossible) for p in frontier.points if p.impossible]
+    # A drawing of a single dot shows nothing.
+    has_chart = len({p.max_deviation for p in frontier.points if not p.impossible}) > 1
+    return html_page(
+        "frontier.html",
+        title=_result(frontier),
+        frontier=frontier,
+        measured=measured(metric),
+        counts=counts(frontier),
+        cards=_cards(frontier),
+        chart=frontier_chart(frontier) if has_chart else None,
+        points=_page_table(frontier),
+        impossible=impossible[:_MOST_REASONS],
+        next_command=next_command,
+        refused=_refused(frontier),
+        remarks=[*frontier.warnings, *frontier.notes][:_MOST_REASONS],
+    )
 
 
-def _plot_figure(f: Frontier) -> tuple[Html, ...]:
-    """The drawing with its key; nothing where it would be a single dot."""
-    if len({p.max_deviation for p in f.points if not p.impossible}) < 2:
-        return ()
-    key = el("p", el("span", Html('<i class="ka"></i>'), "plan found"),
-             el("span", Html('<i class="kb"></i>'), "lower bound: no plan needs less"), class_="key")  # fmt: skip
-    return key, el("figure", frontier_svg(f))
+def _result(f: Frontier) -> str:
+    """What the loosest and the tightest goal with a plan cost, in a sentence."""
+    planned = [p for p in f.points if p.cost is not None]
+    name = "band" if f.metric is Metric.BAND else "free range"
+    if not planned:
+        return f"No goal for {f.cluster_id} has a plan"
+    ends = dict.fromkeys((planned[0], planned[-1]))
+    costs = [f"{shown(f.metric, p.max_deviation)} costs {format_bytes(p.cost)}" for p in ends]
+    return f"A {name} of {', '.join(costs)}"
 
 
-def _cards(f: Frontier) -> Html:
+def _cards(f: Frontier) -> list[tuple[str, str]]:
     tight = "unknown" if f.tightest is None else shown(f.metric, f.tightest)
     cards = [(shown(f.metric, f.today), _now_words(f.metric)), (tight, _best_words(f.metric))]
     planned = [p for p in f.points if p.cost is not None]
@@ -466,79 +469,64 @@ def _cards(f: Frontier) -> Html:
         last = planned[-1]
         cards.append((format_bytes(last.cost), f"to copy for {shown(f.metric, last.max_deviation)}"))
         cards.append((gap_text(max(planned, key=lambda p: p.gap or 0).gap), "largest gap to the bound"))
-    return card_row(cards)
+    return cards
 
 
-def frontier_svg(frontier: Frontier) -> Html:
+def frontier_chart(frontier: Frontier) -> Chart:
     """Two lines over the max deviation, the smallest at the left: plans and bound; impossible points are crosses."""
     points = sorted(frontier.points, key=lambda p: p.max_deviation)
     known = [p for p in points if not p.impossible]
     top = max((*(p.cost or p.bound for p in known), 1))
     reach = max((*(p.max_deviation for p in points), 1))
     area = Area(width=760, height=360, left=78, right=16, top=14, bottom=44, reach=reach, most=top)
-    shapes = [*area.grid(format_bytes, 6), *_ticks(area, frontier.metric, points)]
+    boxes = []
     if known and points[0].impossible:
         edge = max(frontier.tightest or 0, points[0].max_deviation)
         width = area.x(min(edge, known[0].max_deviation)) - area.left
-        shapes.append(el("rect", x=area.left, y=area.top, width=px(width), height=area.height - area.top - area.bottom,
-                         class_="b", opacity="0.15"))  # fmt: skip
-    shapes += area.line([(p.max_deviation, p.bound) for p in known], "lb dash", "b")
-    shapes += area.line([(p.max_deviation, p.cost) for p in known if p.cost is not None], "la", "a")
-    shapes += [
-        el("text", "\u00d7", x=px(area.x(p.max_deviation)), y=area.height - area.bottom - 3, text_anchor="middle")
-        for p in points
-        if p.impossible
-    ]
-    title = f"Bytes to copy for each {measured(frontier.metric)}, with the proven lower bound"
-    return svg(area.width, area.height, title, shapes)
+        height = area.height - area.top - area.bottom
+        boxes.append(Box(px(area.left), px(area.top), px(width), px(height), "shade"))
+    bottom = px(area.height - area.bottom - 3)
+    return Chart(
+        title=f"Bytes to copy for each {measured(frontier.metric)}, with the proven lower bound",
+        width=area.width,
+        height=area.height,
+        boxes=boxes,
+        curves=[
+            *area.grid(),
+            area.line([(p.max_deviation, p.bound) for p in known], "lb dash", "b"),
+            area.line([(p.max_deviation, p.cost) for p in known if p.cost is not None], "la", "a"),
+        ],
+        labels=[
+            *area.scale(format_bytes, 6),
+            *_ticks(area, frontier.metric, points),
+            *(Label("\u00d7", px(area.x(p.max_deviation)), bottom, "middle") for p in points if p.impossible),
+        ],
+    )
 
 
-def _ticks(area: Area, metric: Metric, points: Sequence[Point]) -> list[Html]:
+def _ticks(area: Area, metric: Metric, points: Sequence[Point]) -> list[Label]:
     """Labels under the points, leaving out those that would overlap."""
-    shapes: list[Html] = []
+    labels: list[Label] = []
     free = float(area.left)
     for p in points:
         label = shown(metric, p.max_deviation)
         x, half = area.x(p.max_deviation), 3.4 * len(label)
         if x - half >= free - 20:
-            shapes.append(el("text", label, x=px(x), y=area.height - 26, text_anchor="middle", class_="axis"))
+            labels.append(Label(label, px(x), px(area.height - 26), "middle", "axis"))
             free = x + half + 26
     middle = px((area.left + area.width - area.right) / 2)
-    shapes.append(el("text", measured(metric), x=middle, y=area.height - 8, text_anchor="middle", class_="axis"))
-    return shapes
+    return [*labels, Label(measured(metric), middle, px(area.height - 8), "middle", "axis")]
 
 
-def _page_table(f: Frontier) -> Html:
-    head = (("Goal", True), ("Plan", True), ("Lower bound", True), ("Gap", True), ("Moves", True), ("State", False))
+def _page_table(f: Frontier) -> PageTable:
+    columns = (("Goal", True), ("Plan", True), ("Lower bound", True), ("Gap", True), ("Moves", True), ("State", False))
     rows = [
         (shown(f.metric, p.max_deviation), "-" if p.cost is None else format_bytes(p.cost),
          "-" if p.impossible else format_bytes(p.bound), gap_text(p.gap), "-" if p.moves is None else f"{p.moves:,}",
          state_of(f.metric, p))
         for p in f.points
     ]  # fmt: skip
-    return table("Cost of each target, loosest first", head, rows)
-
-
-def _reasons(f: Frontier) -> Html | None:
-    why = [p for p in f.points if p.impossible]
-    if not why:
-        return None
-    lines = [el("li", el("b", shown(f.metric, p.max_deviation)), ": ", text(p.impossible, 600)) for p in why]
-    return el("section", el("h2", "Impossible"), el("ul", *lines[:_MOST_REASONS]))
-
-
-def _remarks(f: Frontier) -> Html | None:
-    lines = [*f.warnings, *f.notes]
-    if not lines:
-        return None
-    return el("section", el("h2", "Warnings and notes"), el("ul", *(el("li", text(x)) for x in lines[:_MOST_REASONS])))
-
-
-def _next(command: str | None, frontier: Frontier) -> Html | None:
-    if command is None:
-        return None
-    words = f"A plan for the tightest goal that has one{_refused(frontier)}:"
-    return el("section", el("h2", "Next"), el("p", words), el("pre", command))
+    return PageTable(caption="Cost of each target, loosest first", columns=columns, rows=rows)
 
 
 def _refused(frontier: Frontier) -> str:

@@ -9,17 +9,17 @@ and after, copies in and out); lists and drawings of brokers, racks, moves, move
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from kafkakit.core.plan import BrokerLimit, BrokerLoad, Certificate, GroupLimit, Move, Plan, SolverStatus
+from kafkakit.core.plan import BrokerLimit, BrokerLoad, Certificate, DirMove, GroupLimit, Move, Plan, SolverStatus
 from kafkakit.core.quantities import counted, format_bytes
 from kafkakit.core.text import some
-from kafkakit.report.pages import Area, Html, card_row, el, html_page, join, px, round_top, svg, table, text
+from kafkakit.report.pages import Area, Box, Chart, Label, PageTable, html_page, px, round_top, shortened
 from kafkakit.topicmappr.decide.frontier import FrontierPoint
 
 _MOST_LINES = 100
 _MOST_LIMITS = 30
-_TIME = "%Y-%m-%d %H:%M:%S UTC"
+_SMALL_GAP = 0.01
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,30 +33,73 @@ class Totals:
     dir_moves: int
 
 
-def head(plan: Plan, totals: Totals) -> Html:
-    """What was asked of which cluster, when, and the figures that matter most."""
-    command, flags = request_words(plan.request)
-    words = [(f"--{name}", el("code", text(value, 300))) for name, value in flags[:_MOST_LINES]]
-    size = format_bytes(totals.bytes_moved)
+def report_page(plan: Plan, *, next_command: str | None = None, frontier: Sequence[FrontierPoint] = ()) -> bytes:
+    """The page as UTF-8; the same plan gives the same bytes. O(moves + brokers), below 2 MB.
+
+    `next_command` is the line that carries the plan out, None when the plan was not saved.
+    """
+    totals, rows, proof = totals_of(plan), broker_rows(plan), plan.certificate
+    command, options = request_words(plan.request)
+    racks = rack_rows(rows)
+    names = [str(row.broker) for row in rows]
+    targets = frozenset(broker.id for broker in plan.brokers)
+    bands = sorted(frontier, key=lambda point: point.band_percent)
+    is_optimal = proof.status is SolverStatus.OPTIMAL
+    return html_page(
+        "plan.html",
+        title=_result(plan, totals),
+        plan=plan,
+        most_lines=_MOST_LINES,
+        command=command,
+        options=options[:_MOST_LINES],
+        cards=_cards(proof, totals),
+        cost=_unit_amount(proof, proof.objective),
+        bound=_unit_amount(proof, proof.lower_bound),
+        is_near=is_optimal or proof.gap <= _SMALL_GAP,
+        verdict="Nothing cheaper exists." if is_optimal else f"The gap is {_gap_words(proof)}.",
+        limits=_limits(proof),
+        broker_charts=[load_chart(measure, names) for measure in measures_of(rows, targets)],
+        brokers=_broker_table(rows),
+        broker_count=len(rows),
+        has_many_brokers=len(rows) > MOST_BARS,
+        rack_charts=_rack_charts(racks[:_SHOWN_RACKS]),
+        racks=_rack_table(racks),
+        # One dot shows nothing that the table does not.
+        band_chart=frontier_plot(bands) if len({point.band_percent for point in bands}) > 1 else None,
+        bands=_band_table(bands) if bands else None,
+        moves=_move_table(plan.moves) if plan.moves else None,
+        dir_moves=_dir_move_table(plan.dir_moves) if plan.dir_moves else None,
+        next_command=next_command,
+        rollback=(next_command or "").replace(" reassign apply ", " reassign rollback ", 1),
+    )
+
+
+def _result(plan: Plan, totals: Totals) -> str:
+    """What the plan does and whether less would do, in a sentence."""
     proof = plan.certificate
+    is_least = proof.status is SolverStatus.OPTIMAL
+    rest = "no plan costs less" if is_least else f"the least is {_unit_amount(proof, proof.lower_bound)}"
+    if not totals.partitions and not totals.dir_moves:
+        return f"Nothing has to change on {plan.cluster_id}"
+    if not totals.partitions:
+        return f"Moving {counted(totals.dir_moves, 'replica')} between log dirs of {plan.cluster_id}; {rest}"
+    is_known = proof.unit == "bytes" and totals.bytes_moved is not None
+    copies = counted(totals.copies, "copy", "copies")
+    copied = f"copies {format_bytes(totals.bytes_moved)}" if is_known else f"makes {copies}"
+    return f"Changing {counted(totals.partitions, 'partition')} of {plan.cluster_id} {copied}; {rest}"
+
+
+def _cards(proof: Certificate, totals: Totals) -> list[tuple[str, str]]:
+    """The figures that matter most."""
+    size = "unknown" if totals.bytes_moved is None else format_bytes(totals.bytes_moved)
     cards = [
         (f"{totals.partitions:,}", "partitions change"),
         (f"{totals.copies:,}", "replicas to copy"),
-        (size if totals.bytes_moved is not None else "unknown", "bytes to copy"),
+        (size, "bytes to copy"),
         (_unit_amount(proof, proof.lower_bound), "proven lower bound"),
         (_gap_words(proof), "gap to the bound"),
     ]
-    if totals.dir_moves:
-        cards.append((f"{totals.dir_moves:,}", "moves between log dirs"))
-    return join(
-        [
-            el("h1", f"kafkakit {command}"),
-            el("p", "Cluster ", el("code", plan.cluster_id), f", planned from {plan.snapshot_source} ",
-               f"as of {plan.snapshot_taken_at.strftime(_TIME)}", class_="soft"),
-            card_row(cards),
-            el("dl", *(part for name, value in words for part in (el("dt", name), el("dd", value)))) if words else None,
-        ]
-    )  # fmt: skip
+    return [*cards, (f"{totals.dir_moves:,}", "moves between log dirs")] if totals.dir_moves else cards
 
 
 def _unit_amount(proof: Certificate, value: int) -> str:
@@ -67,49 +110,11 @@ def _unit_amount(proof: Certificate, value: int) -> str:
     )
 
 
-_SMALL_GAP = 0.01
-_WORDS = (
-    ("lower bound", "the least that any plan can cost within the same limits; it is proven, not estimated"),
-    ("gap", "by how much the plan costs more than the lower bound, in percent of its own cost"),
-    ("band", "how far a broker may be from its share of the used space, in percent of that share"),
-    ("share", "what a broker would use if all were equally full: by capacity, if disk sizes differ"),
-    ("preferred leader", "the first replica of a partition's list, which Kafka makes its leader"),
-    ("cost per unit", "by how much the lower bound falls when the limit is relaxed by one unit"),
-)
-
-
-def words_section() -> Html:
-    """What the words of the page mean."""
-    return el(
-        "section",
-        el("h2", "Words"),
-        el("dl", *(part for word, meaning in _WORDS for part in (el("dt", word), el("dd", meaning)))),
-    )
-
-
 def _gap_words(proof: Certificate) -> str:
     return "0 (optimal)" if proof.status is SolverStatus.OPTIMAL else f"{proof.gap * 100:.3g} %"
 
 
-def certificate_section(plan: Plan) -> Html:
-    """Why no plan can cost less, with the brokers whose limits carry the proof."""
-    proof = plan.certificate
-    optimal = proof.status is SolverStatus.OPTIMAL
-    line = (
-        f"The plan costs {_unit_amount(proof, proof.objective)}; no plan can cost less than "
-        f"{_unit_amount(proof, proof.lower_bound)}."
-    )
-    return el(
-        "section",
-        el("h2", "Proof"),
-        el("p", line, " ", el("b", "Nothing cheaper exists." if optimal else f"The gap is {_gap_words(proof)}.",
-                              class_="good" if optimal or proof.gap <= _SMALL_GAP else None)),
-        el("p", "Why: ", text(proof.argument, 3000)),
-        _limits(proof),
-    )  # fmt: skip
-
-
-def _limits(proof: Certificate) -> Html | None:
+def _limits(proof: Certificate) -> PageTable | None:
     """The limits with a price, of single brokers and of groups."""
     shown = proof.proof
     if shown is None:
@@ -126,81 +131,8 @@ def _limits(proof: Certificate) -> Html | None:
         rows.append((name, "at most" if item.price > 0 else "at least", size, f"{item.price / shown.price_unit:.3g}"))
     moving = ", all shifting together" if shown.slides else ""
     caption = f"Constraints that determine the lower bound{moving}, most expensive first ({len(rows)} of {len(priced)})"
-    return table(caption, (("Brokers", True), ("Limit", False), (shown.load, True), ("Cost per unit", True)), rows)
-
-
-def warnings_section(plan: Plan) -> Html | None:
-    """What must be known before the plan is carried out; None when there is nothing."""
-    if not plan.warnings:
-        return None
-    return el("section", el("h2", "Warnings"), el("div", _lines(plan.warnings, "warning"), class_="box"))
-
-
-def notes_section(plan: Plan) -> Html | None:
-    """What may be of interest; None when there is nothing."""
-    return el("section", el("h2", "Notes"), _lines(plan.notes, "note")) if plan.notes else None
-
-
-def _lines(lines: Sequence[str], what: str) -> Html:
-    more = len(lines) - _MOST_LINES
-    return el(
-        "ul",
-        *(el("li", text(line)) for line in lines[:_MOST_LINES]),
-        el("li", f"and {counted(more, what)} more") if more > 0 else None,
-    )
-
-
-def next_section(plan: Plan, next_command: str | None) -> Html:
-    """How to carry the plan out, and how to take it back."""
-    nothing = not plan.moves and not plan.dir_moves
-    rollback = next_command.replace(" reassign apply ", " reassign rollback ", 1) if next_command else None
-    if nothing:
-        body = el("p", "There is nothing to carry out: the cluster is as the plan wants it.")
-    elif next_command is None:
-        body = el(
-            "p", "The plan was not saved. Run the command again with --plan FILE to get a file that can be applied."
-        )
-    else:
-        body = join(
-            [
-                el("p", "Carry the plan out. The cluster is read again first, and one that has changed is refused:"),
-                el("pre", text(next_command, 2000)),
-                el("p", "Take it back, at any time, also in the middle: the plan file holds every old replica list."),
-                el("pre", text(rollback, 2000)),
-            ]
-        )  # fmt: skip
-    return el("section", el("h2", "Next"), body)
-
-
-def foot(plan: Plan) -> Html:
-    """What a reader needs to find the plan again."""
-    storage = plan.storage
-    sizes = f" Sizes: {storage.source}, {storage.age_s} s old." if storage else ""
-    return el("footer", el("p", "Fingerprint ", el("code", plan.fingerprint), f".{sizes}", class_="soft"))
-
-
-def report_page(plan: Plan, *, next_command: str | None = None, frontier: Sequence[FrontierPoint] = ()) -> bytes:
-    """The page as UTF-8; the same plan gives the same bytes. O(moves + brokers), below 2 MB.
-
-    `next_command` is the line that carries the plan out, None when the plan was not saved.
-    """
-    rows = broker_rows(plan)
-    body = [
-        head(plan, totals_of(plan)),
-        warnings_section(plan),
-        certificate_section(plan),
-        brokers_section(rows, frozenset(b.id for b in plan.brokers)),
-        racks_section(rack_rows(rows)),
-        frontier_section(frontier),
-        moves_section(plan),
-        dir_moves_section(plan),
-        next_section(plan, next_command),
-        words_section(),
-        notes_section(plan),
-        foot(plan),
-    ]
-    title = f"{plan.request.get('command', 'plan')} on {plan.cluster_id}"
-    return html_page(title, body)
+    columns = (("Brokers", True), ("Limit", False), (shown.load, True), ("Cost per unit", True))
+    return PageTable(caption=caption, columns=columns, rows=rows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -370,10 +302,10 @@ def amount(value: int, unit: str) -> str:
     return f"{value / 10:.1f} %" if unit == "permille" else f"{value:,}"
 
 
-def load_chart(measure: Measure, names: Sequence[str]) -> Html:
+def load_chart(measure: Measure, names: Sequence[str]) -> Chart:
     """Before and after for each broker or rack: bars for up to forty of them, else the loads in falling order."""
     drawn = _bars(measure, names) if len(names) <= MOST_BARS else _curves(measure)
-    return el("figure", el("figcaption", measure.title), drawn, el("p", _range_words(measure), class_="soft"))
+    return replace(drawn, caption=measure.title, note=_range_words(measure))
 
 
 def _range_words(measure: Measure) -> str:
@@ -389,24 +321,24 @@ def _range_words(measure: Measure) -> str:
     return f"before {span(measure.before)}, after {span(measure.after)}{where}"
 
 
-def _bars(measure: Measure, names: Sequence[str]) -> Html:
+def _bars(measure: Measure, names: Sequence[str]) -> Chart:
     top = max((*measure.before, *measure.after, 1))
-    labels = [
+    values = [
         f"{amount(old, measure.unit)} \u2192 {amount(new, measure.unit)}" if old != new else amount(new, measure.unit)
         for old, new in zip(measure.before, measure.after, strict=True)
     ]
     # Digits are about six and a half units wide at this font size.
-    room = _WIDTH - 96 - 8 - 6.5 * max((len(label) for label in labels), default=0)
-    parts = []
+    room = _WIDTH - 96 - 8 - 6.5 * max((len(value) for value in values), default=0)
+    boxes, labels = [], []
     for k, (name, old, new) in enumerate(zip(names, measure.before, measure.after, strict=True)):
         y = 22 * k + 2
-        parts += [
-            el("text", _short(name), x=90, y=y + 13, text_anchor="end"),
-            el("rect", x=96, y=y + 1, width=_bar(old, room / top), height=7, class_="b"),
-            el("rect", x=96, y=y + 9, width=_bar(new, room / top), height=9, class_="a"),
-            el("text", labels[k], x=px(100 + max(old, new) * room / top), y=y + 14),
-        ]
-    return svg(_WIDTH, 22 * max(1, len(names)) + 4, f"{measure.title}, before and after", parts)
+        boxes.append(Box("96", px(y + 1), _bar(old, room / top), "7", "b"))
+        boxes.append(Box("96", px(y + 9), _bar(new, room / top), "9", "a"))
+        labels.append(Label(_short(name), "90", px(y + 13), "end"))
+        labels.append(Label(values[k], px(100 + max(old, new) * room / top), px(y + 14)))
+    height = 22 * max(1, len(names)) + 4
+    title = f"{measure.title}, before and after"
+    return Chart(title=title, width=_WIDTH, height=height, boxes=boxes, labels=labels)
 
 
 def _bar(value: int, scale: float) -> str:
@@ -418,15 +350,24 @@ def _short(name: str) -> str:
     return name if len(name) <= 14 else f"{name[:13]}\u2026"
 
 
-def _curves(measure: Measure) -> Html:
+def _curves(measure: Measure) -> Chart:
     area = _area(
         max(1, min(len(measure.before), _MOST_POINTS) - 1), max((*measure.before, *measure.after, 1)), measure.unit
     )
-    shapes = area.grid(lambda value: amount(value, measure.unit), _GAP)
-    for values, mark in ((measure.before, "lb"), (measure.after, "la")):
-        shapes += area.line(list(enumerate(_falling(values))), mark)
-    shapes += area.ends("fullest broker", "emptiest")
-    return svg(_WIDTH, _HEIGHT, f"{measure.title} in falling order, before and after", shapes)
+    return Chart(
+        title=f"{measure.title} in falling order, before and after",
+        width=_WIDTH,
+        height=_HEIGHT,
+        curves=[
+            *area.grid(),
+            area.line(enumerate(_falling(measure.before)), "lb"),
+            area.line(enumerate(_falling(measure.after)), "la"),
+        ],
+        labels=[
+            *area.scale(lambda value: amount(value, measure.unit), _GAP),
+            *area.ends("fullest broker", "emptiest"),
+        ],
+    )
 
 
 def _area(reach: float, most: int, unit: str) -> Area:
@@ -441,104 +382,101 @@ def _falling(values: Sequence[int]) -> list[int]:
     return [ordered[k * (len(ordered) - 1) // max(1, count - 1)] for k in range(count)]
 
 
-def frontier_plot(points: Sequence[FrontierPoint]) -> Html:
+def frontier_plot(points: Sequence[FrontierPoint]) -> Chart:
     """Bytes to move against the band, and below it the proven bound."""
     low, high = min(p.band_percent for p in points), max(p.band_percent for p in points)
     area = _area(high - low or 1.0, max((*(p.moved_bytes for p in points), 1)), "bytes")
-    shapes = [
-        *area.grid(lambda value: amount(value, "bytes"), _GAP),
-        *area.line([(p.band_percent - low, p.bound_bytes) for p in points], "lb dash", "b"),
-        *area.line([(p.band_percent - low, p.moved_bytes) for p in points], "la", "a"),
-        *area.ends(f"band {low:g} %", f"{high:g} %"),
-    ]
-    return svg(_WIDTH, _HEIGHT, "Bytes to move for each band, with the proven lower bound", shapes)
+    return Chart(
+        title="Bytes to move for each band, with the proven lower bound",
+        caption="Bytes to move for each band",
+        width=_WIDTH,
+        height=_HEIGHT,
+        curves=[
+            *area.grid(),
+            area.line([(p.band_percent - low, p.bound_bytes) for p in points], "lb dash", "b"),
+            area.line([(p.band_percent - low, p.moved_bytes) for p in points], "la", "a"),
+        ],
+        labels=[
+            *area.scale(lambda value: amount(value, "bytes"), _GAP),
+            *area.ends(f"band {low:g} %", f"{high:g} %"),
+        ],
+    )
 
 
 SHOWN_MOVES = 500
 _SHOWN_BROKERS = 2000
+_SHOWN_RACKS = 200
 _SHOWN_IDS = 12
-_KEY = el(
-    "p",
-    el("span", Html('<i class="kb"></i>'), "before"),
-    el("span", Html('<i class="ka"></i>'), "after"),
-    class_="key",
-)
 
 
-def brokers_section(rows: Sequence[BrokerRow], targets: frozenset[int]) -> Html:
-    """Charts of what every broker carries, and the same as a table."""
-    names = [str(row.broker) for row in rows]
-    charts = [load_chart(measure, names) for measure in measures_of(rows, targets)]
-    listed = _broker_table(rows)
-    if len(rows) > MOST_BARS:
-        listed = el("details", el("summary", f"All {len(rows)} brokers as a table"), listed)
-    return el("section", el("h2", "Brokers"), _KEY, el("div", *charts, class_="charts"), listed)
-
-
-def _broker_table(rows: Sequence[BrokerRow]) -> Html:
+def _broker_table(rows: Sequence[BrokerRow]) -> PageTable:
+    """What every broker carries."""
     used = any(row.before.used_bytes is not None for row in rows)
-    head = [("Broker", True), ("Rack", False), ("Replicas", True), ("after", True), ("Leaders", True), ("after", True),
-            ("Copies in", True), ("out", True), ("Bytes of these topics", True), ("after", True)]  # fmt: skip
+    columns = [("Broker", True), ("Rack", False), ("Replicas", True), ("after", True), ("Leaders", True),
+               ("after", True), ("Copies in", True), ("out", True), ("Bytes of these topics", True),
+               ("after", True)]  # fmt: skip
     if used:
-        head += [("Disk used", True), ("after", True), ("Capacity", True)]
+        columns += [("Disk used", True), ("after", True), ("Capacity", True)]
     body = []
     for row in rows[:_SHOWN_BROKERS]:
         old, new = row.before, row.after
         counts = (old.replicas, new.replicas, old.leaders, new.leaders, row.copies_in, row.copies_out)
-        cells: list[str] = [str(row.broker), text(row.rack or "none", 60), *(f"{n:,}" for n in counts)]
+        cells = [str(row.broker), shortened(row.rack or "none", 60), *(f"{n:,}" for n in counts)]
         cells += [_size(old.bytes), _size(new.bytes)]
         if used:
             cells += [_size(old.used_bytes), _size(new.used_bytes), _size(new.capacity_bytes)]
         body.append(cells)
     more = f", the first {_SHOWN_BROKERS}" if len(rows) > _SHOWN_BROKERS else ""
-    return table(f"Each broker before and after, within the plan's topics{more}", head, body)
+    caption = f"Each broker before and after, within the plan's topics{more}"
+    return PageTable(caption=caption, columns=columns, rows=body)
 
 
 def _size(value: int | None) -> str:
     return "unknown" if value is None else format_bytes(value)
 
 
-def racks_section(rows: Sequence[RackRow]) -> Html:
+def _rack_charts(rows: Sequence[RackRow]) -> list[Chart]:
     """What every rack carries."""
-    shown = rows[:200]
-    names = [row.rack or "none" for row in shown]
-    replicas = (tuple(r.before[0] for r in shown), tuple(r.after[0] for r in shown))
-    leaders = (tuple(r.before[1] for r in shown), tuple(r.after[1] for r in shown))
+    replicas = (tuple(r.before[0] for r in rows), tuple(r.after[0] for r in rows))
+    leaders = (tuple(r.before[1] for r in rows), tuple(r.after[1] for r in rows))
     measures = [
         Measure("Replicas by rack", *replicas, "count"),
         Measure("Preferred leaders by rack", *leaders, "count"),
     ]
-    if all(r.before[2] is not None and r.after[2] is not None for r in shown):
-        pair = (tuple(r.before[2] or 0 for r in shown), tuple(r.after[2] or 0 for r in shown))
+    if all(r.before[2] is not None and r.after[2] is not None for r in rows):
+        pair = (tuple(r.before[2] or 0 for r in rows), tuple(r.after[2] or 0 for r in rows))
         measures.append(Measure("Bytes by rack", *pair, "bytes"))
-    head = (("Rack", False), ("Brokers", True), ("Replicas", True), ("after", True), ("Leaders", True), ("after", True),
-            ("Bytes", True), ("after", True))  # fmt: skip
+    names = [row.rack or "none" for row in rows]
+    return [load_chart(measure, names) for measure in measures]
+
+
+def _rack_table(rows: Sequence[RackRow]) -> PageTable:
+    shown = rows[:_SHOWN_RACKS]
+    columns = (("Rack", False), ("Brokers", True), ("Replicas", True), ("after", True), ("Leaders", True),
+               ("after", True), ("Bytes", True), ("after", True))  # fmt: skip
     body = [
-        (text(r.rack or "none", 60), str(r.brokers), f"{r.before[0]:,}", f"{r.after[0]:,}", f"{r.before[1]:,}",
+        (shortened(r.rack or "none", 60), r.brokers, f"{r.before[0]:,}", f"{r.after[0]:,}", f"{r.before[1]:,}",
          f"{r.after[1]:,}", _size(r.before[2]), _size(r.after[2]))
         for r in shown
     ]  # fmt: skip
     more = f", the first {len(shown)} of {len(rows)}" if len(rows) > len(shown) else ""
-    charts = el("div", *(load_chart(m, names) for m in measures), class_="charts")
-    return el("section", el("h2", "Racks"), _KEY, charts, table(f"Each rack before and after{more}", head, body))
+    return PageTable(caption=f"Each rack before and after{more}", columns=columns, rows=body)
 
 
-def moves_section(plan: Plan) -> Html:
+def _move_table(moves: Sequence[Move]) -> PageTable:
     """The partitions that change, those with the most bytes first."""
-    if not plan.moves:
-        return el("section", el("h2", "Moves"), el("p", "No replica list changes."))
-    shown = largest_moves(plan.moves, SHOWN_MOVES)
-    rest = len(plan.moves) - len(shown)
-    head = (("Topic", False), ("Partition", True), ("Before", False), ("After", False), ("To copy", True),
-            ("Bytes", True))  # fmt: skip
+    shown = largest_moves(moves, SHOWN_MOVES)
+    rest = len(moves) - len(shown)
+    columns = (("Topic", False), ("Partition", True), ("Before", False), ("After", False), ("To copy", True),
+               ("Bytes", True))  # fmt: skip
     body = [
-        (text(m.topic, 120), str(m.partition), _ids(m.before), _ids(m.after), str(len(m.adding)),
+        (shortened(m.topic, 120), m.partition, _ids(m.before), _ids(m.after), len(m.adding),
          _size(m.bytes_moved) if m.adding else "0 B")
         for m in shown
     ]  # fmt: skip
     more = f"; {rest:,} smaller not shown, they are in the plan file" if rest else ""
-    caption = f"{counted(len(shown), 'partition')} of {len(plan.moves):,}, the largest first{more}"
-    return el("section", el("h2", "Moves"), table(caption, head, body))
+    caption = f"{counted(len(shown), 'partition')} of {len(moves):,}, the largest first{more}"
+    return PageTable(caption=caption, columns=columns, rows=body)
 
 
 def _ids(replicas: Sequence[int]) -> str:
@@ -546,42 +484,26 @@ def _ids(replicas: Sequence[int]) -> str:
     return ", ".join(map(str, replicas[:_SHOWN_IDS])) + more
 
 
-def dir_moves_section(plan: Plan) -> Html | None:
-    """Copies that change their log dir inside a broker; None when there are none."""
-    if not plan.dir_moves:
-        return None
-    shown = sorted(plan.dir_moves, key=lambda d: (-(d.size_bytes or 0), d.topic, d.partition, d.broker))[:SHOWN_MOVES]
-    rest = len(plan.dir_moves) - len(shown)
-    head = (("Broker", True), ("Topic", False), ("Partition", True), ("From", False), ("To", False), ("Bytes", True))
+def _dir_move_table(moves: Sequence[DirMove]) -> PageTable:
+    """Copies that change their log dir inside a broker."""
+    shown = sorted(moves, key=lambda d: (-(d.size_bytes or 0), d.topic, d.partition, d.broker))[:SHOWN_MOVES]
+    rest = len(moves) - len(shown)
+    columns = (("Broker", True), ("Topic", False), ("Partition", True), ("From", False), ("To", False), ("Bytes", True))
     body = [
-        (str(d.broker), text(d.topic, 120), str(d.partition), text(d.source_dir, 120), text(d.target_dir, 120),
+        (d.broker, shortened(d.topic, 120), d.partition, shortened(d.source_dir, 120), shortened(d.target_dir, 120),
          _size(d.size_bytes))
         for d in shown
     ]  # fmt: skip
     more = f"; {rest} smaller ones not shown" if rest else ""
-    caption = f"{counted(len(shown), 'copy', 'copies')} of {len(plan.dir_moves)}, the largest first{more}"
-    return el("section", el("h2", "Moves between log dirs"), table(caption, head, body))
+    caption = f"{counted(len(shown), 'copy', 'copies')} of {len(moves)}, the largest first{more}"
+    return PageTable(caption=caption, columns=columns, rows=body)
 
 
-def frontier_section(points: Sequence[FrontierPoint]) -> Html | None:
-    """What other bands would cost; None when they were not worked out."""
-    if not points:
-        return None
-    ordered = sorted(points, key=lambda p: p.band_percent)
-    head = (("Band", True), ("Bytes to move", True), ("Lower bound", True), ("Partitions", True))
+def _band_table(points: Sequence[FrontierPoint]) -> PageTable:
+    """What other bands would cost."""
+    columns = (("Band", True), ("Bytes to move", True), ("Lower bound", True), ("Partitions", True))
     body = [
-        (f"{p.band_percent:g} %", format_bytes(p.moved_bytes), format_bytes(p.bound_bytes), str(p.moves))
-        for p in ordered[:SHOWN_MOVES]
+        (f"{p.band_percent:g} %", format_bytes(p.moved_bytes), format_bytes(p.bound_bytes), p.moves)
+        for p in points[:SHOWN_MOVES]
     ]
-    key = el(
-        "p",
-        el("span", Html('<i class="ka"></i>'), "bytes to move"),
-        el("span", Html('<i class="kb"></i>'), "no plan needs less"),
-        class_="key",
-    )
-    drawn = len({point.band_percent for point in ordered}) > 1  # one dot shows nothing that the table does not
-    chart = el(
-        "div", el("figure", el("figcaption", "Bytes to move for each band"), frontier_plot(ordered)), class_="charts"
-    )
-    plot = (key, chart) if drawn else ()
-    return el("section", el("h2", "What other bands cost"), *plot, table("What each band costs", head, body))
+    return PageTable(caption="What each band costs", columns=columns, rows=body)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from kafkakit.adapters.host import process_stat
-from kafkakit.adapters.processes import LocalProcesses
+from kafkakit.adapters.processes import LocalProcesses, draw_graph
 from kafkakit.core.errors import UsageError
 from kafkakit.core.programs import ProcessRecord
 
@@ -199,3 +199,22 @@ def test_a_starter_that_is_killed_before_the_record_leaves_no_process(tmp_path: 
         time.sleep(0.01)
     assert not stat.exists() or " Z " in stat.read_text()
     assert log.read_bytes() == b""
+
+
+@pytest.mark.parametrize(
+    ("script", "drawing"),
+    [
+        ("sed 's/^/<svg>/'", "<svg>digraph { a }"),
+        ("cat; exit 1", ""),
+        ("cat > /dev/null; exec sleep 600", ""),
+        (None, ""),
+    ],
+)
+def test_a_graph_is_drawn_or_not_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str | None, drawing: str
+) -> None:
+    if script is not None:
+        (tmp_path / "dot").write_text(f"#!/bin/sh\n{script}\n")
+        (tmp_path / "dot").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin" if script else str(tmp_path))
+    assert draw_graph("digraph { a }", 60 if drawing else 0.5) == drawing

@@ -122,7 +122,7 @@ def test_a_first_run_and_an_empty_one_have_pages() -> None:
 def test_a_day_without_news_says_so() -> None:
     before, run = a_run(a_finding("a"), date="2026-11-19"), a_run(a_finding("a"))
     page = audit_page(RunView(run=run, comparison=compare(before, run), history=(before,))).decode()
-    assert '<h2>New since 2026-11-19</h2><p class="good">Nothing.</p>' in page
+    assert '<h2>New since 2026-11-19</h2>\n<p class="good">Nothing.</p>' in page
 
 
 def test_the_size_is_bounded() -> None:

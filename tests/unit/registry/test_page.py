@@ -14,7 +14,7 @@ import pytest
 from kafkakit.core.rpc import RpcAnswer
 from kafkakit.registry.decide.access import Access, read_access
 from kafkakit.registry.page import registry_page
-from kafkakit.report.pages import CSS
+from kafkakit.report.pages import package_text
 from tests.rigs.registry import Registry, curl, serving
 from tests.unit.registry.test_parts import CALLERS
 
@@ -132,14 +132,17 @@ def contrast(one: str, other: str) -> float:
 @pytest.mark.parametrize("mode", [0, 1])
 def test_the_contrast_is_enough_in_light_and_dark(page: Document, mode: int) -> None:
     [(_, style)] = page.of("style")
+    base = package_text("base.css")
     # What is printed comes later, and in black and white.
-    assert style.startswith(CSS)
-    colours = variables(CSS.partition("@media print")[0] + style.removeprefix(CSS))[mode]
-    assert len(colours) >= 13
+    assert style.startswith(base)
+    colours = variables(base.partition("@media print")[0] + style.removeprefix(base))[mode]
+    assert len(colours) >= 17
     texts = [("fg", "bg"), ("fg", "card"), ("fg", "code"), ("fg", "mark"), ("fg", "warnbg"), ("soft", "bg")]
-    for text, ground in [*texts, ("soft", "card"), ("link", "bg"), ("warn", "bg"), ("warn", "warnbg")]:
+    texts += [(name, ground) for name in ("warn", "error", "note") for ground in ("bg", f"{name}bg")]
+    for text, ground in [*texts, ("soft", "card"), ("good", "bg")]:
         assert contrast(colours[text], colours[ground]) >= 4.5, (text, ground)
-    for part, ground in [("edge", "bg"), ("edge", "card"), ("link", "bg"), ("link", "card"), ("warn", "bg")]:
+    parts = [(name, ground) for name in ("edge", "note") for ground in ("bg", "card")]
+    for part, ground in [*parts, ("before", "bg"), ("after", "bg")]:
         assert contrast(colours[part], colours[ground]) >= 3, (part, ground)
     assert round(contrast("#000", "#ffffff"), 1) == 21
     assert round(contrast("#777777", "#fff"), 2) == 4.48

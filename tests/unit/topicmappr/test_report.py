@@ -24,7 +24,6 @@ from kafkakit.core.plan import (
     SolverStatus,
     StorageFacts,
 )
-from kafkakit.report.pages import el, text
 from kafkakit.topicmappr.decide.frontier import FrontierPoint
 from kafkakit.topicmappr.report.page import largest_moves, report_page
 
@@ -252,12 +251,6 @@ def test_the_largest_moves_come_first_and_unknown_sizes_before_none() -> None:
     moves = [move(0, 5), move(1, None), move(2, 7), move(3, 9, after=(1, 0)), move(4, 7)]
     assert [m.partition for m in largest_moves(moves, 10)] == [2, 4, 0, 1, 3]
     assert [m.partition for m in largest_moves(moves, 2)] == [2, 4]
-
-
-def test_markup_escapes_children_and_attributes() -> None:
-    assert el("p", "<b>", title='"') == '<p title="&quot;">&lt;b&gt;</p>'
-    assert el("p", el("b", 1), None, class_=None) == "<p><b>1</b></p>"
-    assert text("abcdef", 3) == "abc\u2026 (6 characters)"
 
 
 def test_what_is_not_nothing_can_be_seen_in_a_bar() -> None:

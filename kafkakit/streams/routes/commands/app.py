@@ -117,15 +117,16 @@ def topology(
     kafkakit --profile prod streams topology orders payments --mermaid --output-file streams.mmd
     kafkakit --profile prod streams topology --html streams.html
     """
-    from kafkakit.streams.routes.topology import topology_page, topology_report
-    from kafkakit.wiring import write_file
+    from kafkakit.streams.routes.topology import picture_source, topology_page, topology_report
+    from kafkakit.wiring import draw_graph, write_file
 
     cli = cli_context(ctx)
     with open_streams(cli, read_only=True) as opened:
         observed = opened.observer.look_at(opened.chosen(streams))
         edges, problems = seen.look(opened, observed)
     if html is not None:
-        write_file(html, topology_page(observed, edges))
+        drawing = draw_graph(picture_source(observed, edges))
+        write_file(html, topology_page(observed, edges, drawing))
         cli.output.say(f"page: {html}")
     return finish(cli, topology_report(observed, edges, problems, as_mermaid=mermaid))
 
