@@ -25,6 +25,7 @@ from typing import NoReturn
 
 from kafkakit.core.errors import OperationFailedError, RefusedError, UsageError
 from kafkakit.core.programs import ProcessRecord, ProcessStat
+from kafkakit.ports.acting import paced, repeat_every
 from kafkakit.ports.machine import Java
 
 OLDEST_JAVA = 17
@@ -134,9 +135,10 @@ class LocalProcesses:
                     continue
 
     def _wait(self, records: Collection[ProcessRecord], seconds: float) -> list[ProcessRecord]:
-        end = time.monotonic() + seconds
-        while (left := [record for record in records if not self._is_gone(record)]) and time.monotonic() < end:
-            time.sleep(_POLL_S)
+        for _ in repeat_every(time, _POLL_S, seconds):
+            left = [record for record in records if not self._is_gone(record)]
+            if not left:
+                break
         return left
 
     def _is_gone(self, record: ProcessRecord) -> bool:
@@ -147,7 +149,7 @@ class LocalProcesses:
 
     def _arguments(self, pid: int) -> list[bytes]:
         """The command line of a process; the kernel shows an empty one for a moment while a program takes over."""
-        for _ in range(_EXEC_LOOKS):
+        for _ in paced(time, range(_EXEC_LOOKS), _POLL_S / 10):
             try:
                 line = Path(f"/proc/{pid}/cmdline").read_bytes()
             except OSError:
@@ -157,7 +159,6 @@ class LocalProcesses:
             stat = self._stat_of(pid)
             if stat is None or stat.is_zombie:
                 return []
-            time.sleep(_POLL_S / 10)
         return []
 
     def _reap(self, record: ProcessRecord) -> None:

@@ -38,10 +38,16 @@ ONE_MODULE: Mapping[str, tuple[str, frozenset[str], str]] = {
     ),
     "reads varints": (BINARY, frozenset(), r"& ?(?:127|0x7[fF])\b"),
     "computes CRC-32C": (BINARY, frozenset({"google_crc32c", "crc32c"}), r"0x82[fF]63[bB]78|\bcalc_crc32c\b"),
+    "waits": ("ports.acting", frozenset({"time.sleep"}), r"(?<!asyncio)(?<!_net)\.sleep\(|\btime\.sleep\b"),
     "has the JSON of commit states": (COMMIT, frozenset(), r"MarkState\[|\.digest\.hex\(\)|fromhex\(.*digest"),
 }  # fmt: skip
-# At most 9 bytes, the ninth of eight bits: another format.
-DOES_IT_TOO = frozenset({("streams.model.pathways", "reads varints")})
+DOES_IT_TOO = frozenset(
+    {
+        ("streams.model.pathways", "reads varints"),  # at most 9 bytes, the ninth of eight bits: another format
+        ("adapters.host", "waits"),  # the clock of the system
+        ("adapters.metrics_services", "waits"),  # hands the pause between attempts in as an argument
+    }
+)
 
 
 def reexports(root: Path) -> list[str]:

@@ -43,7 +43,7 @@ from kafkakit.execution.act.run_journal import journal_files, read_run_state
 from kafkakit.execution.decide.journal import ConfigKey
 from kafkakit.execution.decide.schedule.work import Rates
 from kafkakit.execution.decide.throttle import LIST_KEYS, RATE_KEYS
-from kafkakit.ports.acting import Clock, Reporter
+from kafkakit.ports.acting import Clock, Reporter, repeat_every
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.stores import ControlStore
 
@@ -192,11 +192,10 @@ def run_service(
     """
     notify("READY=1")
     try:
-        while True:
+        for _ in repeat_every(clock, POLL_S):
             service.step()
             require_listening()
             notify("WATCHDOG=1")
-            clock.sleep(POLL_S)
     except DeadlineReached:
         raise
     except KeyboardInterrupt as stop:

@@ -21,7 +21,7 @@ from kafkakit.execution.decide.runs import (
     encode_control_request,
 )
 from kafkakit.execution.decide.schedule.work import Rates
-from kafkakit.ports.acting import Clock, Reporter
+from kafkakit.ports.acting import Clock, Reporter, repeat_every
 from kafkakit.ports.stores import ControlStore
 
 _POLL_S = 0.5
@@ -98,17 +98,13 @@ class ControlRequests:
 
     def wait_for_answer(self, token: int, version: int, timeout_s: float) -> Answer | None:
         """The run's answer to the request of that version or a later one; None when none came in time."""
-        end = self._clock.monotonic() + timeout_s
-        while True:
+        for _ in repeat_every(self._clock, _POLL_S, timeout_s):
             found = self._store.get(self._answer_path)
             if found is not None:
                 answer = ANSWER_DOCUMENT.decode(found.value, self._source(self._answer_path))
                 if answer.token == token and answer.version >= version:
                     return answer
-            left = end - self._clock.monotonic()
-            if left <= 0:
-                return None
-            self._clock.sleep(min(_POLL_S, left))
+        return None
 
     def _source(self, path: str) -> str:
         return f"control document {path}"

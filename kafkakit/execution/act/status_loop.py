@@ -40,7 +40,7 @@ from kafkakit.execution.decide.status_looks import (
     sizes_in,
     throttled_of,
 )
-from kafkakit.ports.acting import Clock
+from kafkakit.ports.acting import Clock, pause, repeat_every
 from kafkakit.ports.admin import ClusterAdmin
 
 WHOLE_EVERY_S = 60.0
@@ -212,7 +212,7 @@ def look_once(observer: Observer, clock: Clock, window_s: float) -> StatusView:
     """Two looks, `window_s` apart, so that there are rates; one where nothing moves. 0: one look, no rates."""
     view = observer.look()
     if window_s > 0 and (view.moves or view.inside):
-        clock.sleep(window_s)
+        pause(clock, window_s)
         view = observer.look()
     return view
 
@@ -288,21 +288,19 @@ def watch_until_idle(
 
     With `count` it ends after so many looks. On Ctrl-C it raises `InterruptedRunError` with the words of `stopped`.
     """
-    done = 0
     try:
-        while True:
+        for done, _ in enumerate(repeat_every(clock, interval_s), 1):
             view = retrier.call(what, look)
             after_look(view)
             if view.is_idle:
                 view = retrier.call(what, look_again)
                 after_look(view)
-            done += 1
             if view.is_idle or done == count:
-                return view
+                break
             show(view)
-            clock.sleep(interval_s)
     except KeyboardInterrupt as stop:
         raise _stopped(stop, stopped, hint) from None
+    return view
 
 
 def _stopped(stop: KeyboardInterrupt, words: str, hint: str) -> KafkakitError:

@@ -27,7 +27,7 @@ from kafkakit.execution.act.control_requests import ControlRequests, ReceivedReq
 from kafkakit.execution.act.journal_files import LineFile, pacer_lines
 from kafkakit.execution.act.leases import ClusterAccess
 from kafkakit.execution.act.moves import LogDirs
-from kafkakit.execution.act.retrier import ClusterReader, Retrier, looks, wait_until
+from kafkakit.execution.act.retrier import ClusterReader, Retrier
 from kafkakit.execution.act.run_journal import KnownRuns, RunJournal, keep_plan, plan_journal, plan_path
 from kafkakit.execution.act.throttles import Leftovers, find_lost, read_baseline, unaccounted
 from kafkakit.execution.decide.journal import RunState, What
@@ -69,7 +69,7 @@ from kafkakit.execution.decide.runs import (
 from kafkakit.execution.decide.schedule.work import Rates, is_unlimited, rates_to_data
 from kafkakit.execution.decide.status_looks import KnownRun
 from kafkakit.execution.decide.throttle import inside_rates, wanted_rates
-from kafkakit.ports.acting import Clock, Reporter
+from kafkakit.ports.acting import Clock, Reporter, looks, wait_until
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.reassign.act.rounds import RoundScheduler
 from kafkakit.reassign.act.window import AbortRequestedError, RunParts, Undo, Window, in_flight

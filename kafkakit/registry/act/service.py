@@ -24,7 +24,7 @@ from kafkakit.core.quantities import counted
 from kafkakit.core.rpc import HTTP_STATUS, RpcAnswer, RpcCall, RpcCode, RpcError
 from kafkakit.core.text import ToldOnce, some
 from kafkakit.execution.act.journal_files import AuditLog
-from kafkakit.ports.acting import Clock
+from kafkakit.ports.acting import Clock, repeat_every
 from kafkakit.ports.services import MessageCodec, RpcListener, TokenVerifier
 from kafkakit.registry.act.cluster import Writes, Written
 from kafkakit.registry.decide.access import Access, Admission, Caller, JwtRules, caller_of, jwt_in
@@ -545,7 +545,7 @@ def run_server(
     try:
         server.start(reader)
         is_said = False
-        while True:
+        for _ in repeat_every(clock, POLL_S):
             if server.reader_ended.is_set():
                 raise OperationFailedError("the process that reads the cluster has ended")
             if server.defect:
@@ -558,7 +558,6 @@ def run_server(
             changed = [file.check() for file in files]
             if any(changed):
                 server.renew_callers()
-            clock.sleep(POLL_S)
     except DeadlineReached:
         raise
     except KeyboardInterrupt as stop:

@@ -23,7 +23,7 @@ from kafkakit.execution.act.leases import ClusterAccess, OpenAccess, access_or_b
 from kafkakit.execution.act.retrier import Retrier
 from kafkakit.lint.api import LintRequest, Pieces, lint
 from kafkakit.lint.api_act import with_topics
-from kafkakit.ports.acting import Clock, Reporter
+from kafkakit.ports.acting import Clock, Reporter, pause
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.services import SampleQueries
 from kafkakit.ports.stores import ControlStore
@@ -227,7 +227,7 @@ class HealthWatch:
         """One look, a period after the last one."""
         self._stop()
         if not is_first:
-            self._clock.sleep(self._settings.every_s)
+            pause(self._clock, self._settings.every_s)
         lag = None if self._lag is None else self._lag.look()
         return joined(self._partitions.look(), lag, self._asked(self._clock.now()))
 

@@ -25,11 +25,11 @@ from kafkakit.core.model import ClusterSnapshot, TopicPartition
 from kafkakit.core.quantities import epoch_ms
 from kafkakit.core.text import shell_command, some
 from kafkakit.execution.act.journal_files import DiskFile, LineFile, LineJournal
-from kafkakit.execution.act.retrier import Retrier, wait_until
+from kafkakit.execution.act.retrier import Retrier
 from kafkakit.execution.decide.journal import ConfigKey
 from kafkakit.lint.api import Pieces
 from kafkakit.lint.api_act import live_pieces
-from kafkakit.ports.acting import Clock
+from kafkakit.ports.acting import Clock, wait_until
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.data import GroupAdmin, LogReader
 from kafkakit.ports.machine import Processes

@@ -25,7 +25,7 @@ from kafkakit.core.errors import (
 from kafkakit.core.lease import MAX_TTL_S, Holder, LeaseRecord, Life
 from kafkakit.core.quantities import epoch_ms, format_duration
 from kafkakit.execution.act.leases import Lease, read_lease
-from kafkakit.ports.acting import Clock
+from kafkakit.ports.acting import Clock, pause, repeat_every
 from kafkakit.ports.data import ClusterClients
 from kafkakit.ports.stores import ControlStore
 from kafkakit.streams.assigner.act.watching import PROBE_S, AutomaticFailovers, ClusterWatch, WatchedCluster
@@ -144,7 +144,7 @@ class AssignerLoop:
                 began_s = self._parts.clock.monotonic()
                 self.tick()
                 spent_s = self._parts.clock.monotonic() - began_s
-                self._parts.clock.sleep(max(self._options.tick_s / 4, self._options.tick_s - spent_s))
+                pause(self._parts.clock, max(self._options.tick_s / 4, self._options.tick_s - spent_s))
         except DeadlineReached:
             raise
         except KeyboardInterrupt as stop:
@@ -509,9 +509,10 @@ class Drains:
 
     def wait(self, worker: WorkerDocument, wait_s: float) -> int:
         """Wait until it holds none, so long at most; how many it still holds."""
-        until_s = self._clock.monotonic() + wait_s
-        while (left := self.held(worker)) and self._clock.monotonic() < until_s:
-            self._clock.sleep(_LOOK_S)
+        for _ in repeat_every(self._clock, _LOOK_S, wait_s):
+            left = self.held(worker)
+            if not left:
+                break
         return left
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
 from pathlib import Path
 from threading import Lock
 
@@ -30,7 +31,7 @@ from kafkakit.core.lease import Holder, Life, Versioned
 from kafkakit.core.quantities import counted, epoch_ms
 from kafkakit.execution.act.leases import Lease
 from kafkakit.execution.act.run_journal import KnownRuns
-from kafkakit.ports.acting import Clock, ProgressBar, Reporter, Screen
+from kafkakit.ports.acting import Clock, ProgressBar, Reporter, Screen, repeat_every
 from kafkakit.ports.data import GroupAdmin
 from kafkakit.ports.stores import ControlStore
 from kafkakit.streams.lag.act.monitor import ClusterWatcher, MonitorContext, MonitoredCluster, MonitorPace, Schedule
@@ -109,28 +110,24 @@ def look_once(fleet: Fleet, reporter: Reporter, *, wait_s: float, rounds: int = 
     clock = fleet.clock
     began_s = clock.monotonic()
     with reporter.progress("reading commits") as bar:
-        while True:
+        for _ in repeat_every(clock, NAP_S, wait_s):
             waited_s = clock.monotonic() - began_s
             for watcher in fleet.watchers:
                 if isinstance(watcher.error, UsageError):
                     raise watcher.error
             waiting = [w for w in fleet.watchers if not _is_ready(w, rounds) and not _is_hopeless(w, waited_s)]
             if not waiting or waited_s >= wait_s:
-                return fleet.look()
+                break
             _show_progress(fleet, bar, waiting)
-            clock.sleep(NAP_S)
+        return fleet.look()
 
 
 def watch_looks(fleet: Fleet, show: Callable[[Look], None], *, interval_s: float, count: int | None = None) -> Look:
     """Show a look every `interval_s`, without an end or so many times; returns the last one."""
-    shown = 0
-    while True:
+    for _ in islice(repeat_every(fleet.clock, interval_s), count):
         look = fleet.look()
         show(look)
-        shown += 1
-        if count is not None and shown >= count:
-            return look
-        fleet.clock.sleep(interval_s)
+    return look
 
 
 class LookDisplay:
@@ -509,7 +506,7 @@ def run_service(
     try:
         service.start()
         notify("READY=1")
-        while True:
+        for _ in repeat_every(clock, TICK_S):
             service.tick()
             require_listening()
             notify("WATCHDOG=1")
@@ -519,7 +516,6 @@ def run_service(
                 line = service.summary(memory_bytes())
                 report(line)
                 notify(f"STATUS={line}")
-            clock.sleep(TICK_S)
     except DeadlineReached:
         raise
     except KeyboardInterrupt as stop:
