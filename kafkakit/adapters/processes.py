@@ -19,13 +19,14 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from operator import not_
 from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
 from kafkakit.core.errors import OperationFailedError, RefusedError, UsageError
 from kafkakit.core.programs import ProcessRecord, ProcessStat
-from kafkakit.ports.acting import paced, repeat_every
+from kafkakit.ports.acting import look_until, paced
 from kafkakit.ports.machine import Java
 
 OLDEST_JAVA = 17
@@ -135,11 +136,7 @@ class LocalProcesses:
                     continue
 
     def _wait(self, records: Collection[ProcessRecord], seconds: float) -> list[ProcessRecord]:
-        for _ in repeat_every(time, _POLL_S, seconds):
-            left = [record for record in records if not self._is_gone(record)]
-            if not left:
-                break
-        return left
+        return look_until(time, seconds, lambda: [r for r in records if not self._is_gone(r)], not_, _POLL_S)
 
     def _is_gone(self, record: ProcessRecord) -> bool:
         """True when nothing of the process is left: its first thread may end before the others let go of ports."""

@@ -24,7 +24,7 @@ from kafkakit.audit.api_act import DriverJob, DriverPorts, log_tail, run_driver
 from kafkakit.core.cluster_facts import CommittedOffset, GroupDescription, ItemError, LogSpan
 from kafkakit.core.errors import KafkakitError, OperationFailedError, StoreFailedError, TryLaterError, UsageError
 from kafkakit.core.fleet_tables import Manifest
-from kafkakit.core.model import ClusterSnapshot, TagSet, TopicPartition
+from kafkakit.core.model import OFFSETS_TOPIC, ClusterSnapshot, TagSet, TopicPartition
 from kafkakit.core.quantities import counted, epoch_ms, format_span
 from kafkakit.core.records import Record
 from kafkakit.execution.act.retrier import TagPlaces
@@ -55,7 +55,7 @@ from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.data import ClusterClients, DataPlane, GroupAdmin, LogReader
 from kafkakit.ports.stores import TableStore
 from kafkakit.streams.lag.api import ResumePoint, resume_points_of
-from kafkakit.streams.lag.api_act import OFFSETS_TOPIC, OffsetsTail
+from kafkakit.streams.lag.api_act import OffsetsTail
 from kafkakit.streams.model.log_dirs import FileReader, PartitionFiles, partitions_below
 from kafkakit.streams.model.offsets_log.commits import CommitColumns, KeyTable
 from kafkakit.streams.model.segment_rows import Row, ScanOptions, directory_row, read_partition

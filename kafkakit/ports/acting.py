@@ -40,9 +40,20 @@ def looks(timer: Timer, limit_s: float, every_s: float = 0.5) -> Iterator[bool]:
     yield True
 
 
+def look_until(
+    timer: Timer, limit_s: float, look: Callable[[], T], is_so: Callable[[T], bool], every_s: float = 0.5
+) -> T:
+    """Look at once and then every `every_s`: the first look of which `is_so` holds, or the last one."""
+    for is_last in looks(timer, limit_s, every_s):
+        found = look()
+        if is_last or is_so(found):
+            break
+    return found
+
+
 def wait_until(timer: Timer, limit_s: float, is_so: Callable[[], bool], every_s: float = 0.5) -> bool:
     """Look at once and then every `every_s` whether something is so; False when it is not after `limit_s`."""
-    return any(is_so() for _ in looks(timer, limit_s, every_s))
+    return look_until(timer, limit_s, is_so, bool, every_s)
 
 
 def repeat_every(timer: Timer, every_s: float, limit_s: float = float("inf")) -> Iterator[None]:

@@ -26,7 +26,7 @@ from kafkakit.core.cluster_facts import (
     ShareOffset,
 )
 from kafkakit.core.errors import OperationFailedError, TryLaterError
-from kafkakit.core.model import TopicPartition
+from kafkakit.core.model import OFFSETS_TOPIC, TopicPartition
 from kafkakit.ports.acting import repeat_every
 
 GROUP_DENIED = 30
@@ -282,7 +282,6 @@ def _commit_codes(answer: Any) -> set[int]:
     return {place.error_code for topic in answer.topics for place in topic.partitions}
 
 
-OFFSETS_TOPIC = "__consumer_offsets"
 MOVED = frozenset({14, 15, 16})
 """COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR: nothing was done, ask again."""
 KEYS_PER_REQUEST = 500

@@ -110,6 +110,10 @@ class ControlRequests:
         return f"control document {path}"
 
 
+class AbortRequestedError(Exception):
+    """Another process asks a run to end, and to take back what it did; says by whom."""
+
+
 class ReceivedRequests:
     """The requests for one run; `requests` None: a run that cannot receive any."""
 
@@ -142,6 +146,14 @@ class ReceivedRequests:
         if requested is not None:
             self._request, self._version = requested.request, requested.version
         return self._request
+
+    def read_or_abort(self) -> ControlRequest | None:
+        """As `read`; raises `AbortRequestedError` where an abort is requested, and answers that it is in effect."""
+        request = self.read()
+        if request is not None and request.abort:
+            self.answer()
+            raise AbortRequestedError(request.by)
+        return request
 
     def answer(self, refused: str = "") -> None:
         """Answer that the request read last is in effect, or why it will not be followed; once for each."""

@@ -128,6 +128,16 @@ class Lease:
         decision = self._decision()
         return isinstance(decision, Take) and self._take(decision.token, decision.expected, ttl_s)
 
+    def hold_or_attempt(self, ttl_s: float = DEFAULT_TTL_S) -> bool:
+        """For one of several that lead in turn: whether the lease is ours; renewed when it is time to, or taken.
+
+        Raises `LeaseLostError` when another process had it since, and what the store raises.
+        """
+        if self.is_held():
+            self.require_held()
+            return True
+        return self.attempt(ttl_s)
+
     def is_held(self) -> bool:
         """Whether the lease is certainly ours at this moment; without a request to the store; any thread may ask."""
         tenure = self._tenure

@@ -13,12 +13,7 @@ from typing import Protocol, TypeVar
 
 from kafkakit.core.cluster_facts import BrokerLogDirs, ResourceKind
 from kafkakit.core.errors import (
-    InterruptedRunError,
-    KafkakitError,
-    StopRequested,
-    TerminatedRunError,
-    TerminationRequested,
-    TryLaterError,
+    stopped_run,
 )
 from kafkakit.core.lease import HeldLease
 from kafkakit.core.model import TopicPartition, TopicPartitionReplica
@@ -299,13 +294,5 @@ def watch_until_idle(
                 break
             show(view)
     except KeyboardInterrupt as stop:
-        raise _stopped(stop, stopped, hint) from None
+        raise stopped_run(stop, stopped, hint) from None
     return view
-
-
-def _stopped(stop: KeyboardInterrupt, words: str, hint: str) -> KafkakitError:
-    if isinstance(stop, TerminationRequested):
-        return TerminatedRunError(f"terminated; {words}")
-    if isinstance(stop, StopRequested):
-        return TryLaterError(f"stopped at the time limit; {words}")
-    return InterruptedRunError(f"interrupted; {words}", hint=hint)

@@ -93,10 +93,6 @@ class _Tick:
         )
 
 
-class AbortRequestedError(Exception):
-    """This run was requested to abort."""
-
-
 class RunParts:
     """The parts of one run; `problems` collects what went wrong with single partitions."""
 
@@ -244,12 +240,9 @@ class Window:
 
     def _apply_control_request(self, round_state: RoundState, live: Live, memory: _Tick) -> None:
         """Do what is requested: pause, continue, other rates, abort."""
-        request = self._requests.read()
+        request = self._requests.read_or_abort()
         if request is None:
             return
-        if request.abort:
-            self._requests.answer()
-            raise AbortRequestedError
         if request.paused != self._paused:
             self._paused, self.was_changed = request.paused, True
             memory.last_event_s = self._clock.monotonic()

@@ -11,7 +11,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import TimeoutError as LateError
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
@@ -19,7 +19,11 @@ from threading import Event, Lock, Thread
 from typing import Any, Protocol, TypeVar
 from urllib.parse import parse_qsl, unquote
 
-from kafkakit.core.errors import DeadlineReached, KafkakitError, OperationFailedError, ServiceStoppedError
+from kafkakit.core.errors import (
+    KafkakitError,
+    OperationFailedError,
+    ended_by_stop,
+)
 from kafkakit.core.quantities import counted
 from kafkakit.core.rpc import HTTP_STATUS, RpcAnswer, RpcCall, RpcCode, RpcError
 from kafkakit.core.text import ToldOnce, some
@@ -542,7 +546,9 @@ def run_server(
     Raises `ServiceStoppedError` for SIGTERM and Ctrl-C, and `OperationFailedError` if the reader has ended, or sends
     what cannot be taken in.
     """
-    try:
+    with ExitStack() as ends, ended_by_stop(notify=notify):
+        ends.callback(reader.stop)
+        ends.callback(server.stop)
         server.start(reader)
         is_said = False
         for _ in repeat_every(clock, POLL_S):
@@ -558,13 +564,3 @@ def run_server(
             changed = [file.check() for file in files]
             if any(changed):
                 server.renew_callers()
-    except DeadlineReached:
-        raise
-    except KeyboardInterrupt as stop:
-        notify("STOPPING=1")
-        raise ServiceStoppedError(stop) from None
-    finally:
-        try:
-            server.stop()
-        finally:
-            reader.stop()

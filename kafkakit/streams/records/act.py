@@ -18,14 +18,11 @@ from pathlib import Path
 
 from kafkakit.core.cluster_facts import Fetched, ItemError, LogSpan, TopicPlaces
 from kafkakit.core.errors import (
-    InterruptedRunError,
     OperationFailedError,
     RefusedError,
-    StopRequested,
-    TerminatedRunError,
-    TerminationRequested,
     TryLaterError,
     UsageError,
+    stopped_run,
 )
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.quantities import counted
@@ -227,12 +224,7 @@ class BombScanner:
                     reporter.warn("all partitions are read again")
                 warned = problems
         except KeyboardInterrupt as stop:
-            words = f"; {counted(count, 'batch', 'batches')} found, nothing was changed"
-            if isinstance(stop, TerminationRequested):
-                raise TerminatedRunError(f"terminated{words}") from None
-            if isinstance(stop, StopRequested):
-                raise TryLaterError(f"stopped at the time limit{words}") from None
-            raise InterruptedRunError(f"interrupted{words}") from None
+            raise stopped_run(stop, f"{counted(count, 'batch', 'batches')} found, nothing was changed") from None
 
     def _look(
         self,

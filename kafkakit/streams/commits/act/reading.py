@@ -32,15 +32,12 @@ from kafkakit.core.cluster_facts import (
     TopicPlaces,
 )
 from kafkakit.core.errors import (
-    InterruptedRunError,
     KafkakitError,
     OperationFailedError,
     RefusedError,
-    StopRequested,
-    TerminatedRunError,
-    TerminationRequested,
     TryLaterError,
     UsageError,
+    stopped_run,
 )
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.quantities import epoch_ms
@@ -427,11 +424,7 @@ def watch_group(
             shown.show(before, now)
             done += 1
     except KeyboardInterrupt as stop:
-        if isinstance(stop, TerminationRequested):
-            raise TerminatedRunError("terminated; nothing was changed") from None
-        if isinstance(stop, StopRequested):
-            raise TryLaterError("stopped at the time limit; nothing was changed") from None
-        raise InterruptedRunError("interrupted; nothing was changed") from None
+        raise stopped_run(stop, "nothing was changed") from None
     return now
 
 

@@ -20,12 +20,11 @@ from kafkakit.core.cluster_facts import GroupDescription, ItemError, cluster_id_
 from kafkakit.core.errors import (
     ConflictError,
     ConnectRefusedError,
-    DeadlineReached,
     InputError,
     KafkakitError,
-    ServiceStoppedError,
     TryLaterError,
     UsageError,
+    ended_by_stop,
 )
 from kafkakit.core.lease import Holder, Life, Versioned
 from kafkakit.core.quantities import counted, epoch_ms
@@ -503,7 +502,7 @@ def run_service(
     schedule = Schedule(clock)
     schedule.set_due("summary", SUMMARY_EVERY_S)
     schedule.set_due("send", SEND_EVERY_S)
-    try:
+    with closing(service), ended_by_stop(lambda: "the state is saved and the clusters are released", notify):
         service.start()
         notify("READY=1")
         for _ in repeat_every(clock, TICK_S):
@@ -516,13 +515,6 @@ def run_service(
                 line = service.summary(memory_bytes())
                 report(line)
                 notify(f"STATUS={line}")
-    except DeadlineReached:
-        raise
-    except KeyboardInterrupt as stop:
-        notify("STOPPING=1")
-        raise ServiceStoppedError(stop, "the state is saved and the clusters are released") from None
-    finally:
-        service.close()
 
 
 def share_path(cluster_id: str) -> str:

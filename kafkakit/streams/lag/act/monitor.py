@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING
 
 from kafkakit.core.errors import ConnectRefusedError, InputError, KafkakitError, RefusedError, TryLaterError
 from kafkakit.core.lease import check_path
+from kafkakit.core.model import OFFSETS_TOPIC
 from kafkakit.core.quantities import epoch_ms
 from kafkakit.ports.acting import Clock, pause
 from kafkakit.ports.data import GroupAdmin, LogReader
 from kafkakit.streams.lag.act.reading import (
-    OFFSETS_TOPIC,
     EndSampler,
     FactsOf,
     OffsetsTail,
