@@ -107,12 +107,13 @@ class Traffic:
     def _write(self) -> None:
         producer = self._plane.producer(self._note)
         number = 0
-        while not self._no_more_writes.is_set():
+        for _ in repeat_every(self._clock, _PAUSE_S):
+            if self._no_more_writes.is_set():
+                break
             for _ in range(_PER_PAUSE):
                 value = f"{number:012d}".encode().ljust(_VALUE_BYTES, b".")
                 producer.send(self._partitions[number // _PER_PAUSE % len(self._partitions)], value)
                 number += 1
-            pause(self._clock, _PAUSE_S)
         producer.flush(60)
 
     def _note(self, record: Record) -> None:
