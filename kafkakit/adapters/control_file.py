@@ -17,6 +17,7 @@ from pathlib import Path
 
 from kafkakit.core.errors import InputError, OperationFailedError, TryLaterError
 from kafkakit.core.lease import VALUE_LIMIT_BYTES, Versioned, check_folder, check_path, check_value, conflict
+from kafkakit.ports.acting import repeat_every
 
 # No part of a path may hold an @.
 _VALUE_FILE = "@value"
@@ -62,13 +63,7 @@ class FileControl:
 
     def await_change(self, path: str, known: int | None, timeout_s: float) -> bool:
         """Looks at the file ten times a second."""
-        end = time.monotonic() + timeout_s
-        while _version(self.get(path)) == known:
-            left = end - time.monotonic()
-            if left <= 0:
-                return False
-            time.sleep(min(left, _WATCH_S))
-        return True
+        return any(_version(self.get(path)) != known for _ in repeat_every(time, _WATCH_S, timeout_s))
 
     def close(self) -> None:
         """Nothing is held open."""
@@ -127,21 +122,18 @@ def _version(found: Versioned | None) -> int | None:
 
 
 def _wait_for(descriptor: int, name: str) -> None:
-    end = time.monotonic() + _LOCK_LIMIT_S
-    while True:
+    for _ in repeat_every(time, _POLL_S, _LOCK_LIMIT_S):
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            if time.monotonic() > end:
-                raise TryLaterError(
-                    f"the control store is busy: {name} has been locked for {_LOCK_LIMIT_S:g} s",
-                    hint="look for a stopped kafkakit process",
-                ) from None
-            time.sleep(_POLL_S)
+            continue
         except OSError as error:
             raise OperationFailedError(f"{name} cannot be locked: {error.strerror}") from None
-        else:
-            return
+        return
+    raise TryLaterError(
+        f"the control store is busy: {name} has been locked for {_LOCK_LIMIT_S:g} s",
+        hint="look for a stopped kafkakit process",
+    )
 
 
 def _folders(folder: Path) -> list[str]:

@@ -44,6 +44,7 @@ from kafkakit.core.errors import KafkakitError, OperationFailedError, TryLaterEr
 from kafkakit.core.lease import Versioned, check_folder, check_path, check_value, conflict
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.records import MOST_REPLICAS, Record, replicas_of_new_topic
+from kafkakit.ports.acting import pause, wait_until
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.data import Consumer, DataPlane, Producer
 
@@ -138,7 +139,7 @@ class KafkaControl:
                     if _version(self._view.document(path)) != known:
                         return True
             if consumer is None:  # no topic yet, or the clients were dropped after a failure
-                time.sleep(min(_POLL_S, max(0.0, end - time.monotonic())))
+                pause(time, min(_POLL_S, max(0.0, end - time.monotonic())))
                 if _version(self.get(path)) != known:
                     return True
         return False
@@ -270,11 +271,8 @@ class KafkaControl:
             raise OperationFailedError(
                 f"cannot create topic {TOPIC}: {error}", hint="grant CREATE on it, or keep control_store elsewhere"
             )
-        end = time.monotonic() + self._answer_limit_s
-        while not self._find_topic():
-            if time.monotonic() > end:
-                raise TryLaterError(f"topic {TOPIC} was created but is not visible yet")
-            time.sleep(_POLL_S)
+        if not wait_until(time, self._answer_limit_s, self._find_topic, _POLL_S):
+            raise TryLaterError(f"topic {TOPIC} was created but is not visible yet")
 
     def _forget(self) -> None:
         """Drop the clients and all that was read, so that the next call begins again."""

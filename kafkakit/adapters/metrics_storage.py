@@ -24,6 +24,7 @@ from kafkakit.core.storage_documents import (
     encode_parts,
     encode_reading,
 )
+from kafkakit.ports.acting import wait_until
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.data import DataPlane
 
@@ -120,11 +121,8 @@ class StorageTopic:
         error = self._admin.create_topic(topic, {0: replicas}, _CONFIGS)
         if error is not None and error.name != "TopicAlreadyExistsError":
             raise OperationFailedError(f"cannot create topic {topic}: {error}", hint="grant CREATE on it, or create it")
-        end = time.monotonic() + self._answer_limit_s
-        while not self._is_there():
-            if time.monotonic() > end:
-                raise TryLaterError(f"topic {topic} was created but is not visible yet")
-            time.sleep(_POLL_S)
+        if not wait_until(time, self._answer_limit_s, self._is_there, _POLL_S):
+            raise TryLaterError(f"topic {topic} was created but is not visible yet")
 
 
 def _time(record: Record, source: str) -> datetime:

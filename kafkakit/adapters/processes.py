@@ -19,12 +19,14 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from operator import not_
 from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
 from kafkakit.core.errors import OperationFailedError, RefusedError, UsageError
 from kafkakit.core.programs import ProcessRecord, ProcessStat
+from kafkakit.ports.acting import look_until, paced
 from kafkakit.ports.machine import Java
 
 OLDEST_JAVA = 17
@@ -134,10 +136,7 @@ class LocalProcesses:
                     continue
 
     def _wait(self, records: Collection[ProcessRecord], seconds: float) -> list[ProcessRecord]:
-        end = time.monotonic() + seconds
-        while (left := [record for record in records if not self._is_gone(record)]) and time.monotonic() < end:
-            time.sleep(_POLL_S)
-        return left
+        return look_until(time, seconds, lambda: [r for r in records if not self._is_gone(r)], not_, _POLL_S)
 
     def _is_gone(self, record: ProcessRecord) -> bool:
         """True when nothing of the process is left: its first thread may end before the others let go of ports."""
@@ -147,7 +146,7 @@ class LocalProcesses:
 
     def _arguments(self, pid: int) -> list[bytes]:
         """The command line of a process; the kernel shows an empty one for a moment while a program takes over."""
-        for _ in range(_EXEC_LOOKS):
+        for _ in paced(time, range(_EXEC_LOOKS), _POLL_S / 10):
             try:
                 line = Path(f"/proc/{pid}/cmdline").read_bytes()
             except OSError:
@@ -157,7 +156,6 @@ class LocalProcesses:
             stat = self._stat_of(pid)
             if stat is None or stat.is_zombie:
                 return []
-            time.sleep(_POLL_S / 10)
         return []
 
     def _reap(self, record: ProcessRecord) -> None:

@@ -20,6 +20,7 @@ import kafkakit
 from kafkakit.core.errors import MissingExtraError, OperationFailedError, UsageError
 from kafkakit.core.lease import Holder, Life
 from kafkakit.core.programs import EngineHost, Launch, ProcessStat, SparkTools
+from kafkakit.ports.acting import wait_until
 from kafkakit.ports.machine import Java
 from kafkakit.ports.services import RunLock
 
@@ -124,9 +125,7 @@ class LocalDrivers:
         for number, wait_s in ((signal.SIGTERM, STOP_S), (signal.SIGKILL, STOP_S)):
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(driver.pid, number)
-            end = time.monotonic() + wait_s
-            while self._runs(driver.pid) and time.monotonic() < end:
-                time.sleep(_POLL_S)
+            wait_until(time, wait_s, lambda: not self._runs(driver.pid), _POLL_S)
         return True
 
     def _runs(self, group: int) -> bool:

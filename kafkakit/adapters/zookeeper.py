@@ -45,6 +45,7 @@ from kafkakit.core.storage_documents import (
     decode_partition_sizes,
     encode_parts,
 )
+from kafkakit.ports.acting import paced
 
 
 def start_client(hosts: str, *, session_s: float, wait_s: float, hint: str, read_only: bool = False) -> Any:
@@ -343,7 +344,7 @@ class ZooKeeperLock:
         return True
 
     def _release(self, client: Any, claim: str) -> None:
-        for tries_left in reversed(range(RELEASE_TRIES)):
+        for tries_left in paced(time, reversed(range(RELEASE_TRIES)), RELEASE_PAUSE_S):
             try:
                 client.delete(f"{PATH}/{claim}")
             except NoNodeError:
@@ -352,7 +353,6 @@ class ZooKeeperLock:
                 if not tries_left:
                     self.close()
                     return
-                time.sleep(RELEASE_PAUSE_S)
             else:
                 return
 

@@ -63,7 +63,7 @@ from kafkakit.core.fleet_tables import (
 from kafkakit.core.lease import Holder, Life
 from kafkakit.core.programs import Launch, SparkTools
 from kafkakit.core.text import shell_command
-from kafkakit.ports.acting import Clock
+from kafkakit.ports.acting import Clock, wait_for
 from kafkakit.ports.services import SparkDrivers
 from kafkakit.ports.stores import RunStore
 
@@ -286,16 +286,18 @@ def log_tail(folder: str, lines: int = TAIL_LINES, *, is_progress: bool = False)
 def _follow(driver: Holder, log: Path, ports: DriverPorts, watch: Callable[[Progress], None]) -> int:
     with log.open("rb") as stream:
         begun = b""
-        while True:
+
+        def look() -> int | None:
+            nonlocal begun
             code = ports.drivers.exit_code(driver)  # before the read, so that the last lines are seen
             *lines, begun = (begun + stream.read()).split(b"\n")
             for line in lines:
                 progress = progress_of(line.decode("utf-8", "replace"))
                 if progress is not None:
                     watch(progress)
-            if code is not None:
-                return code
-            ports.clock.sleep(LOOK_S)
+            return code
+
+        return wait_for(ports.clock, LOOK_S, look)
 
 
 _DATE = "snapshot_date="

@@ -35,6 +35,7 @@ from kafkakit.core.errors import (
     StopRequested,
     TerminationRequested,
 )
+from kafkakit.ports.acting import pause, wait_until
 
 PROGRAM = "kafkakit"
 ROOT_HELP = """Plan, carry out and verify changes of a Kafka cluster.
@@ -420,12 +421,13 @@ class StopSignals:
         Does nothing for a command that was done in time, though it may have been stopped otherwise. Where the main
         thread could not take the signal of the time limit yet, it gets its time once it has.
         """
-        is_late = False
-        while self.received is None and self.code is None and not (self._was_interrupted or self._is_over):
-            is_late = True
-            time.sleep(POLL_S)
-        if is_late:
-            time.sleep(END_AFTER_S)
+
+        def is_ending() -> bool:
+            return self.received is not None or self.code is not None or self._was_interrupted or self._is_over
+
+        if not is_ending():
+            wait_until(time, float("inf"), is_ending, POLL_S)
+            pause(time, END_AFTER_S)
         if not isinstance(self.received, DeadlineReached):
             return
         if self.code is None:

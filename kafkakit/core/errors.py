@@ -1,5 +1,7 @@
 """Errors and exit codes: every failure carries facts, a hint and the code that the process exits with."""
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from enum import IntEnum
 
 
@@ -178,6 +180,15 @@ class DeadlineReached(StopRequested):
     exit_code = ExitCode.TRY_LATER
 
 
+def stopped_run(stop: KeyboardInterrupt, words: str, hint: str | None = None) -> KafkakitError:
+    """What ends a run that a stop ended; `hint` is for Ctrl-C."""
+    if isinstance(stop, TerminationRequested):
+        return TerminatedRunError(f"terminated; {words}")
+    if isinstance(stop, StopRequested):
+        return TryLaterError(f"stopped at the time limit; {words}")
+    return InterruptedRunError(f"interrupted; {words}", hint=hint)
+
+
 class ServiceStoppedError(TerminatedRunError):
     """A service was stopped by a signal, as is usual: not a failure, and said at level info (exit 143, Ctrl-C 130)."""
 
@@ -187,3 +198,18 @@ class ServiceStoppedError(TerminatedRunError):
         super().__init__(f"stopped ({name}); {note}" if note else f"stopped ({name})")
         self.signal_name = name
         self.exit_code = ExitCode.TERMINATED if is_signal else ExitCode.INTERRUPTED
+
+
+@contextmanager
+def ended_by_stop(end: Callable[[], str] = str, notify: Callable[[str], object] = str) -> Iterator[None]:
+    """A service's work: SIGTERM and Ctrl-C end it with `ServiceStoppedError`, the time limit is passed on.
+
+    `notify` tells the service manager that it stops; `end` does what a stop still needs, and says what stays behind.
+    """
+    try:
+        yield
+    except DeadlineReached:
+        raise
+    except KeyboardInterrupt as stop:
+        notify("STOPPING=1")
+        raise ServiceStoppedError(stop, end()) from None

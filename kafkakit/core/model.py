@@ -228,6 +228,7 @@ class PartitionMap:
     partitions: tuple[PartitionAssignment, ...] = ()
 
 
+OFFSETS_TOPIC = "__consumer_offsets"
 TAGS_ROOT = "registry"
 BROKER_TAGS = "broker"
 TOPIC_TAGS = "topic"

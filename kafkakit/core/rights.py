@@ -4,8 +4,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from kafkakit.core.model import OFFSETS_TOPIC
+
 CONTROL_TOPIC = "__kafkakit_control"
-OFFSETS_TOPIC = "__consumer_offsets"
 
 
 class Resource(StrEnum):

@@ -24,7 +24,7 @@ from kafkakit.audit.api_act import DriverJob, DriverPorts, log_tail, run_driver
 from kafkakit.core.cluster_facts import CommittedOffset, GroupDescription, ItemError, LogSpan
 from kafkakit.core.errors import KafkakitError, OperationFailedError, StoreFailedError, TryLaterError, UsageError
 from kafkakit.core.fleet_tables import Manifest
-from kafkakit.core.model import ClusterSnapshot, TagSet, TopicPartition
+from kafkakit.core.model import OFFSETS_TOPIC, ClusterSnapshot, TagSet, TopicPartition
 from kafkakit.core.quantities import counted, epoch_ms, format_span
 from kafkakit.core.records import Record
 from kafkakit.execution.act.retrier import TagPlaces
@@ -50,12 +50,12 @@ from kafkakit.fleet.decide import (
 )
 from kafkakit.fleet.report import ClusterOutcome, OutcomeStatus, task_outcome
 from kafkakit.lint.api import TopicPiece
-from kafkakit.ports.acting import Clock, Reporter
+from kafkakit.ports.acting import Clock, Reporter, paced
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.data import ClusterClients, DataPlane, GroupAdmin, LogReader
 from kafkakit.ports.stores import TableStore
 from kafkakit.streams.lag.api import ResumePoint, resume_points_of
-from kafkakit.streams.lag.api_act import OFFSETS_TOPIC, OffsetsTail
+from kafkakit.streams.lag.api_act import OffsetsTail
 from kafkakit.streams.model.log_dirs import FileReader, PartitionFiles, partitions_below
 from kafkakit.streams.model.offsets_log.commits import CommitColumns, KeyTable
 from kafkakit.streams.model.segment_rows import Row, ScanOptions, directory_row, read_partition
@@ -473,7 +473,9 @@ class CommitHistory:
             if isinstance(at, int):
                 resume[place.partition] = ResumePoint(at, at, -1)
         self._tail.adopt(b"", np.empty(0, np.int64), np.empty(0, np.int32), resume)
-        for _ in range(TRIES):
+        for number in paced(self._clock, range(TRIES), PAUSE_S):
+            if number:
+                self._poll(100)
             self._tail.locate()
             while not self._tail.is_caught_up:
                 self._poll(0)
@@ -481,8 +483,6 @@ class CommitHistory:
             if not behind:
                 self._write(1)
                 return positions_of(resume_points_of(self._tail.cursors.values()), OFFSETS_TOPIC)
-            self._clock.sleep(PAUSE_S)
-            self._poll(100)
         raise TryLaterError(f"{OFFSETS_TOPIC}-{behind[0].partition} cannot be read: {behind[0].error}")
 
     def write_produced(self, spans: Spans, begin_ms: int, spans_ms: int) -> None:

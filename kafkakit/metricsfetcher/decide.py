@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from kafkakit.core.cluster_facts import FreeStorage, PartitionSizes, Sample, StorageReading
 from kafkakit.core.errors import OperationFailedError, UsageError
-from kafkakit.core.model import ClusterSnapshot, TopicPartition
+from kafkakit.core.model import OFFSETS_TOPIC, ClusterSnapshot, TopicPartition
 from kafkakit.core.quantities import format_span
 from kafkakit.core.storage_documents import MAX_ID
 from kafkakit.core.text import printable, some
@@ -23,7 +23,7 @@ FEWEST_FREE = 1 << 20
 """Where no broker has as much free space, the query does not give bytes."""
 BEHIND_S = 1800
 """A value this much older than the newest one comes from a series that has ended, in seconds."""
-_RENAMED = {"_consumer_offsets": "__consumer_offsets", "_transaction_state": "__transaction_state"}
+_RENAMED = {"_consumer_offsets": OFFSETS_TOPIC, "_transaction_state": "__transaction_state"}
 
 
 class QuerySet(StrEnum):

@@ -25,7 +25,7 @@ from kafkakit.core.documents import decoded_json
 from kafkakit.core.errors import ConflictError, InputError, KafkakitError, TryLaterError, UsageError
 from kafkakit.core.rpc import HTTP_STATUS, RpcCode, RpcError, is_loopback, read_body
 from kafkakit.core.text import printable
-from kafkakit.ports.acting import ProgressBar
+from kafkakit.ports.acting import ProgressBar, pause
 from kafkakit.registry.decide.desired import (
     BrokerEntries,
     BrokerEntry,
@@ -380,7 +380,7 @@ class HttpCalls:
         problem, was_closed = "", False
         for attempt in range(ATTEMPTS if is_read else 1):
             if attempt:
-                time.sleep(RETRY_S * 2 ** (attempt - 1))
+                pause(time, RETRY_S * 2 ** (attempt - 1))
             try:
                 status, data = self._exchange(method, path, body)
             except (OSError, HTTPException) as error:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
+from kafkakit.core.model import OFFSETS_TOPIC
 from kafkakit.core.text import shell_command
 from kafkakit.rules.config_defs import minor_key
 from kafkakit.rules.effective import BrokerConfig, Declared, Source, to_int, to_items
@@ -87,7 +88,7 @@ def with_brokers(counts: Counter[int], cluster: LintCluster) -> list[tuple[LintB
     return [(b, counts[b.id]) for b in cluster.data_brokers if b.id is not None]
 
 
-INTERNAL_TOPICS = ("__consumer_offsets", "__transaction_state", "__share_group_state", "__remote_log_metadata")
+INTERNAL_TOPICS = (OFFSETS_TOPIC, "__transaction_state", "__share_group_state", "__remote_log_metadata")
 LOSS_TOLERANT = "loss_tolerant"
 ELR_FEATURE = "eligible.leader.replicas.version"
 

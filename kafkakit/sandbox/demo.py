@@ -21,7 +21,7 @@ from kafkakit.core.errors import OperationFailedError, RefusedError, UsageError
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.records import Record
 from kafkakit.core.text import shell_command
-from kafkakit.ports.acting import Clock, ProgressBar, Reporter
+from kafkakit.ports.acting import Clock, ProgressBar, Reporter, pause, repeat_every, wait_until
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.data import DataPlane, Producer
 from kafkakit.ports.machine import Machine
@@ -87,9 +87,11 @@ class Traffic:
         writer, reader = self._threads
         self._no_more_writes.set()
         writer.join(drain_s)
-        end = self._clock.monotonic() + drain_s
-        while self._error is None and self._clock.monotonic() < end and len(set(self._read)) < len(self._acknowledged):
-            self._clock.sleep(0.1)
+
+        def is_read() -> bool:
+            return self._error is not None or len(set(self._read)) >= len(self._acknowledged)
+
+        wait_until(self._clock, drain_s, is_read, 0.1)
         self._no_more_reads.set()
         reader.join(drain_s)
         if self._error is not None:
@@ -105,12 +107,13 @@ class Traffic:
     def _write(self) -> None:
         producer = self._plane.producer(self._note)
         number = 0
-        while not self._no_more_writes.is_set():
+        for _ in repeat_every(self._clock, _PAUSE_S):
+            if self._no_more_writes.is_set():
+                break
             for _ in range(_PER_PAUSE):
                 value = f"{number:012d}".encode().ljust(_VALUE_BYTES, b".")
                 producer.send(self._partitions[number // _PER_PAUSE % len(self._partitions)], value)
                 number += 1
-            self._clock.sleep(_PAUSE_S)
         producer.flush(60)
 
     def _note(self, record: Record) -> None:
@@ -235,7 +238,7 @@ def _traffic(tools: DemoTools, connect: Connect) -> Iterator[Traffic]:
         make_topic(admin, workload.traffic_replicas())
     traffic = Traffic(data, tools.clock, workload.PARTITIONS)
     traffic.start()
-    tools.clock.sleep(_WARM_UP_S)
+    pause(tools.clock, _WARM_UP_S)
     try:
         yield traffic
     finally:
@@ -291,14 +294,11 @@ def _create(admin: ClusterAdmin, clock: Clock, loads: Sequence[TopicLoad]) -> No
             raise OperationFailedError(f"cannot create topic {topic.name}: {error}")
     names = [topic.name for topic in loads]
     wanted = sum(len(topic.assignments) for topic in loads)
-    end = clock.monotonic() + _LEADERS_LIMIT_S
-    led = 0
-    while led < wanted:
+    for _ in repeat_every(clock, _POLL_S, _LEADERS_LIMIT_S):
         led = sum(state.leader is not None and state.leader >= 0 for state in admin.partition_states(names).values())
-        if led < wanted:
-            if clock.monotonic() > end:
-                raise OperationFailedError(f"{wanted - led} partitions have no leader after {_LEADERS_LIMIT_S:.0f} s")
-            clock.sleep(_POLL_S)
+        if led >= wanted:
+            return
+    raise OperationFailedError(f"{wanted - led} partitions have no leader after {_LEADERS_LIMIT_S:.0f} s")
 
 
 def _check(producer: Producer) -> None:

@@ -23,7 +23,7 @@ from kafkakit.core.errors import InputError, KafkakitError, RefusedError, TryLat
 from kafkakit.core.model import Broker
 from kafkakit.core.programs import ProcessRecord
 from kafkakit.core.text import shell_command
-from kafkakit.ports.acting import ProgressBar, Reporter
+from kafkakit.ports.acting import ProgressBar, Reporter, repeat_every
 from kafkakit.ports.machine import Machine, NodeFailedError, OldSessionError, PortTakenError
 from kafkakit.sandbox.decide import processes
 from kafkakit.sandbox.decide.processes import (
@@ -453,9 +453,8 @@ def wait_until_up(
 ) -> SandboxState:
     """Wait until the named brokers are registered and unfenced; raises `NodeFailedError` when one exits."""
     wanted = [record for record in state.nodes if record.node.id in broker_ids and record.node.role is Role.BROKER]
-    end = machine.clock.monotonic() + START_LIMIT_S
     security = admin_security(state, store)
-    while machine.clock.monotonic() < end:
+    for _ in repeat_every(machine.clock, _POLL_S, START_LIMIT_S):
         for record in (state.nodes[0], *wanted):
             if not is_alive(machine, record):
                 raise _exited(store, record.node)
@@ -463,7 +462,6 @@ def wait_until_up(
         progress.update(open_now, len(wanted), "brokers listen")
         if open_now == len(wanted) and _unfenced(machine, wanted, security) >= {r.node.id for r in wanted}:
             return state
-        machine.clock.sleep(_POLL_S)
     late = next((r.node for r in wanted if not machine.processes.answers(_client_port(r.node))), wanted[0].node)
     raise NodeFailedError(
         f"sandbox {state.spec.name} was not ready after {START_LIMIT_S:.0f} s: {late.label} is late",

@@ -43,10 +43,28 @@ ONE_MODULE: Mapping[str, tuple[str, frozenset[str], str]] = {
         frozenset({"jinja2", "markupsafe", "mako", "chameleon", "dominate", "htpy", "lxml"}),
         r"(?i)<!doctype html|</?(?:html|head|body|style|script|svg|table|tr|td|th|h[1-6]|p|div|span|ul|li)\b[^<>\n]*>",
     ),
+    "waits": ("ports.acting", frozenset({"time.sleep"}), r"(?<!asyncio)(?<!_net)\.sleep\(|\btime\.sleep\b"),
+    "measures time": ("adapters.host", frozenset({"time.monotonic"}), r"\btime\.monotonic\b"),
+    "ends services": ("core.errors", frozenset(), r"\bServiceStoppedError\(|\bTerminatedRunError\(f?[\"']"),
+    "leads in turn": ("execution.act.leases", frozenset(), r"\.is_held\(\):(?=\n\s+\S*\.require_held\()"),
+    "raises aborts": ("execution.act.control_requests", frozenset(), r"\.abort:(?=\n\s+\S*\.answer\()"),
+    "names the topic of commits": ("core.model", frozenset(), r"[\"']__consumer_offsets[\"']"),
     "has the JSON of commit states": (COMMIT, frozenset(), r"MarkState\[|\.digest\.hex\(\)|fromhex\(.*digest"),
 }  # fmt: skip
-# At most 9 bytes, the ninth of eight bits: another format.
-DOES_IT_TOO = frozenset({("streams.model.pathways", "reads varints")})
+DOES_IT_TOO = frozenset(
+    {
+        ("streams.model.pathways", "reads varints"),  # at most 9 bytes, the ninth of eight bits: another format
+        ("adapters.", "measures time"),  # they stand below the clock
+        ("registry.", "measures time"),  # limits of requests, in the server's loop and its clients
+        ("cli.root", "measures time"),
+        ("__main__", "measures time"),  # before anything is imported
+        ("streams.client.producer", "measures time"),  # in the loop of an application
+        ("kafkakit_spark.runner", "measures time"),  # of the Spark driver
+        ("cli.root", "ends services"),  # a signal that no service's own work was stopped by
+        ("adapters.host", "waits"),  # the clock of the system
+        ("adapters.metrics_services", "waits"),  # hands the pause between attempts in as an argument
+    }
+)
 
 
 def reexports(root: Path) -> list[str]:
@@ -160,9 +178,16 @@ def second_mechanisms(root: Path) -> list[str]:
         f"{module.name}: {job}, as {place} does for all: {sign}"
         for job, (place, _, _) in ONE_MODULE.items()
         for module in all_modules(root)
-        if module.below != place and (module.below, job) not in DOES_IT_TOO
+        if module.below != place and not does_it_too(module.below, job)
         for sign in signs_of(job, module)
     ]
+
+
+def does_it_too(below: str, job: str) -> bool:
+    """Whether a module is named for a job in `DOES_IT_TOO`, or its package, with a dot behind it."""
+    return any(
+        below == name or (name[-1:] == "." and below.startswith(name)) for name, known in DOES_IT_TOO if known == job
+    )
 
 
 def signs_of(job: str, module: Module) -> list[str]:

@@ -21,8 +21,8 @@ from kafkakit.config.security import Secret, to_kafka_python
 from kafkakit.core.cluster_facts import PartitionState, ResourceKind
 from kafkakit.core.documents import encode_plan
 from kafkakit.core.errors import KafkakitError
-from kafkakit.core.model import TopicPartition
-from kafkakit.core.rights import CONTROL_TOPIC, DUTIES, OFFSETS_TOPIC, Duty, Resource
+from kafkakit.core.model import OFFSETS_TOPIC, TopicPartition
+from kafkakit.core.rights import CONTROL_TOPIC, DUTIES, Duty, Resource
 from kafkakit.execution.act.retrier import ClusterReader, Retrier
 from kafkakit.execution.act.run_journal import plan_journal
 from kafkakit.execution.act.throttles import Throttles

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from kafkakit.core.model import TopicPartition
-from kafkakit.rules.families.groups import OFFSETS_TOPIC
+from kafkakit.core.model import OFFSETS_TOPIC, TopicPartition
 from tests.integration.conftest import SandboxCluster, StartCluster, home, machine, run_folder, sandbox_cluster  # noqa: F401
 from tests.integration.stream_clients import commit_with_kafka_python
 from tests.spark.conftest import TODAY, StoreBuilder, run_job, spec_for

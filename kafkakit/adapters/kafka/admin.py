@@ -43,6 +43,7 @@ from kafkakit.core.cluster_facts import (
 )
 from kafkakit.core.errors import OperationFailedError, TooOldError
 from kafkakit.core.model import ClusterSnapshot, Reassignment, TopicPartition, TopicPartitionReplica
+from kafkakit.ports.acting import wait_until
 
 NAMES_PER_REQUEST = 500
 CREATION_WAIT_S = 10.0
@@ -214,12 +215,13 @@ class KafkaAdmin:
         request = write.create_request(name, assignments, configs, self._timeout_ms)
         response = self._session.request("create topic", request, errors=_topic_codes, repeat=False)
         error = error_of(response.topics[0].error_code, response.topics[0].error_message)
-        deadline = time.monotonic() + CREATION_WAIT_S
-        while error is None and time.monotonic() < deadline:
+
+        def is_led() -> bool:
             states = self.partition_states([name])
-            if len(states) == len(assignments) and all(s.leader is not None for s in states.values()):
-                break
-            time.sleep(0.05)
+            return len(states) == len(assignments) and all(s.leader is not None for s in states.values())
+
+        if error is None:
+            wait_until(time, CREATION_WAIT_S, is_led, 0.05)
         return error
 
     def delete_topic(self, name: str) -> ItemResult:

@@ -26,7 +26,8 @@ from kafkakit.core.cluster_facts import (
     ShareOffset,
 )
 from kafkakit.core.errors import OperationFailedError, TryLaterError
-from kafkakit.core.model import TopicPartition
+from kafkakit.core.model import OFFSETS_TOPIC, TopicPartition
+from kafkakit.ports.acting import repeat_every
 
 GROUP_DENIED = 30
 Described = GroupDescription | ItemError
@@ -79,15 +80,14 @@ class KafkaGroups:
         wanted = sorted(set(groups))
         if not wanted or not self._session.ready():
             return {name: _dead(name) for name in wanted}
-        deadline = time.monotonic() + self._session.request_timeout_s
         found: dict[str, Described] = {}
-        while True:
+        for _ in repeat_every(time, PAUSE_S, self._session.request_timeout_s):
             found |= self._described([name for name in wanted if _again(found.get(name))])
             left = [name for name in wanted if _again(found[name])]
-            if not left or time.monotonic() > deadline:
-                return {name: found[name] for name in wanted}
+            if not left:
+                break
             self._session.forget(left)
-            time.sleep(PAUSE_S)
+        return {name: found[name] for name in wanted}
 
     def committed(
         self, group: str, partitions: Collection[TopicPartition] | None = None, *, stable: bool = True
@@ -178,10 +178,9 @@ class KafkaGroups:
         """The groups of each coordinator, requested side by side; one that still loads is waited for."""
         from kafka.protocol.admin import ListGroupsRequest
 
-        deadline = time.monotonic() + self._session.request_timeout_s
         found: dict[int, list[GroupListing] | ItemError] = {}
         left = sorted(set(brokers))
-        while left:
+        for _ in repeat_every(time, PAUSE_S, self._session.request_timeout_s) if left else ():
             for broker, answer in self._session.request_brokers(
                 {broker: ListGroupsRequest(states_filter=[], types_filter=[]) for broker in left}
             ).items():
@@ -189,11 +188,9 @@ class KafkaGroups:
                     found[broker] = error_from(answer)
                 else:
                     found[broker] = error_of(answer.error_code) or read.listings_of(answer)
-            if time.monotonic() > deadline:
-                break
             left = [broker for broker in left if _loads(found[broker])]
-            if left:
-                time.sleep(PAUSE_S)
+            if not left:
+                break
         return found
 
     def _described(self, groups: Collection[str]) -> dict[str, Described]:
@@ -285,7 +282,6 @@ def _commit_codes(answer: Any) -> set[int]:
     return {place.error_code for topic in answer.topics for place in topic.partitions}
 
 
-OFFSETS_TOPIC = "__consumer_offsets"
 MOVED = frozenset({14, 15, 16})
 """COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR: nothing was done, ask again."""
 KEYS_PER_REQUEST = 500
@@ -340,9 +336,8 @@ class Coordinators(KafkaSession):
         With `repeat` False a request is sent again only when it is known that it had no effect, and only where no
         coordinator was known before: who has read from one that is gone must read again before it writes.
         """
-        deadline = time.monotonic() + self.request_timeout_s
         follows = repeat or group not in self._coordinators
-        while True:
+        for _ in repeat_every(time, PAUSE_S, self.request_timeout_s):
             broker = self.find([group])[group]
             if isinstance(broker, ItemError):
                 error = broker
@@ -359,9 +354,9 @@ class Coordinators(KafkaSession):
                     self.forget([group])
                     return error
             self.forget([group])
-            if not follows or not error.retriable or time.monotonic() > deadline:
-                return error
-            time.sleep(PAUSE_S)
+            if not follows or not error.retriable:
+                break
+        return error
 
     def _answers(self, broker: int) -> bool:
         from kafka.protocol.metadata import MetadataRequest
@@ -391,14 +386,12 @@ def read_commits(
     found: dict[str, GroupCommits] = {}
     for at in range(0, len(wanted), at_once):
         left = wanted[at : at + at_once]
-        deadline = time.monotonic() + session.request_timeout_s
-        while left:
+        for _ in repeat_every(time, PAUSE_S, session.request_timeout_s):
             found |= _commits_request(session, left, partitions, stable=stable)
             left = [name for name in left if isinstance(error := found[name], ItemError) and error.retriable]
-            if not left or time.monotonic() > deadline:
+            if not left:
                 break
             session.forget(left)
-            time.sleep(PAUSE_S)
     return found
 
 
@@ -439,16 +432,14 @@ ShareOffsets = tuple[ShareOffset, ...] | ItemError
 def read_share_offsets(session: Coordinators, groups: Collection[str]) -> dict[str, ShareOffsets]:
     """One request to each coordinator; coordinators that move are followed for up to the session's limit."""
     wanted = sorted(set(groups))
-    deadline = time.monotonic() + session.request_timeout_s
     found: dict[str, ShareOffsets] = {}
     left = wanted
-    while left:
+    for _ in repeat_every(time, PAUSE_S, session.request_timeout_s) if wanted else ():
         found |= _share_request(session, left)
         left = [name for name in left if isinstance(error := found[name], ItemError) and error.retriable]
-        if not left or time.monotonic() > deadline:
+        if not left:
             break
         session.forget(left)
-        time.sleep(PAUSE_S)
     return {name: found[name] for name in wanted}
 
 

@@ -28,6 +28,7 @@ from kafkakit.config.security import Security
 from kafkakit.core.cluster_facts import Fetched, ItemError, LogSpan, TopicPlaces
 from kafkakit.core.errors import TryLaterError
 from kafkakit.core.model import TopicPartition
+from kafkakit.ports.acting import pause
 from kafkakit.streams.model.commit import NO_TOPIC_ID
 
 MARGIN_S = 0.05
@@ -147,7 +148,7 @@ class KafkaLog:
                 found[key] = self._claim(key)
         if found and all(answer.error is not None for answer in found.values()):
             # Nothing else limits how often a caller fetches again.
-            time.sleep(min(limit_s, 0.1))
+            pause(time, min(limit_s, 0.1))
         return dict(sorted(found.items()))
 
     def request_ahead(

@@ -26,6 +26,7 @@ from kafkakit.adapters.kafka.listener_probe import CHECK_HINT, explain
 from kafkakit.config.security import Security, to_kafka_python
 from kafkakit.core.cluster_facts import ItemError
 from kafkakit.core.errors import ConnectRefusedError, KafkakitError, OperationFailedError, TooOldError, TryLaterError
+from kafkakit.ports.acting import pause
 
 ATTEMPTS = 4
 BACKOFF_S = (0.1, 0.4, 1.0)
@@ -79,7 +80,7 @@ class KafkaSession:
         end_s = time.monotonic() + 2 * self.request_timeout_s
         for attempt in range(ATTEMPTS):
             if attempt:
-                time.sleep(BACKOFF_S[attempt - 1])
+                pause(time, BACKOFF_S[attempt - 1])
             left_s = end_s - time.monotonic()
             if left_s <= 0:
                 break
@@ -290,7 +291,7 @@ def connect(bootstrap_servers: str, security: Security, request_timeout_s: float
             raise refusals[0]
         if time.monotonic() - start + ROUND_PAUSE_S > limit_s:
             break
-        time.sleep(ROUND_PAUSE_S)
+        pause(time, ROUND_PAUSE_S)
     prefix = "" if reason.startswith(f"{bootstrap_servers}: ") else f"{bootstrap_servers}: "
     raise TryLaterError(f"cannot connect to {prefix}{reason}", hint=CHECK_HINT)
 

@@ -73,7 +73,7 @@ from kafkakit.execution.decide.plan_state import Goal, Live
 from kafkakit.execution.decide.schedule.work import Rates, is_unlimited, rates_to_data
 from kafkakit.execution.decide.status_looks import health_of
 from kafkakit.execution.decide.throttle import Configs, wanted_rates
-from kafkakit.ports.acting import Clock
+from kafkakit.ports.acting import Clock, pause
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.services import HostQueries, RequestLimits, SampleQueries
 from kafkakit.ports.stores import ControlStore
@@ -397,7 +397,7 @@ class MoveLooks:
         look = self._once()
         if look.goals and not self._is_comparable(look):
             self._before = look
-            self._clock.sleep(self._sample_s)
+            pause(self._clock, self._sample_s)
             look = self._once()
         before, self._before = self._before or look, look
         return before, look

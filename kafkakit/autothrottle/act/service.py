@@ -5,7 +5,7 @@ what is set on a cluster, and by which process. Laws can be played against a sce
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from hmac import compare_digest
 from pathlib import Path
@@ -29,12 +29,11 @@ from kafkakit.autothrottle.decide.scenario import Scenario
 from kafkakit.autothrottle.decide.simulate import Simulation, simulate
 from kafkakit.core.cluster_facts import ResourceKind
 from kafkakit.core.errors import (
-    DeadlineReached,
     InputError,
     KafkakitError,
     LeaseLostError,
-    ServiceStoppedError,
     TryLaterError,
+    ended_by_stop,
 )
 from kafkakit.core.rpc import HttpPage, HttpRequest, Pages, plain_page
 from kafkakit.execution.act.control_requests import EventQueue
@@ -43,7 +42,7 @@ from kafkakit.execution.act.run_journal import journal_files, read_run_state
 from kafkakit.execution.decide.journal import ConfigKey
 from kafkakit.execution.decide.schedule.work import Rates
 from kafkakit.execution.decide.throttle import LIST_KEYS, RATE_KEYS
-from kafkakit.ports.acting import Clock, Reporter
+from kafkakit.ports.acting import Clock, Reporter, repeat_every
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.stores import ControlStore
 
@@ -145,17 +144,15 @@ class PacerService:
 
     def _leads(self) -> bool:
         try:
-            if self._lead.is_held():
-                self._lead.require_held()
-                return True
-            is_ours = self._lead.attempt(LEAD_TTL_S)
+            was_ours = self._lead.is_held()
+            is_ours = self._lead.hold_or_attempt(LEAD_TTL_S)
         except KafkakitError as error:
             self._tell_waiting(f"not the leader: {error.message}")
             return False
-        if is_ours:
+        if is_ours and not was_ours:
             self._is_waiting, self._due_s = False, 0.0
             self._report("became leader")
-        else:
+        elif not is_ours:
             self._tell_waiting("waiting: another instance is the leader")
         return is_ours
 
@@ -190,25 +187,21 @@ def run_service(
     Rates stay set at the end while moves run under them: they slow copies down and stop nothing, and the next instance
     takes them over from the journal. `remove_on_exit` takes them away.
     """
+
+    def end() -> str:
+        if not (remove_on_exit and service.is_leader):
+            return "throttles of running moves stay set"
+        for line in (owed := pacer.remove_all()):
+            service.say(line)
+        return f"{'all others' if owed else 'all'} of the pacer's throttles are removed"
+
     notify("READY=1")
-    try:
-        while True:
+    with ExitStack() as ends, ended_by_stop(end, notify):
+        ends.callback(lead.release)
+        for _ in repeat_every(clock, POLL_S):
             service.step()
             require_listening()
             notify("WATCHDOG=1")
-            clock.sleep(POLL_S)
-    except DeadlineReached:
-        raise
-    except KeyboardInterrupt as stop:
-        notify("STOPPING=1")
-        if not (remove_on_exit and service.is_leader):
-            raise ServiceStoppedError(stop, "throttles of running moves stay set") from None
-        for line in (owed := pacer.remove_all()):
-            service.say(line)
-        left = "all others" if owed else "all"
-        raise ServiceStoppedError(stop, f"{left} of the pacer's throttles are removed") from None
-    finally:
-        lead.release()
 
 
 class PacerApi:

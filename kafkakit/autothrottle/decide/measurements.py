@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from kafkakit.core.cluster_facts import Sample
-from kafkakit.core.model import TopicPartition
+from kafkakit.core.model import OFFSETS_TOPIC, TopicPartition
 from kafkakit.core.quantities import epoch_ms
 from kafkakit.core.text import some
 from kafkakit.execution.decide.journal import ConfigKey
@@ -226,7 +226,7 @@ def override_goals(brokers: Collection[int], replicas: Mapping[TopicPartition, t
     found = []
     for key, copies in sorted(replicas.items()):
         target = tuple(b for b in copies if b in chosen)
-        if target and key.topic != "__consumer_offsets":
+        if target and key.topic != OFFSETS_TOPIC:
             found.append(Goal(key=key, target=target, holders=()))
     return tuple(found)
 

@@ -46,12 +46,12 @@ from kafkakit.core.quantities import counted
 from kafkakit.core.text import quote, some
 from kafkakit.execution.act.journal_files import DiskFile
 from kafkakit.execution.act.leases import ClusterAccess
-from kafkakit.execution.act.retrier import Retrier, looks
+from kafkakit.execution.act.retrier import Retrier
 from kafkakit.execution.act.run_journal import journal_path, read_run_state
 from kafkakit.execution.decide.journal import COMPLETE, RunState
 from kafkakit.execution.decide.runs import Direction, Outcome, Request
 from kafkakit.execution.decide.schedule.work import RateRequest, read_request
-from kafkakit.ports.acting import Clock, ProgressBar, Reporter
+from kafkakit.ports.acting import Clock, ProgressBar, Reporter, looks, repeat_every
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.reassign.api_act import prepare_run
 from kafkakit.topicmappr.api import planned_change_text
@@ -255,12 +255,13 @@ class MoveOff:
     def _verify(self, record: Operation) -> BrokerOutcome:
         """Done only when the brokers hold nothing and lead nothing; metadata may lag for a moment."""
         record = self._records.save(replace(record, stage=Stage.VERIFYING))
-        deadline = self._clock.monotonic() + SETTLE_S
-        holdings, snapshot = self._held()
-        while (left := (*holdings.held, *holdings.led)) and self._clock.monotonic() < deadline:
-            self._clock.sleep(0.5)
-            if not self._still_there({key.topic for key in left}):  # only then is everything read again
+        topics = set[str]()
+        for _ in repeat_every(self._clock, 0.5, SETTLE_S):
+            if not topics or not self._still_there(topics):  # only then is everything read again
                 holdings, snapshot = self._held()
+                topics = {key.topic for key in (*holdings.held, *holdings.led)}
+            if not topics:
+                break
         return self._verified("done", record, holdings, snapshot)
 
     def _held(self) -> tuple[Holdings, ClusterSnapshot]:
@@ -511,20 +512,20 @@ class Rejoin:
 
     def _wait_in_sync(self) -> Holdings:
         """Wait for every copy; between two looks at everything only topics that lag are read."""
-        deadline = self._clock.monotonic() + self._request.wait_s
+        lagging: tuple[TopicPartition, ...] = ()
         with self._reporter.progress("waiting for copies to be in sync") as bar:
-            while lagging := (now := self._look()).lagging:
-                first = len(lagging)
-                while lagging:
-                    if self._clock.monotonic() > deadline:
-                        raise TryLaterError(
-                            f"{counted(len(lagging), 'partition')} not in sync yet: {some(lagging)}",
-                            hint=f"to resume: {self._request.again}",
-                        )
-                    bar.update(first - len(lagging), first, f"{len(lagging)} partitions to go")
-                    self._clock.sleep(LOOK_EVERY_S)
-                    lagging = self._lagging(lagging)
-        return now
+            for _ in repeat_every(self._clock, LOOK_EVERY_S, self._request.wait_s):
+                lagging = self._lagging(lagging) if lagging else ()
+                if not lagging:
+                    now = self._look()
+                    lagging, first = now.lagging, len(now.lagging)
+                if not lagging:
+                    return now
+                bar.update(first - len(lagging), first, f"{len(lagging)} partitions to go")
+        raise TryLaterError(
+            f"{counted(len(lagging), 'partition')} not in sync yet: {some(lagging)}",
+            hint=f"to resume: {self._request.again}",
+        )
 
     def _lagging(self, keys: tuple[TopicPartition, ...]) -> tuple[TopicPartition, ...]:
         states = self._retrier.call("reading topics", lambda: self._admin.partition_states({k.topic for k in keys}))

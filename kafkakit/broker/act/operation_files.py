@@ -33,9 +33,9 @@ from kafkakit.core.plan import Plan, identity_of
 from kafkakit.core.quantities import counted
 from kafkakit.core.text import some
 from kafkakit.execution.act.leases import ClusterAccess, OpenAccess
-from kafkakit.execution.act.retrier import Retrier, looks
+from kafkakit.execution.act.retrier import Retrier
 from kafkakit.execution.decide.plan_state import wants_election
-from kafkakit.ports.acting import Clock, Reporter
+from kafkakit.ports.acting import Clock, Reporter, looks, paced
 
 WriteFile = Callable[[Path, bytes, int], None]
 Legs = Sequence[tuple[OperationPlanKind, Plan]]
@@ -264,9 +264,7 @@ class Elections:
             self._reporter.progress(f"electing {counted(len(keys), 'preferred leader')}") as bar,
         ):
             retrier = Retrier(access.clock, self._reporter, self._retry_limit_s)
-            for start in range(0, len(keys), self._pace.group):
-                if start:
-                    access.clock.sleep(self._pace.pause_s)
+            for start in paced(access.clock, range(0, len(keys), self._pace.group), self._pace.pause_s):
                 if problems := self._elect(access, retrier, keys[start : start + self._pace.group]):
                     return problems
                 bar.update(min(start + self._pace.group, len(keys)), len(keys))

@@ -21,7 +21,7 @@ from kafkakit.execution.decide.runs import (
     encode_control_request,
 )
 from kafkakit.execution.decide.schedule.work import Rates
-from kafkakit.ports.acting import Clock, Reporter
+from kafkakit.ports.acting import Clock, Reporter, repeat_every
 from kafkakit.ports.stores import ControlStore
 
 _POLL_S = 0.5
@@ -98,20 +98,20 @@ class ControlRequests:
 
     def wait_for_answer(self, token: int, version: int, timeout_s: float) -> Answer | None:
         """The run's answer to the request of that version or a later one; None when none came in time."""
-        end = self._clock.monotonic() + timeout_s
-        while True:
+        for _ in repeat_every(self._clock, _POLL_S, timeout_s):
             found = self._store.get(self._answer_path)
             if found is not None:
                 answer = ANSWER_DOCUMENT.decode(found.value, self._source(self._answer_path))
                 if answer.token == token and answer.version >= version:
                     return answer
-            left = end - self._clock.monotonic()
-            if left <= 0:
-                return None
-            self._clock.sleep(min(_POLL_S, left))
+        return None
 
     def _source(self, path: str) -> str:
         return f"control document {path}"
+
+
+class AbortRequestedError(Exception):
+    """Another process asks a run to end, and to take back what it did; says by whom."""
 
 
 class ReceivedRequests:
@@ -146,6 +146,14 @@ class ReceivedRequests:
         if requested is not None:
             self._request, self._version = requested.request, requested.version
         return self._request
+
+    def read_or_abort(self) -> ControlRequest | None:
+        """As `read`; raises `AbortRequestedError` where an abort is requested, and answers that it is in effect."""
+        request = self.read()
+        if request is not None and request.abort:
+            self.answer()
+            raise AbortRequestedError(request.by)
+        return request
 
     def answer(self, refused: str = "") -> None:
         """Answer that the request read last is in effect, or why it will not be followed; once for each."""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
 from typing import Protocol, TypeAlias
 
 from kafkakit.core.cluster_facts import AclBinding, ConfigChange, ItemError, QuotaChanges, QuotaEntity
@@ -41,7 +42,7 @@ from kafkakit.core.lease import (
 )
 from kafkakit.core.model import TopicPartition, TopicPartitionReplica
 from kafkakit.core.quantities import format_duration
-from kafkakit.ports.acting import Clock, Reporter
+from kafkakit.ports.acting import Clock, Reporter, pause, repeat_every
 from kafkakit.ports.admin import AdminReads, ClusterAdmin
 from kafkakit.ports.stores import ControlStore
 
@@ -105,7 +106,7 @@ class Lease:
                     if not announced:
                         self._say(waiting_words(self._what, wait))
                         announced = True
-                    self._clock.sleep(min(wait.seconds, _LONGEST_NAP_S, wait.record.ttl_s / _LOOKS_PER_TTL))
+                    pause(self._clock, min(wait.seconds, _LONGEST_NAP_S, wait.record.ttl_s / _LOOKS_PER_TTL))
 
     def look(self) -> bool:
         """One look without waiting; True when the lease could be taken now.
@@ -126,6 +127,16 @@ class Lease:
                 return True
         decision = self._decision()
         return isinstance(decision, Take) and self._take(decision.token, decision.expected, ttl_s)
+
+    def hold_or_attempt(self, ttl_s: float = DEFAULT_TTL_S) -> bool:
+        """For one of several that lead in turn: whether the lease is ours; renewed when it is time to, or taken.
+
+        Raises `LeaseLostError` when another process had it since, and what the store raises.
+        """
+        if self.is_held():
+            self.require_held()
+            return True
+        return self.attempt(ttl_s)
 
     def is_held(self) -> bool:
         """Whether the lease is certainly ours at this moment; without a request to the store; any thread may ask."""
@@ -158,20 +169,16 @@ class Lease:
         Renewing is compare-and-set, so a lease whose time ran out meanwhile is ours again only if no other process had
         it in between. Raises `LeaseLostError` when one had, or when the store stays away.
         """
-        began_s: float | None = None
-        while (problem := self._renew_if_due()) is not None:
-            now_s = self._clock.monotonic()
-            if began_s is None:
-                began_s = now_s
-                limit = format_duration(retry_limit_s)
-                self._say(
-                    f"{self._what}: {problem.message}; nothing new is begun until it answers, for {limit} at most"
-                )
-            if now_s - began_s >= retry_limit_s:
-                raise LeaseLostError(f"{self._what}: the lease could not be renewed in time{_in_words(problem)}")
-            self._clock.sleep(_AWAY_NAP_S)
-        if began_s is not None:
-            self._say(f"{self._what}: the control store answers again, and the lease is still ours")
+        if (problem := self._renew_if_due()) is None:
+            return
+        limit = format_duration(retry_limit_s)
+        self._say(f"{self._what}: {problem.message}; nothing new is begun until it answers, for {limit} at most")
+        for _ in islice(repeat_every(self._clock, _AWAY_NAP_S, retry_limit_s), 1, None):
+            if (latest := self._renew_if_due()) is None:
+                self._say(f"{self._what}: the control store answers again, and the lease is still ours")
+                return
+            problem = latest
+        raise LeaseLostError(f"{self._what}: the lease could not be renewed in time{_in_words(problem)}")
 
     def _renew_if_due(self) -> TryLaterError | None:
         """Renew when a third of the time is over; the error says why that could not be done, None: ours for a while."""
@@ -385,7 +392,7 @@ class HeldClock:
         left = seconds
         while left > 0:
             piece = min(left, self._piece_s)
-            self._inner.sleep(piece)
+            pause(self._inner, piece)
             self._held.keep(self._away_s)
             left -= piece
 

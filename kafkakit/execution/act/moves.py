@@ -10,7 +10,7 @@ from typing import TypeVar
 from kafkakit.core.cluster_facts import BrokerLogDirs, ItemError
 from kafkakit.core.errors import OperationFailedError
 from kafkakit.core.model import TopicPartition, TopicPartitionReplica
-from kafkakit.execution.act.retrier import ClusterReader, Retrier, looks
+from kafkakit.execution.act.retrier import ClusterReader, Retrier
 from kafkakit.execution.act.run_journal import RunJournal
 from kafkakit.execution.decide.journal import What
 from kafkakit.execution.decide.plan_state import (
@@ -26,7 +26,7 @@ from kafkakit.execution.decide.plan_state import (
     usable_bytes_of,
 )
 from kafkakit.execution.decide.schedule.work import Rates, rates_to_data
-from kafkakit.ports.acting import Clock, Reporter
+from kafkakit.ports.acting import Clock, Reporter, looks, paced
 from kafkakit.ports.admin import ClusterAdmin
 
 SUBMIT_TRIES = 5
@@ -50,7 +50,7 @@ class Moves:
         """Send the goals' targets; returns those refused for good (a refusal for the moment is tried again)."""
         targets = {g.key: g.target for g in goals}
         refused: dict[TopicPartition, ItemError] = {}
-        for attempt in range(1, SUBMIT_TRIES + 1):
+        for attempt in paced(self._clock, range(1, SUBMIT_TRIES + 1), 1.0):
             errors = self._send(targets)
             there = self._reader.live({k.topic for k in errors}).states if errors else {}
             final = {k for k, e in errors.items() if not e.retriable or k not in there or attempt == SUBMIT_TRIES}
@@ -58,7 +58,6 @@ class Moves:
             targets = {k: targets[k] for k in errors if k not in final}
             if not targets:
                 break
-            self._clock.sleep(1.0)
         return refused
 
     def cancel(self, keys: Collection[TopicPartition]) -> dict[TopicPartition, ItemError]:

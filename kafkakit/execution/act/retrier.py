@@ -4,7 +4,7 @@ A whole answer has of every leader either its answer or the error that it gives 
 read from a control store or from kafka-kit's znodes.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol, TypeVar
 
@@ -15,29 +15,12 @@ from kafkakit.core.quantities import format_bytes, format_rate, format_rough_tim
 from kafkakit.core.rights import Duty
 from kafkakit.execution.decide.plan_state import Goal, Live, listed, require_rights
 from kafkakit.execution.decide.progress import Decision, Look, RoundState, Watch, source_bytes, sources_told
-from kafkakit.ports.acting import Clock, ProgressBar, Reporter
+from kafkakit.ports.acting import Clock, ProgressBar, Reporter, pause
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.data import LogReader
 from kafkakit.ports.stores import ControlStore
 
 R = TypeVar("R")
-
-
-def looks(clock: Clock, limit_s: float, every_s: float = 0.5) -> Iterator[bool]:
-    """For each look at something that takes time: at once and then every `every_s`, whether it is the last one.
-
-    There is one look at the least, and a last one after `limit_s`.
-    """
-    deadline_s = clock.monotonic() + limit_s
-    while clock.monotonic() < deadline_s:
-        yield False
-        clock.sleep(every_s)
-    yield True
-
-
-def wait_until(clock: Clock, limit_s: float, is_so: Callable[[], bool], every_s: float = 0.5) -> bool:
-    """Look at once and then every `every_s` whether something is so; False when it is not after `limit_s`."""
-    return any(is_so() for _ in looks(clock, limit_s, every_s))
 
 
 class Retrier:
@@ -54,7 +37,7 @@ class Retrier:
 
     def call(self, what: str, action: Callable[[], R]) -> R:
         """Run `action`, and again after a growing pause while it raises `TryLaterError`."""
-        first_failure, pause = None, 0.5
+        first_failure, pause_s = None, 0.5
         while True:
             try:
                 answer = action()
@@ -67,10 +50,10 @@ class Retrier:
                 if first_failure is None:
                     first_failure = now
                     self._reporter.warn(f"{what}: {error.message}; trying again")
-                if now - first_failure + pause > self._retry_limit_s:
+                if now - first_failure + pause_s > self._retry_limit_s:
                     raise
-                self._clock.sleep(pause)
-                pause = min(pause * 2, 8.0)
+                pause(self._clock, pause_s)
+                pause_s = min(pause_s * 2, 8.0)
             else:
                 self._has_answered = True
                 return answer

@@ -17,7 +17,17 @@ from kafkakit.core.journal_lines import FIRST_PREV, Line, RecordKind, encode_lin
 from kafkakit.core.plan import Plan, identity_of
 from kafkakit.core.text import shell_command
 from kafkakit.execution.act.journal_files import DiskFile, LineFile, LineJournal, write_whole
-from kafkakit.execution.decide.journal import DAMAGED_HINT, ENDED, GRAMMAR, Record, RunState, What, decode_journal, fold
+from kafkakit.execution.decide.journal import (
+    DAMAGED_HINT,
+    ENDED,
+    GRAMMAR,
+    Record,
+    RunState,
+    What,
+    decode_journal,
+    fold,
+    run_id_of,
+)
 from kafkakit.execution.decide.runs import Recovered, choose_run
 from kafkakit.execution.decide.status_looks import KnownRun
 from kafkakit.ports.acting import Clock
@@ -122,12 +132,12 @@ def journal_path(state_dir: Path, cluster_id: str, identity: str) -> Path:
 
 
 def _stem(identity: str) -> str:
-    return identity.removeprefix("sha256:")[:20]
+    return run_id_of(identity, 20)
 
 
 def plan_path(state_dir: Path, cluster_id: str, identity: str) -> Path:
     """The file that the plan of a run is kept in."""
-    return state_dir / "plans" / cluster_id / f"{identity.removeprefix('sha256:')[:20]}.json"
+    return state_dir / "plans" / cluster_id / f"{_stem(identity)}.json"
 
 
 def is_journal_of(file: LineFile, plan: Plan) -> bool:

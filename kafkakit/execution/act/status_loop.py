@@ -13,12 +13,7 @@ from typing import Protocol, TypeVar
 
 from kafkakit.core.cluster_facts import BrokerLogDirs, ResourceKind
 from kafkakit.core.errors import (
-    InterruptedRunError,
-    KafkakitError,
-    StopRequested,
-    TerminatedRunError,
-    TerminationRequested,
-    TryLaterError,
+    stopped_run,
 )
 from kafkakit.core.lease import HeldLease
 from kafkakit.core.model import TopicPartition, TopicPartitionReplica
@@ -40,7 +35,7 @@ from kafkakit.execution.decide.status_looks import (
     sizes_in,
     throttled_of,
 )
-from kafkakit.ports.acting import Clock
+from kafkakit.ports.acting import Clock, pause, repeat_every
 from kafkakit.ports.admin import ClusterAdmin
 
 WHOLE_EVERY_S = 60.0
@@ -212,7 +207,7 @@ def look_once(observer: Observer, clock: Clock, window_s: float) -> StatusView:
     """Two looks, `window_s` apart, so that there are rates; one where nothing moves. 0: one look, no rates."""
     view = observer.look()
     if window_s > 0 and (view.moves or view.inside):
-        clock.sleep(window_s)
+        pause(clock, window_s)
         view = observer.look()
     return view
 
@@ -288,26 +283,16 @@ def watch_until_idle(
 
     With `count` it ends after so many looks. On Ctrl-C it raises `InterruptedRunError` with the words of `stopped`.
     """
-    done = 0
     try:
-        while True:
+        for done, _ in enumerate(repeat_every(clock, interval_s), 1):
             view = retrier.call(what, look)
             after_look(view)
             if view.is_idle:
                 view = retrier.call(what, look_again)
                 after_look(view)
-            done += 1
             if view.is_idle or done == count:
-                return view
+                break
             show(view)
-            clock.sleep(interval_s)
     except KeyboardInterrupt as stop:
-        raise _stopped(stop, stopped, hint) from None
-
-
-def _stopped(stop: KeyboardInterrupt, words: str, hint: str) -> KafkakitError:
-    if isinstance(stop, TerminationRequested):
-        return TerminatedRunError(f"terminated; {words}")
-    if isinstance(stop, StopRequested):
-        return TryLaterError(f"stopped at the time limit; {words}")
-    return InterruptedRunError(f"interrupted; {words}", hint=hint)
+        raise stopped_run(stop, stopped, hint) from None
+    return view

@@ -17,7 +17,7 @@ from kafkakit.core.quantities import counted
 from kafkakit.core.text import shell_command
 from kafkakit.execution.act.journal_files import DiskFile, LineFile
 from kafkakit.execution.act.moves import LogDirs
-from kafkakit.execution.act.retrier import Retrier, looks
+from kafkakit.execution.act.retrier import Retrier
 from kafkakit.execution.act.run_journal import RunJournal, existing_journal, plan_of
 from kafkakit.execution.decide.journal import ConfigKey, RateHold, RunState, What, change_to_data
 from kafkakit.execution.decide.plan_state import Goal, Live, listed
@@ -53,7 +53,7 @@ from kafkakit.execution.decide.throttle import (
     wanted_entries,
     wanted_rates,
 )
-from kafkakit.ports.acting import Clock, Reporter
+from kafkakit.ports.acting import Clock, Reporter, looks, repeat_every
 from kafkakit.ports.admin import ClusterAdmin
 
 SILENCE_S = 20.0  # by then a broker that hangs has lost its session
@@ -199,15 +199,11 @@ class Throttles:
 
     def _insist(self, wanted: Mapping[ConfigKey, int], live: Live) -> None:
         """Set rates, and wait a while for brokers that do not tell theirs."""
-        alive: Collection[int] = _alive_in(live)
-        deadline = self._clock.monotonic() + SILENCE_S
-        while silent := self._set_rates(wanted, alive):
-            if self._clock.monotonic() >= deadline:
-                raise OperationFailedError(
-                    f"broker {', '.join(map(str, silent))} does not answer, its throttle cannot be set"
-                )
-            self._clock.sleep(1.0)
-            alive = self._alive()
+        for number, _ in enumerate(repeat_every(self._clock, 1.0, SILENCE_S)):
+            silent = self._set_rates(wanted, self._alive() if number else _alive_in(live))
+            if not silent:
+                return
+        raise OperationFailedError(f"broker {', '.join(map(str, silent))} does not answer, its throttle cannot be set")
 
     def _set_rates(self, wanted: Mapping[ConfigKey, int], alive: Collection[int]) -> list[int]:
         """Set the rates; returns the brokers that did not tell theirs, raises when one refuses."""

@@ -199,9 +199,9 @@ class RunState:
         return bool(self.rates or self.entries)
 
 
-def run_id_of(identity: str) -> str:
-    """The id of a plan's runs, from `plan.identity_of`."""
-    return identity.removeprefix("sha256:")[:8]
+def run_id_of(identity: str, length: int = 8) -> str:
+    """The id of a plan's runs, from `plan.identity_of`; names of files and ids of rollouts have more digits."""
+    return identity.removeprefix("sha256:")[:length]
 
 
 def replay(records: Iterable[Record], source: str) -> RunState:

@@ -46,7 +46,7 @@ from kafkakit.execution.decide.runs import (
     with_recovered,
 )
 from kafkakit.execution.decide.throttle import INSIDE_RATE, empty_list_changes, split_list
-from kafkakit.ports.acting import Clock, Reporter
+from kafkakit.ports.acting import Clock, Reporter, paced
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.reassign.decide.changes import LeftByRun, Leftover, LeftoverStatus, find_leftovers
 from kafkakit.reassign.decide.foreign import (
@@ -298,15 +298,12 @@ def verify(plan: Plan, access: ClusterAccess, journal: RunJournal, reporter: Rep
     retrier = Retrier(clock, reporter, min(request.retry_limit_s, READ_TIMEOUT_S))
     reader = ClusterReader(admin, clock, retrier)
     topics = {m.topic for m in plan.moves} | {m.topic for m in plan.dir_moves}
-    live = reader.live(topics)
-    require_same_cluster(plan, live.cluster_id, request.pinned_cluster_id)
-    assessment = assess(plan, live)
-    for _ in range(3):  # a broker's metadata may lag behind the controller for a moment
+    for _ in paced(clock, range(4), 0.5):  # a broker's metadata may lag behind the controller for a moment
+        live = reader.live(topics)
+        require_same_cluster(plan, live.cluster_id, request.pinned_cluster_id)
+        assessment = assess(plan, live)
         if not assessment.having(MoveState.DRIFTED):
             break
-        clock.sleep(0.5)
-        live = reader.live(topics)
-        assessment = assess(plan, live)
     state = journal.state
     is_complete = bool(state.runs) and state.verdict == COMPLETE  # else topics may only be hidden from this user
     short = incomplete_verdicts(assessment, without_gone=is_complete)

@@ -39,7 +39,7 @@ from kafkakit.execution.decide.runs import Commands, Outcome, Request, moves_sen
 from kafkakit.execution.decide.schedule.work import RateRequest, Rates, rates_to_data, require_known
 from kafkakit.execution.decide.status_looks import KnownRun
 from kafkakit.execution.decide.throttle import LIST_KEYS, RATE_KEYS
-from kafkakit.ports.acting import Clock, Reporter
+from kafkakit.ports.acting import Clock, Reporter, repeat_every
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.stores import ControlStore
 from kafkakit.reassign.act.run import prepare_run
@@ -244,14 +244,12 @@ def abort_plan(
 
 def _access_after_run(stack: ExitStack, open_access: OpenAccess, requester: RunRequester) -> ClusterAccess:
     """The access as soon as the run that was requested to end has given its lease back."""
-    end_s = requester.clock.monotonic() + requester.wait_s
-    while True:
+    for _ in repeat_every(requester.clock, LOOK_EVERY_S, requester.wait_s):
         access = access_or_busy(stack, open_access)
         if isinstance(access, ClusterAccess):
             return access
-        if requester.clock.monotonic() >= end_s:
-            raise access
-        requester.clock.sleep(LOOK_EVERY_S)
+        busy = access
+    raise busy
 
 
 def abort_foreign(

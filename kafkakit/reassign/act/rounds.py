@@ -36,7 +36,7 @@ from kafkakit.execution.decide.schedule.forecast import (
 )
 from kafkakit.execution.decide.schedule.scheduler import plan_schedule
 from kafkakit.execution.decide.schedule.work import Rates, Schedule, Speeds, is_unlimited, require_known
-from kafkakit.ports.acting import Clock, Reporter
+from kafkakit.ports.acting import Clock, Reporter, pause
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.reassign.act.window import RunParts, Window
 from kafkakit.reassign.decide.simulate import Case, SimulateRequest, SimulationScene, play
@@ -141,7 +141,7 @@ class RoundScheduler:
                 tried |= {w.replica for w in inside if w.key not in later}
                 rates = self._window.rates or Rates()
             elif sourceless and self._clock.monotonic() < deadline:
-                self._clock.sleep(1.0)
+                pause(self._clock, 1.0)
             else:
                 if sourceless:
                     self._window.problems.append(f"no live source, nothing can be copied: {sources_told(sourceless)}")
@@ -263,7 +263,7 @@ class ScheduleInputs:
         dirs = self._dirs(goals, inside, live)
         if sample_s > 0:
             started = self._clock.monotonic()
-            self._clock.sleep(sample_s)
+            pause(self._clock, sample_s)
             later = self._dirs(goals, inside, live)
             self._intake = intake_of(goals, dirs, later, self._clock.monotonic() - started)
             dirs = later

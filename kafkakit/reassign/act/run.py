@@ -23,11 +23,11 @@ from kafkakit.core.model import TopicPartition
 from kafkakit.core.plan import Plan, identity_of
 from kafkakit.core.rights import MOVE, THROTTLED
 from kafkakit.core.text import shell_command
-from kafkakit.execution.act.control_requests import ControlRequests, ReceivedRequests
+from kafkakit.execution.act.control_requests import AbortRequestedError, ControlRequests, ReceivedRequests
 from kafkakit.execution.act.journal_files import LineFile, pacer_lines
 from kafkakit.execution.act.leases import ClusterAccess
 from kafkakit.execution.act.moves import LogDirs
-from kafkakit.execution.act.retrier import ClusterReader, Retrier, looks, wait_until
+from kafkakit.execution.act.retrier import ClusterReader, Retrier
 from kafkakit.execution.act.run_journal import KnownRuns, RunJournal, keep_plan, plan_journal, plan_path
 from kafkakit.execution.act.throttles import Leftovers, find_lost, read_baseline, unaccounted
 from kafkakit.execution.decide.journal import RunState, What
@@ -69,10 +69,10 @@ from kafkakit.execution.decide.runs import (
 from kafkakit.execution.decide.schedule.work import Rates, is_unlimited, rates_to_data
 from kafkakit.execution.decide.status_looks import KnownRun
 from kafkakit.execution.decide.throttle import inside_rates, wanted_rates
-from kafkakit.ports.acting import Clock, Reporter
+from kafkakit.ports.acting import Clock, Reporter, looks, wait_until
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.reassign.act.rounds import RoundScheduler
-from kafkakit.reassign.act.window import AbortRequestedError, RunParts, Undo, Window, in_flight
+from kafkakit.reassign.act.window import RunParts, Undo, Window, in_flight
 from kafkakit.reassign.decide.foreign import ForeignSelection, map_selection
 from kafkakit.reassign.report.run import render_changes, stop_words
 from kafkakit.topicmappr.api import MAP_DIGEST, AuditRequest, audit_map, audit_text, digest_of, plan_of_map, read_map

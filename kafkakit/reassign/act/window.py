@@ -16,7 +16,7 @@ from kafkakit.core.quantities import counted
 from kafkakit.core.text import abort_command
 from kafkakit.execution.act.control_requests import ReceivedRequests
 from kafkakit.execution.act.moves import LogDirs, Moves
-from kafkakit.execution.act.retrier import ClusterReader, Retrier, RunReporter, wait_until, why
+from kafkakit.execution.act.retrier import ClusterReader, Retrier, RunReporter, why
 from kafkakit.execution.act.run_journal import RunJournal
 from kafkakit.execution.act.throttles import Throttles
 from kafkakit.execution.decide.plan_state import (
@@ -65,7 +65,7 @@ from kafkakit.execution.decide.progress import (
 )
 from kafkakit.execution.decide.runs import Direction, Recovered, Request
 from kafkakit.execution.decide.schedule.work import Rates, StepKind, is_unlimited, rate_words
-from kafkakit.ports.acting import Clock, Reporter
+from kafkakit.ports.acting import Clock, Reporter, paced, pause, repeat_every, wait_until
 from kafkakit.ports.admin import ClusterAdmin
 
 ELECT_GROUP = 50
@@ -91,10 +91,6 @@ class _Tick:
         return (
             self.sent_at_s is None or self.last_event_s > self.sent_at_s or now_s - self.sent_at_s >= DISK_CHECK_EVERY_S
         )
-
-
-class AbortRequestedError(Exception):
-    """This run was requested to abort."""
 
 
 class RunParts:
@@ -176,7 +172,7 @@ class Window:
                 if round_state.is_over and not memory.elect:
                     return round_state
                 self._require_feasible(round_state, seen, memory, sent, now)
-                self._clock.sleep(poll_interval_s(now - memory.last_event_s))
+                pause(self._clock, poll_interval_s(now - memory.last_event_s))
 
     def _look(self, round_state: RoundState) -> tuple[Live, Dirs]:
         """One light look: what runs, the state of the topics in flight, the log dirs of brokers in flight."""
@@ -244,12 +240,9 @@ class Window:
 
     def _apply_control_request(self, round_state: RoundState, live: Live, memory: _Tick) -> None:
         """Do what is requested: pause, continue, other rates, abort."""
-        request = self._requests.read()
+        request = self._requests.read_or_abort()
         if request is None:
             return
-        if request.abort:
-            self._requests.answer()
-            raise AbortRequestedError
         if request.paused != self._paused:
             self._paused, self.was_changed = request.paused, True
             memory.last_event_s = self._clock.monotonic()
@@ -539,9 +532,7 @@ class Undo:
 
     def elect(self, keys: Sequence[TopicPartition]) -> None:
         """Give leadership to first replicas, in groups, so that load moves slowly."""
-        for start in range(0, len(keys), ELECT_GROUP):
-            if start:
-                self._clock.sleep(0.5)
+        for start in paced(self._clock, range(0, len(keys), ELECT_GROUP), 0.5):
             for key, error in sorted(self._moves.elect(keys[start : start + ELECT_GROUP]).items()):
                 self._reporter.warn(f"{key}: leader not elected: {error}")
 
@@ -584,12 +575,11 @@ class PlanReader:
 
     def look(self, *, settle: bool = False) -> tuple[Live, Assessment]:
         """Observe and assess; `settle` looks again for a moment while lists seem changed (metadata may lag)."""
-        for attempt in range(LOOKS):
+        for _ in paced(self._clock, range(LOOKS if settle else 1), 0.5):
             live = self.live()
             assessment = self.assess(live)
-            if not settle or attempt == LOOKS - 1 or not assessment.having(MoveState.DRIFTED):
+            if not assessment.having(MoveState.DRIFTED):
                 break
-            self._clock.sleep(0.5)
         return live, assessment
 
     def left(
@@ -615,13 +605,16 @@ class PlanReader:
         """
         announced = False
         dead_since_s: float | None = None
-        while others := (
-            *(s.move.key for s in assessment.having(MoveState.DIVERTED)),
-            *foreign_reassignments(self._plan, live),
-        ):
+        for number, _ in enumerate(repeat_every(self._clock, OTHERS_LOOK_S)):
+            if number:
+                live, assessment = self.look(settle=True)
+            diverted = [s.move.key for s in assessment.having(MoveState.DIVERTED)]
+            others = (*diverted, *foreign_reassignments(self._plan, live))
+            if not others:
+                break
             if not announced:
                 names = listed([str(key) for key in others])
-                what = "planned partitions" if assessment.having(MoveState.DIVERTED) else "partitions"
+                what = "planned partitions" if diverted else "partitions"
                 reporter.warn(f"another process moves {what}, waiting for the end of it: {names}")
                 announced = True
             now_s, dead = self._clock.monotonic(), dead_targets(live, others)
@@ -632,6 +625,4 @@ class PlanReader:
                 raise RefusedError(
                     f"moves of another process: {waits_in_vain(dead)}", hint=abort_command(program, dead)
                 )
-            self._clock.sleep(OTHERS_LOOK_S)
-            live, assessment = self.look(settle=True)
         return live, assessment

@@ -22,7 +22,7 @@ from msgspec import msgpack
 from kafkakit.core.columns import without_collector
 from kafkakit.core.errors import KafkakitError, TryLaterError
 from kafkakit.core.plan_rules import topic_problem
-from kafkakit.ports.acting import Clock
+from kafkakit.ports.acting import Clock, pause
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.registry.act.tag_store import TagStore
 from kafkakit.registry.decide.inventory import (
@@ -100,7 +100,7 @@ class Writes:
         """
         found = frozenset[str]()
         for pause_s in LOOKS_AFTER_S if names else ():
-            time.sleep(pause_s)
+            pause(time, pause_s)
             with self._admin_lock:
                 found |= {key.topic for key in self._admin.partition_states(names)}
             if not any(name in self._inventory.topics for name in set(names) - found):
@@ -153,7 +153,7 @@ class Writes:
             except TryLaterError:
                 if time.monotonic() + wait_s > end_s:
                     raise fault("tagging topic timed out", detail="the topic exists") from None
-            time.sleep(wait_s)
+            pause(time, wait_s)
             wait_s = min(LONGEST_RETRY_S, 2 * wait_s)
 
     def _delete_topic(self, request: TopicRequest) -> Prepared:

@@ -11,7 +11,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import TimeoutError as LateError
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
@@ -19,12 +19,16 @@ from threading import Event, Lock, Thread
 from typing import Any, Protocol, TypeVar
 from urllib.parse import parse_qsl, unquote
 
-from kafkakit.core.errors import DeadlineReached, KafkakitError, OperationFailedError, ServiceStoppedError
+from kafkakit.core.errors import (
+    KafkakitError,
+    OperationFailedError,
+    ended_by_stop,
+)
 from kafkakit.core.quantities import counted
 from kafkakit.core.rpc import HTTP_STATUS, RpcAnswer, RpcCall, RpcCode, RpcError
 from kafkakit.core.text import ToldOnce, some
 from kafkakit.execution.act.journal_files import AuditLog
-from kafkakit.ports.acting import Clock
+from kafkakit.ports.acting import Clock, repeat_every
 from kafkakit.ports.services import MessageCodec, RpcListener, TokenVerifier
 from kafkakit.registry.act.cluster import Writes, Written
 from kafkakit.registry.decide.access import Access, Admission, Caller, JwtRules, caller_of, jwt_in
@@ -570,10 +574,12 @@ def run_server(
     Raises `ServiceStoppedError` for SIGTERM and Ctrl-C, and `OperationFailedError` if the reader has ended, or sends
     what cannot be taken in.
     """
-    try:
+    with ExitStack() as ends, ended_by_stop(notify=notify):
+        ends.callback(reader.stop)
+        ends.callback(server.stop)
         server.start(reader)
         is_said = False
-        while True:
+        for _ in repeat_every(clock, POLL_S):
             if server.reader_ended.is_set():
                 raise OperationFailedError("the process that reads the cluster has ended")
             if server.defect:
@@ -586,14 +592,3 @@ def run_server(
             changed = [file.check() for file in files]
             if any(changed):
                 server.renew_callers()
-            clock.sleep(POLL_S)
-    except DeadlineReached:
-        raise
-    except KeyboardInterrupt as stop:
-        notify("STOPPING=1")
-        raise ServiceStoppedError(stop) from None
-    finally:
-        try:
-            server.stop()
-        finally:
-            reader.stop()

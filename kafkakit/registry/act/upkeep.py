@@ -129,7 +129,7 @@ class PeriodicCleanup:
         while not self._stopped.is_set():
             try:
                 ports, lease = ports or self._open_ports(), lease or self._open_lease()
-                if _leads(lease) and ports.clock.monotonic() >= due_s:
+                if lease.hold_or_attempt() and ports.clock.monotonic() >= due_s:
                     due_s = ports.clock.monotonic() + self._every_s
                     self._once(ports, lease)
             except KafkakitError as error:
@@ -149,14 +149,6 @@ class PeriodicCleanup:
             self._faults.tell("; ".join(refused))
         else:
             self._faults.clear()
-
-
-def _leads(lease: Lease) -> bool:
-    """Whether the lease is ours; one that we hold is renewed when it is time to."""
-    if lease.is_held():
-        lease.require_held()
-        return True
-    return lease.attempt()
 
 
 MIGRATION_CALLER = "migration"

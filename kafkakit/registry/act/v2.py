@@ -16,7 +16,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from queue import Empty, Full, Queue
 from threading import Thread
-from time import monotonic
 from urllib.parse import unquote
 
 import msgspec
@@ -522,15 +521,15 @@ class Notices:
             self._queue.put_nowait(None)
 
     def _work(self) -> None:
-        compact_at_s = monotonic() + COMPACT_EVERY_S
+        compact_at_s = time.monotonic() + COMPACT_EVERY_S
         while not self._is_stopped:
             with suppress(Empty), self._faults_reported():
                 if each := self._queue.get(timeout=_LOOK_S):
                     # Where the store does not answer, the change shows again with the next one of the object.
                     self._history.notice(each.kind, each.name, each.old_tags or NO_TAGS)
                     self._faults.clear()
-            if monotonic() >= compact_at_s:
-                compact_at_s = monotonic() + COMPACT_EVERY_S
+            if time.monotonic() >= compact_at_s:
+                compact_at_s = time.monotonic() + COMPACT_EVERY_S
                 with self._faults_reported():
                     self._compact()
 

@@ -18,12 +18,12 @@ from kafkakit.core.quantities import format_duration
 from kafkakit.core.query import BROKER_KEYS, broker_table, brokers_where, tag_keys, why_none
 from kafkakit.core.selection import parse_broker_list
 from kafkakit.core.text import some
-from kafkakit.execution.act.control_requests import ControlRequests, ReceivedRequests
+from kafkakit.execution.act.control_requests import AbortRequestedError, ControlRequests, ReceivedRequests
 from kafkakit.execution.act.leases import ClusterAccess, OpenAccess, access_or_busy, held_lease
 from kafkakit.execution.act.retrier import Retrier
 from kafkakit.lint.api import LintRequest, Pieces, lint
 from kafkakit.lint.api_act import with_topics
-from kafkakit.ports.acting import Clock, Reporter
+from kafkakit.ports.acting import Clock, Reporter, pause
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.services import SampleQueries
 from kafkakit.ports.stores import ControlStore
@@ -148,7 +148,7 @@ class HealthWatch:
         clock: Clock,
         settings: WatchSettings,
         reporter: Reporter,
-        stop: Callable[[], None] = lambda: None,
+        stop: Callable[[], object] = lambda: None,
         lag: GroupLag | None = None,
     ) -> None:
         self._partitions, self._service, self._clock = partitions, service, clock
@@ -227,7 +227,7 @@ class HealthWatch:
         """One look, a period after the last one."""
         self._stop()
         if not is_first:
-            self._clock.sleep(self._settings.every_s)
+            pause(self._clock, self._settings.every_s)
         lag = None if self._lag is None else self._lag.look()
         return joined(self._partitions.look(), lag, self._asked(self._clock.now()))
 
@@ -279,7 +279,7 @@ class RolloutRun:
                 if number not in state.passed and (problems := self._step(number)):
                     return self.back(problems)
         except AbortRequestedError as request:
-            return self.back([request.message])
+            return self.back([f"{ABORTED}: {request}"])
         self._journal.ended(RolloutEnd.APPLIED)
         return self._journal.rollout
 
@@ -414,7 +414,7 @@ class Rollouts:
             access.clock,
             settings,
             ports.reporter,
-            lambda: abort_check(received),
+            received.read_or_abort,
             None if ports.open_lag is None or not settings.groups else ports.open_lag(settings.groups),
         )
         restart = ports.make_restart(access.clock, settings)
@@ -666,18 +666,6 @@ def _with_warnings(plan: ConfigPlan, warnings: Sequence[str]) -> ConfigPlan:
 
 
 ABORTED = "aborted by an operator"
-
-
-class AbortRequestedError(KafkakitError):
-    """Another process asks the rollout to take its values back."""
-
-
-def abort_check(requests: ReceivedRequests) -> None:
-    """Raise `AbortRequestedError` when another process asked for it, and answer that it is done."""
-    request = requests.read()
-    if request is not None and request.abort:
-        requests.answer()
-        raise AbortRequestedError(f"{ABORTED}: {request.by}")
 
 
 def _words(verdict: HealthVerdict) -> str:

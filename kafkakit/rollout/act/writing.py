@@ -7,6 +7,7 @@ changes a broker's file and restarts the broker.
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from glob import escape
 from itertools import groupby
+from operator import not_
 from pathlib import Path
 
 from kafkakit.core.cluster_facts import (
@@ -25,11 +26,12 @@ from kafkakit.core.model import ClusterSnapshot, TopicPartition
 from kafkakit.core.quantities import epoch_ms
 from kafkakit.core.text import shell_command, some
 from kafkakit.execution.act.journal_files import DiskFile, LineFile, LineJournal
-from kafkakit.execution.act.retrier import Retrier, wait_until
+from kafkakit.execution.act.retrier import Retrier
+from kafkakit.execution.act.throttles import SHOW_TIMEOUT_S
 from kafkakit.execution.decide.journal import ConfigKey
 from kafkakit.lint.api import Pieces
 from kafkakit.lint.api_act import live_pieces
-from kafkakit.ports.acting import Clock
+from kafkakit.ports.acting import Clock, look_until, wait_until
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.data import GroupAdmin, LogReader
 from kafkakit.ports.machine import Processes
@@ -57,7 +59,6 @@ from kafkakit.rollout.decide.rollout import (
 )
 from kafkakit.rollout.decide.settings import ClusterConfigs, PlannedStep, SettingChange, configs_of, is_same, where_of
 
-SHOW_TIMEOUT_S = 20.0
 RestartBroker = Callable[[int, Mapping[str, str | None]], str]
 """Puts settings into a broker's file (None takes one out) and restarts it; returns what went wrong, if anything."""
 Values = dict[ConfigKey, str | None]
@@ -237,20 +238,12 @@ class SettingsWriter:
 
     def _after_wait(self, look: Callable[[], tuple[str, ...]]) -> tuple[str, ...]:
         """What `look` finds still, once it finds nothing or the time for a change to show is over."""
-        found: tuple[str, ...] = ()
-
-        def finds_nothing() -> bool:
-            nonlocal found
-            found = look()
-            return not found
-
         try:
-            wait_until(self._clock, SHOW_TIMEOUT_S, finds_nothing, every_s=1.0)
+            return look_until(self._clock, SHOW_TIMEOUT_S, look, not_, every_s=1.0)
         except LeaseLostError:
             raise
         except TryLaterError as error:
             return (f"what is set is not known: {error.message}",)
-        return found
 
     def _read_back(self, changes: Iterable[SettingChange], brokers: Iterable[int]) -> ReadBack:
         keys = {key_of(c) for c in changes}
@@ -284,15 +277,11 @@ class SettingsWriter:
 
     def _awaited(self, keys: Collection[ConfigKey], *, restart: bool) -> Values:
         """As `values`; a broker that restarts, maybe by the command of a process that was killed, is waited for."""
-        found: Values = {}
 
-        def is_there() -> bool:
-            nonlocal found
-            found = self.values(keys, restart=restart)
-            return bool(found) or not restart
+        def look() -> Values:
+            return self.values(keys, restart=restart)
 
-        wait_until(self._clock, self._settle_s, is_there)
-        return found
+        return look_until(self._clock, self._settle_s, look, lambda found: bool(found) or not restart)
 
     def _compared(self, step: PlannedStep) -> tuple[tuple[SettingChange, ...], tuple[str, ...]]:
         """What is still to be done, and what stands against it."""
@@ -331,17 +320,14 @@ class SettingsWriter:
     def _unshown(self, changes: Iterable[SettingChange], *, restart: bool = False) -> tuple[str, ...]:
         """The changes that a read does not show in time; what somebody else wrote meanwhile is among them."""
         waiting = {key_of(c): c for c in changes}
-        last: Values = {}
 
-        def all_show() -> bool:
-            nonlocal last
-            last = self.values(list(waiting), restart=restart)
-            for key in [k for k, c in waiting.items() if k in last and is_same(last[k], c.after)]:
+        def look() -> Values:
+            found = self.values(list(waiting), restart=restart)
+            for key in [k for k, c in waiting.items() if k in found and is_same(found[k], c.after)]:
                 del waiting[key]
-            return not waiting
+            return found
 
-        if wait_until(self._clock, SHOW_TIMEOUT_S, all_show, every_s=0.2):
-            return ()
+        last = look_until(self._clock, SHOW_TIMEOUT_S, look, lambda _: not waiting, every_s=0.2)
         return tuple(
             f"{c.where} {c.key} was set to {shown(c.key, c.after)} and is "
             f"{shown(c.key, last[key]) if key in last else 'gone'}: another process changed it"

@@ -22,7 +22,7 @@ from kafkakit.core.errors import InputError, UsageError
 from kafkakit.core.findings import NAMED_IN_WHERE, Finding, Severity
 from kafkakit.core.findings import fingerprint_of as fingerprint_of_finding
 from kafkakit.core.plan import PlanBroker
-from kafkakit.execution.decide.journal import ConfigKey
+from kafkakit.execution.decide.journal import ConfigKey, run_id_of
 from kafkakit.lint.api import LintRequest, Pieces, lint
 from kafkakit.rollout.decide.settings import (
     ALL_BROKERS,
@@ -103,7 +103,7 @@ class ConfigPlan:
     @property
     def run_id(self) -> str:
         """What a run of the plan is called."""
-        return self.hash.removeprefix("sha256:")[:12]
+        return run_id_of(self.hash, 12)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

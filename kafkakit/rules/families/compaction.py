@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from kafkakit.core.model import OFFSETS_TOPIC
 from kafkakit.core.quantities import counted, format_rate, format_span
 from kafkakit.rules.config_defs import ValueType
 from kafkakit.rules.effective import Source
@@ -25,7 +26,7 @@ from kafkakit.rules.rule import (
 from kafkakit.rules.subjects import LintBroker, LintCluster, LintTopic, known
 from kafkakit.rules.values import parsed
 
-COMPACTED_INTERNAL_TOPICS = ("__consumer_offsets", "__transaction_state")
+COMPACTED_INTERNAL_TOPICS = (OFFSETS_TOPIC, "__transaction_state")
 MAP_ENTRY_BYTES = 24
 DIRTY_RATIOS = (0.05, 0.9)
 STATE_LABELS = frozenset(("changelog", "state"))

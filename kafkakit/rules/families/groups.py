@@ -1,5 +1,6 @@
 """G: rules of consumer groups, their offsets, and transactions."""
 
+from kafkakit.core.model import OFFSETS_TOPIC
 from kafkakit.core.quantities import format_bytes, format_span
 from kafkakit.rules.config_defs import minor_key
 from kafkakit.rules.effective import BrokerConfig, InputMissing, to_items
@@ -21,7 +22,6 @@ from kafkakit.rules.rule import (
 )
 from kafkakit.rules.subjects import LintBroker, LintCluster, LintTopic, known
 
-OFFSETS_TOPIC = "__consumer_offsets"
 WEEK_MINUTES = 10_080
 DAY_MINUTES = 1_440
 LARGEST_SEGMENT = 100 * 2**20

@@ -21,7 +21,7 @@ from kafkakit.core.cluster_facts import CommittedOffset
 from kafkakit.core.errors import ConflictError, TryLaterError, UsageError
 from kafkakit.core.lease import MARGIN, Holder, Versioned
 from kafkakit.core.model import TopicPartition
-from kafkakit.ports.acting import Clock
+from kafkakit.ports.acting import Clock, pause
 from kafkakit.ports.stores import ControlStore
 from kafkakit.ports.streams import AssignedConsumer, AssignmentListener, MemberLease, ReadBatch
 from kafkakit.streams.client.decide.client_documents import (
@@ -152,7 +152,7 @@ class AssignedMember:
         if self._owned and self._clock.monotonic() - self._looked_s >= LOOK_EVERY_S:
             self._look()
         if not self._owned:
-            self._clock.sleep(timeout_s)
+            pause(self._clock, timeout_s)
             return []
         return self._consumer.poll(limit, timeout_s)
 

@@ -13,7 +13,7 @@ from kafkakit.core.errors import OperationFailedError, RefusedError, TryLaterErr
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.quantities import counted
 from kafkakit.core.records import headers_of
-from kafkakit.ports.acting import Clock
+from kafkakit.ports.acting import Clock, repeat_every
 from kafkakit.ports.data import LogReader
 from kafkakit.ports.streams import GroupConsumer, ReadRecord
 from kafkakit.streams.client.assigned_member import GroupShare
@@ -483,8 +483,8 @@ class StreamConsumer:
         ask: Callable[[Collection[TopicPartition]], Mapping[TopicPartition, T | ItemError]],
     ) -> dict[TopicPartition, T]:
         """What brokers answer for each partition; leaders that have moved are asked again for a while."""
-        until_s, found, left = self._clock.monotonic() + _TIMES_S, dict[TopicPartition, T](), list(keys)
-        while left:
+        found, left = dict[TopicPartition, T](), list(keys)
+        for _ in repeat_every(self._clock, _FOLLOW_S, _TIMES_S) if left else ():
             failed: dict[TopicPartition, ItemError] = {}
             for key, answer in ask(left).items():
                 if isinstance(answer, ItemError):
@@ -495,11 +495,13 @@ class StreamConsumer:
                 words = f"the offsets of {key} cannot be asked for: {error}"
                 if error.is_denied:
                     raise OperationFailedError(words, hint="it needs the right DESCRIBE on the topic")
-                if self._clock.monotonic() >= until_s or not error.retriable:
+                if not error.retriable:
                     raise TryLaterError(words)
             left = list(failed)
-            if left:
-                self._clock.sleep(_FOLLOW_S)
+            if not left:
+                break
+        if left:
+            raise TryLaterError(f"the offsets of {left[0]} cannot be asked for: {failed[left[0]]}")
         return found
 
     def _parked(self) -> int:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from kafkakit.core.cluster_facts import CommittedOffset, Fetched, ItemError
 from kafkakit.core.errors import OperationFailedError, TryLaterError
 from kafkakit.core.model import TopicPartition
-from kafkakit.ports.acting import Clock
+from kafkakit.ports.acting import Clock, pause
 from kafkakit.ports.data import LogReader
 from kafkakit.ports.streams import AssignmentListener, GroupConsumer, MemberLease, ReadBatch
 from kafkakit.streams.model.guarded_reads import GuardedPiece, GuardedRead
@@ -97,7 +97,7 @@ class GuardedMember:
             try:
                 self._fetch(int(timeout_s * 1000))
             except TryLaterError:  # the membership tells whether the cluster is gone
-                self._clock.sleep(timeout_s)
+                pause(self._clock, timeout_s)
             batches = self._take(limit)
         return batches
 
@@ -194,7 +194,7 @@ class GuardedMember:
                     active[key].restart(span.start)
         wanted = {key: one.next for key, one in active.items() if one.next != _UNKNOWN}
         if not wanted:
-            self._clock.sleep(timeout_ms / 1000)
+            pause(self._clock, timeout_ms / 1000)
             return
         self._request(wanted)
         found = self._log.fetch(

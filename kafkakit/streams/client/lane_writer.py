@@ -20,7 +20,7 @@ from typing import Protocol
 
 from kafkakit.core.errors import KafkakitError, OperationFailedError, TryLaterError
 from kafkakit.core.records import FailureKind, NotDelivered, SentRecord
-from kafkakit.ports.acting import Clock
+from kafkakit.ports.acting import Clock, pause, wait_until
 from kafkakit.ports.streams import StreamProducer
 from kafkakit.streams.client.decide.figures import LaneFigures
 from kafkakit.streams.client.decide.outgoing import (
@@ -120,8 +120,7 @@ class SegmentWriter:
             self._events.ended(self)
         except Exception:
             _LOG.exception("segment %d on %s", self.segment.id, self.segment.cluster)
-        while self.guests:
-            time.sleep(BUSY_S)
+        wait_until(time, float("inf"), lambda: not self.guests, BUSY_S)
         try:
             if producer is not None:
                 producer.close()
@@ -136,7 +135,7 @@ class SegmentWriter:
             # 5 ms each time: while senders poll, this thread does not.
             if self.guest_polls != seen:
                 seen = self.guest_polls
-                time.sleep(BUSY_S)
+                pause(time, BUSY_S)
                 continue
             producer.poll(POLL_S)
             self._events.answered(self)

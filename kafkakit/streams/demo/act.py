@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from types import TracebackType
 
 from kafkakit.core.quantities import epoch_ms
-from kafkakit.ports.acting import Clock, Screen
+from kafkakit.ports.acting import Clock, Screen, pause, repeat_every
 from kafkakit.ports.stores import ControlStore
 from kafkakit.sandbox.api_act import DemoTools, removed_at_the_end
 from kafkakit.streams.client.api_act import (
@@ -281,7 +281,7 @@ class Traffic:
             with self._lock:
                 self._deferred += 1
             raise DependencyDownError("database")
-        self._clock.sleep(_WORK_S[record.lane])
+        pause(self._clock, _WORK_S[record.lane])
         seconds = self._clock.monotonic() - self._sent_s[number]
         with self._lock:
             self._handled[record.lane].append((number, seconds))
@@ -359,10 +359,11 @@ class _Phases:
             if begin is not None:
                 begin()
             end_s = began_s + (self._plan.phase_s if at_least_s is None else at_least_s)
-            while (now_s := clock.monotonic()) < end_s or (now_s < end_s + _LIMIT_S and not until()):
+            for _ in repeat_every(clock, _LOOK_S, end_s + _LIMIT_S - clock.monotonic()):
+                if clock.monotonic() >= end_s and until():
+                    break
                 if self._session.in_place:
                     screen.show(phase_text(traffic.figures()), "")
-                clock.sleep(_LOOK_S)
         self._done.append(traffic.figures())
         self._tools.reporter.say(phase_line(self._done[-1]))
 

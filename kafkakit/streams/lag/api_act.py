@@ -1,3 +1,3 @@
 """What other tools use of `streams lag`: the reader of the commit log, and of topics' retention."""
 
-from kafkakit.streams.lag.act.reading import OFFSETS_TOPIC, OffsetsTail, topic_facts
+from kafkakit.streams.lag.act.reading import OffsetsTail, topic_facts

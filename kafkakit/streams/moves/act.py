@@ -21,7 +21,7 @@ from kafkakit.core.model import TopicPartition
 from kafkakit.core.quantities import epoch_ms, format_duration
 from kafkakit.execution.act.journal_files import LineJournal, StoreLines
 from kafkakit.execution.act.leases import HeldClock, RenewableLease
-from kafkakit.ports.acting import Clock
+from kafkakit.ports.acting import Clock, pause
 from kafkakit.ports.data import ClusterClients
 from kafkakit.ports.stores import ControlStore
 from kafkakit.streams.failover.api import EndKind, FailoverPlan, FailoverRequest, Level, RunEnd
@@ -109,7 +109,7 @@ class SeriesRun:
                     self.keep(AWAY_S)
                 if queue or self._flights:
                     idle = left_ms > 0 and not self._flights
-                    self._clock.sleep(min(left_ms / 1000, LONGEST_NAP_S) if idle else POLL_S)
+                    pause(self._clock, min(left_ms / 1000, LONGEST_NAP_S) if idle else POLL_S)
         finally:
             with ExitStack() as closing:
                 for flight in self._flights.values():
@@ -367,7 +367,7 @@ def measure(
     clusters = {c: open_cluster(profile) for c, profile in profiles.items() if keys[c]}
     first = {c: (clock.monotonic(), cluster.log.spans(keys[c])) for c, cluster in clusters.items()}
     sizes = {c: _sizes(cluster, keys[c]) if unit is LoadUnit.BYTES else {} for c, cluster in clusters.items()}
-    clock.sleep(window_s)
+    pause(clock, window_s)
     found = {}
     for c, cluster in clusters.items():
         at_s, before = first[c]

@@ -18,20 +18,17 @@ from pathlib import Path
 
 from kafkakit.core.cluster_facts import Fetched, ItemError, LogSpan, TopicPlaces
 from kafkakit.core.errors import (
-    InterruptedRunError,
     OperationFailedError,
     RefusedError,
-    StopRequested,
-    TerminatedRunError,
-    TerminationRequested,
     TryLaterError,
     UsageError,
+    stopped_run,
 )
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.quantities import counted
 from kafkakit.core.records import Record
 from kafkakit.core.text import printable
-from kafkakit.ports.acting import Clock, ProgressBar, Reporter
+from kafkakit.ports.acting import Clock, ProgressBar, Reporter, pause, repeat_every
 from kafkakit.ports.data import DataPlane, LogReader
 from kafkakit.streams.model.commit import OffsetRanges
 from kafkakit.streams.model.guarded_reads import measured, verdicts_of
@@ -219,8 +216,7 @@ class BombScanner:
             reporter.say(line_of(one))
 
         try:
-            while True:
-                self._clock.sleep(every_s)
+            for _ in islice(repeat_every(self._clock, every_s), 1, None):
                 cursors, problems = self._look(topics, numbers, cursors, note)
                 for problem in sorted(problems - warned):
                     reporter.warn(f"{problem}; trying again")
@@ -228,12 +224,7 @@ class BombScanner:
                     reporter.warn("all partitions are read again")
                 warned = problems
         except KeyboardInterrupt as stop:
-            words = f"; {counted(count, 'batch', 'batches')} found, nothing was changed"
-            if isinstance(stop, TerminationRequested):
-                raise TerminatedRunError(f"terminated{words}") from None
-            if isinstance(stop, StopRequested):
-                raise TryLaterError(f"stopped at the time limit{words}") from None
-            raise InterruptedRunError(f"interrupted{words}") from None
+            raise stopped_run(stop, f"{counted(count, 'batch', 'batches')} found, nothing was changed") from None
 
     def _look(
         self,
@@ -311,7 +302,7 @@ class LogWalk:
             if bar is not None:
                 bar.update(sum(min(self._at[key], ends[key]) - starts[key] for key in keys), total)
             if all(self._at[key] == offset for key, offset in before.items()) and deadlines:
-                self._clock.sleep(NAP_S)
+                pause(self._clock, NAP_S)
         return Walked(offsets=self._at, unread=self._unread, batches=self._batches, size=self._size)
 
     def _fetched(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, Fetched]:

@@ -19,8 +19,8 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from kafkakit.core.fleet_tables import TABLES
+from kafkakit.core.model import OFFSETS_TOPIC
 from kafkakit.rules.audits import delivery as lag
-from kafkakit.rules.families.groups import OFFSETS_TOPIC
 from kafkakit.rules.families.retention import LAG_SHARE
 from kafkakit.streams.model.offsets_log.entries import Entry, decode_entry
 from kafkakit_spark.effective import effective_topics

@@ -14,6 +14,7 @@ from kafkakit.registry.act.service import CallerFile, RegistryServer, run_server
 from kafkakit.registry.act.tag_store import TagStore
 from kafkakit.registry.commands.serve import ListenChoice
 from kafkakit.wiring import open_http_listener
+from tests.fakes.admin import FakeClock
 from tests.fakes.control import FakeControlStore
 from tests.rigs.registry import DirectReader, curl, served_on, small_cluster
 from tests.rigs.registry_v2 import SseClient
@@ -35,21 +36,22 @@ class Running:
         self._server = RegistryServer(served.first, inventory, [("HTTP", listener)], self.lines.append)
         self._reader = DirectReader(ClusterReader(cluster, TagStore(store, "registry"), SystemClock()))
         self._files: list[CallerFile] = choice.caller_files(served.first, tokens, self.lines.append)
-        self._steps: list[Step] = []
 
     @property
     def addresses(self) -> dict[str, str]:
         return dict(line.split(" up: ") for line in self.lines if " up: " in line)
 
     def run(self, *steps: Step) -> None:
-        self._steps = list(steps)
-        with pytest.raises(ServiceStoppedError):
-            run_server(self._server, self._reader, self, lambda _: True, self._files)  # type: ignore[arg-type]
+        left, clock = list(steps), FakeClock()
 
-    def sleep(self, seconds: float) -> None:
-        if not self._steps:
-            raise TerminationRequested
-        self._steps.pop(0)()
+        def step(_: float) -> None:
+            if not left:
+                raise TerminationRequested
+            left.pop(0)()
+
+        clock.on_sleep.append(step)
+        with pytest.raises(ServiceStoppedError):
+            run_server(self._server, self._reader, clock, lambda _: True, self._files)
 
     def status(self, authorization: str) -> int:
         return curl(self.addresses["HTTP"], "GET", "/v1/topics/list", "-H", f"Authorization: {authorization}").status

@@ -9,23 +9,16 @@ epoch come first.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, field
 from functools import partial
+from operator import not_
 
-from kafkakit.core.errors import (
-    ConflictError,
-    DeadlineReached,
-    InputError,
-    LeaseLostError,
-    ServiceStoppedError,
-    TryLaterError,
-    UsageError,
-)
+from kafkakit.core.errors import ConflictError, InputError, LeaseLostError, TryLaterError, UsageError, ended_by_stop
 from kafkakit.core.lease import MAX_TTL_S, Holder, LeaseRecord, Life
 from kafkakit.core.quantities import epoch_ms, format_duration
 from kafkakit.execution.act.leases import Lease, read_lease
-from kafkakit.ports.acting import Clock
+from kafkakit.ports.acting import Clock, look_until, pause, repeat_every
 from kafkakit.ports.data import ClusterClients
 from kafkakit.ports.stores import ControlStore
 from kafkakit.streams.assigner.act.watching import PROBE_S, AutomaticFailovers, ClusterWatch, WatchedCluster
@@ -139,18 +132,12 @@ class AssignerLoop:
 
     def run(self) -> None:
         """Work until an error that waiting does not end, or a signal: then it raises `ServiceStoppedError`."""
-        try:
-            while True:
-                began_s = self._parts.clock.monotonic()
+        clock, tick_s = self._parts.clock, self._options.tick_s
+        with closing(self), ended_by_stop(lambda: "what is granted stays granted"):
+            for _ in repeat_every(clock, tick_s / 4):
+                began_s = clock.monotonic()
                 self.tick()
-                spent_s = self._parts.clock.monotonic() - began_s
-                self._parts.clock.sleep(max(self._options.tick_s / 4, self._options.tick_s - spent_s))
-        except DeadlineReached:
-            raise
-        except KeyboardInterrupt as stop:
-            raise ServiceStoppedError(stop, "what is granted stays granted") from None
-        finally:
-            self.close()
+                pause(clock, max(0.0, 0.75 * tick_s - (clock.monotonic() - began_s)))
 
     def close(self) -> None:
         """Stop watching clusters, and give the lease back: what is granted stays granted."""
@@ -170,10 +157,7 @@ class AssignerLoop:
         return step
 
     def _is_in_charge(self) -> bool:
-        lease = self._parts.lease
-        if lease.is_held():
-            lease.require_held()
-        elif not lease.attempt(self._options.lease_ttl_s):
+        if not self._parts.lease.hold_or_attempt(self._options.lease_ttl_s):
             if not self._is_waiting:
                 self._parts.say("waiting: another Assigner has the lease")
             self._assignment, self._is_waiting = None, True
@@ -509,10 +493,7 @@ class Drains:
 
     def wait(self, worker: WorkerDocument, wait_s: float) -> int:
         """Wait until it holds none, so long at most; how many it still holds."""
-        until_s = self._clock.monotonic() + wait_s
-        while (left := self.held(worker)) and self._clock.monotonic() < until_s:
-            self._clock.sleep(_LOOK_S)
-        return left
+        return look_until(self._clock, wait_s, lambda: self.held(worker), not_, _LOOK_S)
 
 
 class AssignerReader:

@@ -19,6 +19,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import islice
 
 from kafkakit.core.cluster_facts import (
     ClusterInfo,
@@ -31,21 +32,18 @@ from kafkakit.core.cluster_facts import (
     TopicPlaces,
 )
 from kafkakit.core.errors import (
-    InterruptedRunError,
     KafkakitError,
     OperationFailedError,
     RefusedError,
-    StopRequested,
-    TerminatedRunError,
-    TerminationRequested,
     TryLaterError,
     UsageError,
+    stopped_run,
 )
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.quantities import epoch_ms
 from kafkakit.core.text import printable, shell_command, shown_name, some
 from kafkakit.execution.act.retrier import fetch_answers
-from kafkakit.ports.acting import Clock, Reporter, Screen
+from kafkakit.ports.acting import Clock, Reporter, Screen, repeat_every
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.data import ClusterClients, GroupAdmin, LogReader
 from kafkakit.streams.commits.decide.editing.changes import Observed, SeenPartition
@@ -410,8 +408,9 @@ def watch_group(
     now, done, is_away = first, 1, False
     shown.show(None, now)
     try:
-        while count == 0 or done < count:
-            clock.sleep(every_s)
+        for _ in islice(repeat_every(clock, every_s), 1, None):
+            if done == count:
+                break
             try:
                 before, now = now, look()
             except TryLaterError as error:
@@ -425,11 +424,7 @@ def watch_group(
             shown.show(before, now)
             done += 1
     except KeyboardInterrupt as stop:
-        if isinstance(stop, TerminationRequested):
-            raise TerminatedRunError("terminated; nothing was changed") from None
-        if isinstance(stop, StopRequested):
-            raise TryLaterError("stopped at the time limit; nothing was changed") from None
-        raise InterruptedRunError("interrupted; nothing was changed") from None
+        raise stopped_run(stop, "nothing was changed") from None
     return now
 
 

@@ -28,7 +28,7 @@ from kafkakit.core.errors import InputError, KafkakitError, OperationFailedError
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.quantities import epoch_ms
 from kafkakit.core.rights import lacking
-from kafkakit.ports.acting import Clock
+from kafkakit.ports.acting import Clock, pause
 from kafkakit.ports.data import ClusterClients, LogReader
 from kafkakit.streams.client.api import ClientKind, ClientRegistration
 from kafkakit.streams.failover.decide.drained import (
@@ -533,7 +533,7 @@ def measure_pace(
             log = open_cluster(old[number][0].cluster).log
             found = _first_times(log, sorted(wanted)[: MOST_PLACES - len(first_ms)])
             first_ms |= {(number, key.partition, offset): at_ms for (key, offset), at_ms in found.items()}
-    clock.sleep(max(0.0, BETWEEN_S - (clock.monotonic() - began_s)))
+    pause(clock, max(0.0, BETWEEN_S - (clock.monotonic() - began_s)))
     later: dict[int, TopicFacts] = {}
     for profile in sorted({segment.cluster for segment, _ in old.values()}):
         mine = [segment for segment, _ in old.values() if segment.cluster == profile]

@@ -25,8 +25,7 @@ from kafkakit.core.errors import (
 from kafkakit.core.lease import LEASE_DOCUMENT
 from kafkakit.core.quantities import epoch_ms
 from kafkakit.execution.act.leases import GuardedAdmin
-from kafkakit.execution.act.retrier import wait_until
-from kafkakit.ports.acting import Clock
+from kafkakit.ports.acting import Clock, pause, wait_until
 from kafkakit.ports.data import ClusterClients
 from kafkakit.ports.stores import ControlStore
 from kafkakit.streams.client.api_act import (
@@ -209,7 +208,7 @@ class RehearsalParts:
 def rate_of(route: Route, open_cluster: OpenCluster, run: RunParts) -> float:
     """What the stream's active segments take now, in records a second over `MEASURE_S`."""
     before, began_s = _ends(route, open_cluster), run.clock.monotonic()
-    run.clock.sleep(MEASURE_S)
+    pause(run.clock, MEASURE_S)
     return measured_rate(before, _ends(route, open_cluster), max(0.001, run.clock.monotonic() - began_s))
 
 
@@ -254,7 +253,7 @@ def _outcome(parts: RehearsalParts, rehearsal: Rehearsal, route: Route, wait_s: 
     with parts.open_load(rehearsal, tuple(lane.name for lane in lanes)) as load:
         if not wait_until(clock, FLOWS_S, lambda: load.figures().handled > 0, 0.1):
             raise OperationFailedError(f"no record of the load was handled in {FLOWS_S:g} s")
-        clock.sleep(rehearsal.load_s)
+        pause(clock, rehearsal.load_s)
         plan = parts.planner.plan(FailoverRequest(stream=rehearsal.shadow, to=rehearsal.to))
         if plan.refused:
             lines = tuple(f"{verdict.where}: {verdict.text}" for verdict in plan.refused)
@@ -262,7 +261,7 @@ def _outcome(parts: RehearsalParts, rehearsal: Rehearsal, route: Route, wait_s: 
                 ended_ms=_now_ms(parts), result=EndKind.REFUSED, reason=plan.refused[0].check, lines=lines
             )
         end = parts.planner.begin(plan).run(Step.RETIRED, wait_s)
-        clock.sleep(rehearsal.load_s)
+        pause(clock, rehearsal.load_s)
         load.end_writing()
         wait_until(clock, HANDLED_S, lambda: load.figures().open == 0, 0.1)
         figures = load.figures()

@@ -32,7 +32,7 @@ from kafkakit.core.rpc import Event
 from kafkakit.core.text import shell_command
 from kafkakit.execution.act.journal_files import AuditLog, LineJournal, SharedStoreLines, StoreLines
 from kafkakit.execution.act.leases import ClusterAccess, GuardedAdmin
-from kafkakit.ports.acting import Clock, Reporter
+from kafkakit.ports.acting import Clock, Reporter, pause
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.data import ClusterClients
 from kafkakit.ports.stores import ControlStore
@@ -390,7 +390,7 @@ class OperationRun:
             self._say(action)
             if left_s <= 0 or action.reason == "stranded":
                 return self._end(EndKind.WAITING, route, action.reason, action.lines, action.records)
-            parts.clock.sleep(max(0.01, min(POLL_S, left_s, action.seconds or POLL_S)))
+            pause(parts.clock, max(0.01, min(POLL_S, left_s, action.seconds or POLL_S)))
             return None
         if isinstance(action, Finished):
             return self._finished(action)
@@ -401,7 +401,7 @@ class OperationRun:
         elif parts.clock.monotonic() - progress.idle_since_s >= wait_s:
             return self._end(EndKind.WAITING, route, "no-effect", self._problems)
         else:
-            parts.clock.sleep(POLL_S)  # the last try has no effect that shows yet
+            pause(parts.clock, POLL_S)  # the last try has no effect that shows yet
         try:
             if isinstance(action, ReportLate):
                 return self._report_late(action, evidence)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
 from pathlib import Path
 from threading import Lock
 
@@ -19,18 +20,17 @@ from kafkakit.core.cluster_facts import GroupDescription, ItemError, cluster_id_
 from kafkakit.core.errors import (
     ConflictError,
     ConnectRefusedError,
-    DeadlineReached,
     InputError,
     KafkakitError,
-    ServiceStoppedError,
     TryLaterError,
     UsageError,
+    ended_by_stop,
 )
 from kafkakit.core.lease import Holder, Life, Versioned
 from kafkakit.core.quantities import counted, epoch_ms
 from kafkakit.execution.act.leases import Lease
 from kafkakit.execution.act.run_journal import KnownRuns
-from kafkakit.ports.acting import Clock, ProgressBar, Reporter, Screen
+from kafkakit.ports.acting import Clock, ProgressBar, Reporter, Screen, repeat_every
 from kafkakit.ports.data import GroupAdmin
 from kafkakit.ports.stores import ControlStore
 from kafkakit.streams.lag.act.monitor import ClusterWatcher, MonitorContext, MonitoredCluster, MonitorPace, Schedule
@@ -109,28 +109,24 @@ def look_once(fleet: Fleet, reporter: Reporter, *, wait_s: float, rounds: int = 
     clock = fleet.clock
     began_s = clock.monotonic()
     with reporter.progress("reading commits") as bar:
-        while True:
+        for _ in repeat_every(clock, NAP_S, wait_s):
             waited_s = clock.monotonic() - began_s
             for watcher in fleet.watchers:
                 if isinstance(watcher.error, UsageError):
                     raise watcher.error
             waiting = [w for w in fleet.watchers if not _is_ready(w, rounds) and not _is_hopeless(w, waited_s)]
             if not waiting or waited_s >= wait_s:
-                return fleet.look()
+                break
             _show_progress(fleet, bar, waiting)
-            clock.sleep(NAP_S)
+        return fleet.look()
 
 
 def watch_looks(fleet: Fleet, show: Callable[[Look], None], *, interval_s: float, count: int | None = None) -> Look:
     """Show a look every `interval_s`, without an end or so many times; returns the last one."""
-    shown = 0
-    while True:
+    for _ in islice(repeat_every(fleet.clock, interval_s), count):
         look = fleet.look()
         show(look)
-        shown += 1
-        if count is not None and shown >= count:
-            return look
-        fleet.clock.sleep(interval_s)
+    return look
 
 
 class LookDisplay:
@@ -506,10 +502,10 @@ def run_service(
     schedule = Schedule(clock)
     schedule.set_due("summary", SUMMARY_EVERY_S)
     schedule.set_due("send", SEND_EVERY_S)
-    try:
+    with closing(service), ended_by_stop(lambda: "the state is saved and the clusters are released", notify):
         service.start()
         notify("READY=1")
-        while True:
+        for _ in repeat_every(clock, TICK_S):
             service.tick()
             require_listening()
             notify("WATCHDOG=1")
@@ -519,14 +515,6 @@ def run_service(
                 line = service.summary(memory_bytes())
                 report(line)
                 notify(f"STATUS={line}")
-            clock.sleep(TICK_S)
-    except DeadlineReached:
-        raise
-    except KeyboardInterrupt as stop:
-        notify("STOPPING=1")
-        raise ServiceStoppedError(stop, "the state is saved and the clusters are released") from None
-    finally:
-        service.close()
 
 
 def share_path(cluster_id: str) -> str:

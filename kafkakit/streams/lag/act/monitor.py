@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING
 
 from kafkakit.core.errors import ConnectRefusedError, InputError, KafkakitError, RefusedError, TryLaterError
 from kafkakit.core.lease import check_path
+from kafkakit.core.model import OFFSETS_TOPIC
 from kafkakit.core.quantities import epoch_ms
-from kafkakit.ports.acting import Clock
+from kafkakit.ports.acting import Clock, pause
 from kafkakit.ports.data import GroupAdmin, LogReader
 from kafkakit.streams.lag.act.reading import (
-    OFFSETS_TOPIC,
     EndSampler,
     FactsOf,
     OffsetsTail,
@@ -283,7 +283,7 @@ class ClusterMonitor:
             self._schedule.bring_forward("locate", ERROR_S)
         if not self._tail.cursors:
             # No group has committed yet: the topic comes with the first one.
-            self._clock.sleep(self._pace.wait_ms / 1000)
+            pause(self._clock, self._pace.wait_ms / 1000)
         if self._phase is MonitorPhase.LIVE:
             self._sample()
         self._enter(MonitorPhase.LIVE if self._tail.is_caught_up else MonitorPhase.READING, "")

@@ -26,7 +26,7 @@ from kafkakit.core.cluster_facts import (
     TopicPlaces,
 )
 from kafkakit.core.errors import KafkakitError, OperationFailedError
-from kafkakit.core.model import TopicPartition
+from kafkakit.core.model import OFFSETS_TOPIC, TopicPartition
 from kafkakit.core.text import some
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.data import GroupAdmin, LogReader
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
 
 
-OFFSETS_TOPIC = "__consumer_offsets"
 OUT_OF_RANGE = "OffsetOutOfRangeError"
 FETCH_BYTES = 16 << 20
 LOG_PARTITION_BYTES = 2 << 20

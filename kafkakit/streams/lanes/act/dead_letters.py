@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from typing import NoReturn
+from itertools import islice
 
 from kafkakit.core.cluster_facts import CommittedOffset, ItemError
 from kafkakit.core.errors import (
@@ -32,7 +32,7 @@ from kafkakit.core.model import TopicPartition
 from kafkakit.core.quantities import epoch_ms
 from kafkakit.core.records import Record
 from kafkakit.core.text import shell_command
-from kafkakit.ports.acting import Clock
+from kafkakit.ports.acting import Clock, pause, repeat_every
 from kafkakit.ports.data import ClusterClients
 from kafkakit.streams.lanes.act.reject_ledger import BatchRecord, BatchWriter, RejectLedger
 from kafkakit.streams.lanes.decide import (
@@ -337,7 +337,7 @@ class Replayer:
         self._send(run.batch)
         run.states.write(run.segment, ranges, sent=True)
         run.replayed += len(run.batch)
-        self._clock.sleep(max(0.0, len(run.batch) / run.budget.rate - (self._clock.monotonic() - started)))
+        pause(self._clock, max(0.0, len(run.batch) / run.budget.rate - (self._clock.monotonic() - started)))
         run.batch.clear()
 
     def _send(self, batch: list[_Item]) -> None:
@@ -497,15 +497,14 @@ def copy_again_and_again(
     say: Callable[[CopyOutcome], None],
     warn: Callable[[str], None],
     first: CopyOutcome,
-) -> NoReturn:
+) -> None:
     """Look every `every_s` seconds until the program is stopped; what changed is printed.
 
     A cluster or store that does not answer is tried again, and so are records that a broker did not take.
     """
     before = first
     say(before)
-    while True:
-        clock.sleep(every_s)
+    for _ in islice(repeat_every(clock, every_s), 1, None):
         try:
             now = look()
         except LeaseLostError:

@@ -34,7 +34,7 @@ from kafkakit.core.quantities import counted, epoch_ms
 from kafkakit.core.rights import lacking
 from kafkakit.core.text import printable
 from kafkakit.execution.act.leases import ClusterAccess
-from kafkakit.ports.acting import Clock
+from kafkakit.ports.acting import Clock, looks, wait_until
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.ports.data import ClusterClients, GroupAdmin, LogReader
 from kafkakit.streams.model.route import (
@@ -268,7 +268,6 @@ def _create(admin: ClusterAdmin, planned: PlannedTopic) -> None:
 
 
 def _verified(admin: ClusterAdmin, clock: Clock, cluster: str, cluster_id: str, planned: PlannedTopic) -> Segment:
-    from kafkakit.execution.act.retrier import looks
 
     problem = ""
     for _ in looks(clock, VISIBLE_WITHIN_S, POLL_S):
@@ -384,7 +383,6 @@ def set_quotas(access: ClusterAccess, stream: str, rates: Mapping[str, int | Non
     Quotas of other keys on the same client ids stay. Raises `OperationFailedError` for what the cluster refuses, and
     for a quota that is not seen within 30 s.
     """
-    from kafkakit.execution.act.retrier import wait_until
 
     wanted = {QuotaEntity(client_id=lane_client_id(stream, lane)): rate for lane, rate in rates.items()}
     answers = access.admin.alter_client_quotas({entity: {PRODUCER_BYTE_RATE: rate} for entity, rate in wanted.items()})

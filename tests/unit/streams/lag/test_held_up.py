@@ -13,7 +13,7 @@ import pytest
 
 from kafkakit.adapters.host import SystemClock
 from kafkakit.core.errors import OperationFailedError
-from kafkakit.core.model import TopicPartition
+from kafkakit.core.model import OFFSETS_TOPIC, TopicPartition
 from kafkakit.ports.data import LogReader
 from kafkakit.streams.lag.act.monitor import (
     ClusterMonitor,
@@ -24,7 +24,6 @@ from kafkakit.streams.lag.act.monitor import (
     StateFiles,
     WallClockSteps,
 )
-from kafkakit.streams.lag.act.reading import OFFSETS_TOPIC
 from kafkakit.streams.lag.decide.measure.time_lag import FigureFlag
 from kafkakit.streams.lag.decide.monitors import MonitorPhase
 from kafkakit.streams.lag.decide.saved_state import decode_state, encode_state

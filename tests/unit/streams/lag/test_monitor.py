@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from kafkakit.core.errors import TryLaterError
-from kafkakit.core.model import TopicPartition
+from kafkakit.core.model import OFFSETS_TOPIC, TopicPartition
 from kafkakit.streams.lag.act.monitor import ClusterMonitor, MonitorPace
-from kafkakit.streams.lag.act.reading import OFFSETS_TOPIC
 from kafkakit.streams.lag.decide.measure.book import BookLimits, CommitMetadata
 from kafkakit.streams.lag.decide.measure.table import LagStatus
 from kafkakit.streams.lag.decide.measure.time_lag import EstimateSource, FigureFlag
