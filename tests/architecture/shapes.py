@@ -18,7 +18,12 @@ DIALECT_LIBRARIES = ("streams.model",)
 DIALECT_FOLDERS = tuple(f"{library}.dialects." for library in DIALECT_LIBRARIES)
 DIALECT_CLASS = "Dialect"
 MOST_COPIES = 20
-BINARY, COMMIT = "streams.model.binary", "streams.model.commit"
+BINARY, COMMIT, REPORT = "streams.model.binary", "streams.model.commit", "report.report"
+# What a function gives that makes sections, and the one way to take a text that was made elsewhere.
+SECTIONS, WHOLE_TEXTS = (
+    frozenset({"Part", "Section", "ResultTable", "Report"}),
+    frozenset({"lines_from", "RawDocument"}),
+)
 # Jobs that one module does: that module, and what a second one would import, or how its code would look.
 ONE_MODULE: Mapping[str, tuple[str, frozenset[str], str]] = {
     "serves HTTP": (
@@ -39,9 +44,10 @@ ONE_MODULE: Mapping[str, tuple[str, frozenset[str], str]] = {
     "reads varints": (BINARY, frozenset(), r"& ?(?:127|0x7[fF])\b"),
     "computes CRC-32C": (BINARY, frozenset({"google_crc32c", "crc32c"}), r"0x82[fF]63[bB]78|\bcalc_crc32c\b"),
     "has the JSON of commit states": (COMMIT, frozenset(), r"MarkState\[|\.digest\.hex\(\)|fromhex\(.*digest"),
+    "lays out tables": (REPORT, frozenset({"tabulate", "prettytable", "rich.table"}), r"\btext_table\b"),
 }  # fmt: skip
-# At most 9 bytes, the ninth of eight bits: another format.
-DOES_IT_TOO = frozenset({("streams.model.pathways", "reads varints")})
+# At most 9 bytes, the ninth of eight bits: another format. The cells of a table are text.
+DOES_IT_TOO = frozenset({("streams.model.pathways", "reads varints"), ("core.text", "lays out tables")})
 
 
 def reexports(root: Path) -> list[str]:
@@ -165,6 +171,35 @@ def signs_of(job: str, module: Module) -> list[str]:
     _, libraries, pattern = ONE_MODULE[job]
     names = {name for name in module.imports for library in libraries if f"{name}.".startswith(f"{library}.")}
     return [*sorted(names), *(match[0] for match in re.finditer(pattern, module.text))]
+
+
+def text_by_hand(root: Path) -> list[str]:
+    """Line ends in functions that make sections, and in what a report gets as sections: `report` ends lines."""
+    found = set()
+    for module in modules_of(root).values():
+        for node in module.nodes:
+            if module.below == REPORT or not (makers := list(_makers(node))):
+                continue
+            for text in (text for maker in makers for text in _texts(maker)):
+                if "\n" in str(text.value):
+                    found.add(f"{module.name}: ends a line of a report in line {text.lineno}")
+    return sorted(found)
+
+
+def _makers(node: ast.AST) -> Iterator[ast.AST]:
+    if isinstance(node, ast.FunctionDef) and node.returns is not None:
+        if SECTIONS & {part.id for part in ast.walk(node.returns) if isinstance(part, ast.Name)}:
+            yield from node.body[1:] if is_docstring(node.body[0]) else node.body
+    elif isinstance(node, ast.Call):
+        yield from (keyword.value for keyword in node.keywords if keyword.arg == "sections")
+
+
+def _texts(node: ast.AST) -> Iterator[ast.Constant]:
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        yield node
+    elif not (isinstance(node, ast.Call) and called(node) in WHOLE_TEXTS):
+        for below in ast.iter_child_nodes(node):
+            yield from _texts(below)
 
 
 def called(call: ast.Call) -> str:

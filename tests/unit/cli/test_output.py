@@ -12,14 +12,13 @@ from kafkakit.config.security import Secret
 from kafkakit.core.documents import json_text
 from kafkakit.core.errors import RefusedError
 from kafkakit.core.text import plain_value, text_table, tsv_lines
-from kafkakit.report.report import Report
+from kafkakit.report.report import Report, ResultTable
 
 RESULT = Report(
     command="tool list",
     data={"items": ({"name": "a", "count": 3},), "at": datetime(2026, 1, 2, tzinfo=UTC)},
-    text="a 3",
-    columns=("name", "count"),
-    rows=(("a", 3), ("b\tc", None)),
+    sections=("a 3",),
+    table=ResultTable(("name", "count"), (("a", 3), ("b\tc", None))),
 )
 
 
