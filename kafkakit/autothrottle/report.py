@@ -25,7 +25,7 @@ from kafkakit.core.rpc import HttpPage, Pages
 from kafkakit.execution.decide.journal import ConfigKey
 from kafkakit.execution.decide.schedule.work import Rates, is_unlimited, rate_words
 from kafkakit.report.exports import exposition, gauge, single
-from kafkakit.report.report import Part, Remarks, Report, ResultTable, attributes
+from kafkakit.report.report import Part, Remarks, Report, ResultTable, attributes, records
 
 STATUS_COLUMNS = ("of", "name", "key", "value", "set_by")
 SHOWN_OTHERS = 10
@@ -117,7 +117,7 @@ def _tick_data(tick: SavedTick) -> Mapping[str, object]:
     return {
         "at": tick.at.isoformat(),
         **attributes(tick, "by law moves rates"),
-        "reasons": [dict(zip(names, row, strict=True)) for row in tick.reasons],
+        "reasons": records(names, tick.reasons),
         "notes": list(tick.notes),
     }
 
@@ -168,7 +168,7 @@ def tick_data(tick: Tick) -> dict[str, object]:
         "rates": rates_data(tick.rates),
         "changes": tick.writes,
         "requested_from": tick.requested_from or None,
-        "reasons": [dict(zip(RATE_COLUMNS, row, strict=True)) for row in reasons_data(tick.decision.reasons)],
+        "reasons": records(RATE_COLUMNS, reasons_data(tick.decision.reasons)),
         "overrides": overrides_data(tick.overrides),
         "notes": list(tick.notes),
         "not_removed": list(tick.owed),

@@ -11,7 +11,7 @@ from kafkakit.cli.session import finish, open_session
 from kafkakit.config.keys import did_you_mean
 from kafkakit.config.read.settings import Settings, masked, open_profiles
 from kafkakit.core.errors import InputError, UsageError
-from kafkakit.report.report import Report, ResultTable
+from kafkakit.report.report import Report, ResultTable, records
 
 app = new_group("List, show, choose and check cluster profiles.")
 
@@ -41,7 +41,7 @@ def list_profiles(ctx: typer.Context) -> int:
         cli,
         Report(
             command="profile list",
-            data={"profiles": [dict(zip(columns, row, strict=True)) for row in rows]},
+            data={"profiles": records(columns, rows)},
             sections=(ResultTable(columns, table, empty=empty),),
             table=ResultTable(columns, tuple(rows)),
         ),

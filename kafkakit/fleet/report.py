@@ -11,7 +11,6 @@ from kafkakit.core.quantities import counted, format_bytes
 from kafkakit.fleet.decide import ScannedBroker
 from kafkakit.report.report import Report, ResultTable, attributes
 
-COLUMNS = ("cluster", "status", "rows", "seconds", "error")
 SCAN_COLUMNS = ("broker", "partitions", "segments", "batches", "size", "seconds")
 
 
@@ -56,7 +55,7 @@ def collect_report(outcomes: Sequence[ClusterOutcome], store: str, snapshot_date
             "snapshot_date": snapshot_date,
             "clusters": [_data(outcome) for outcome in outcomes],
         },
-        sections=(ResultTable(COLUMNS, rows), "", closing),
+        sections=(ResultTable(("cluster", "status", "rows", "seconds", "error"), rows), "", closing),
         warnings=(
             *(f"cluster {o.cluster}: {note}" for o in outcomes for note in o.notes),
             *(f"the store has {one}" for one in repeated_clusters({o.cluster: o.cluster_id for o in outcomes})),

@@ -8,7 +8,7 @@ from inspect import cleandoc
 from kafkakit.core.errors import UsageError
 from kafkakit.core.quantities import counted
 from kafkakit.lint.decide.lint_config import fits, suggestion
-from kafkakit.report.report import Report, ResultTable, lines_from, text_of
+from kafkakit.report.report import Report, ResultTable, lines_from, records, text_of
 from kafkakit.rules.rule import Fix, LintRule, Needs
 
 _HEADINGS = ("Why", "Source", "Options", "Bad", "Good", "Fix")
@@ -164,10 +164,9 @@ def explain_report(rules: Sequence[LintRule], selector: str) -> Report:
 def rules_report(rules: Sequence[LintRule]) -> Report:
     """All rules, one line each."""
     rows = rule_rows(rules)
-    data = [dict(zip(RULE_COLUMNS, row, strict=True)) for row in rows]
     return Report(
         command="lint",
-        data={"rules": data},
+        data={"rules": records(RULE_COLUMNS, rows)},
         sections=(ResultTable(RULE_COLUMNS, rows),),
     )
 

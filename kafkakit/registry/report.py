@@ -17,7 +17,6 @@ from kafkakit.registry.decide.v2_calls import HistoryEntry, TranslatedOffset, Va
 from kafkakit.report.report import RawDocument, Remarks, Report, ResultTable, attributes, capped, records
 
 SHOWN = 50
-CHANGE_COLUMNS = ("kind", "name", "state", "before", "after", "reason")
 PLANNED, DECLINED = "planned", "declined"
 
 
@@ -45,7 +44,7 @@ def changes_report(command: str, outcomes: Sequence[ChangeOutcome], warnings: tu
         data={"changes": [_data(outcome) for outcome in outcomes], "counts": dict(counts)},
         sections=lines,
         table=ResultTable(
-            CHANGE_COLUMNS,
+            ("kind", "name", "state", "before", "after", "reason"),
             tuple(
                 (o.change.kind, o.change.name, o.state, tag_words(o.change.before), tag_words(o.change.after), o.reason)
                 for o in outcomes
@@ -228,9 +227,6 @@ def deleted_report(topic: TopicEntry, *, is_done: bool, is_dry: bool) -> Report:
     )
 
 
-UPKEEP_COLUMNS = ("action", "kind", "name")
-
-
 def planned_steps(plans: Sequence[CleanupPlan]) -> list[tuple[str, Kind, str]]:
     """What a cleanup would do, in its order."""
     return [
@@ -250,6 +246,7 @@ def cleanup_report(
 ) -> Report:
     """What was done, what waits, and why nothing was done for a kind."""
     rows = tuple((what, str(kind), name) for what, kind, name in steps)
+    actions = ResultTable(("action", "kind", "name"), rows, empty="")
     counts = Counter(what for what, _, _ in steps)
     waiting = sum(len(plan.waiting) for plan in plans)
     refused = [plan.refused for plan in plans if plan.refused]
@@ -262,13 +259,13 @@ def cleanup_report(
     return Report(
         command=command,
         data={
-            "actions": records(UPKEEP_COLUMNS, rows),
+            "actions": actions.records(),
             "waiting": [{"kind": str(plan.kind), "name": name} for plan in plans for name in plan.waiting],
             "refused": refused,
             "dry_run": is_dry,
         },
         sections=(
-            ResultTable(UPKEEP_COLUMNS, rows, empty=""),
+            actions,
             f"{'would do: ' if is_dry and rows else ''}{summary}{later}",
         ),
         failure=failure,
@@ -284,9 +281,9 @@ def migration_report(
     is_done: bool,
 ) -> Report:
     """How much was copied, of how many objects the history, and what both stores hold."""
-    columns = ("store", "brokers", "topics", "sha256")
     pairs = zip(names, contents, strict=True)
     rows = tuple((name, each.brokers, each.topics, each.digest) for name, each in pairs)
+    stores = ResultTable(("store", "brokers", "topics", "sha256"), rows)
     verb = "copied" if is_done else "would copy"
     summary = f"{verb} the tags of {len(plan.writes)} objects; {plan.same} were there already"
     summary += f"; {verb} the history of {histories}"
@@ -300,7 +297,7 @@ def migration_report(
             "copied" if is_done else "to_copy": len(plan.writes),
             "already_there": plan.same,
             "histories": histories,
-            "stores": records(columns, rows),
+            "stores": stores.records(),
         },
-        sections=(ResultTable(columns, rows), summary),
+        sections=(stores, summary),
     )

@@ -59,6 +59,10 @@ class ResultTable:
     most: int | None = None
     rest: str = MORE
 
+    def records(self) -> list[dict[str, object]]:
+        """The rows as data."""
+        return records(self.columns, self.rows)
+
     def lines(self) -> Iterator[str]:
         """The lines of the text."""
         if self.rows or self.empty is None:

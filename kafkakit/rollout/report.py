@@ -10,13 +10,12 @@ from kafkakit.core.cluster_facts import CLUSTER_DEFAULT
 from kafkakit.core.errors import ExitCode, InfeasibleError, OperationFailedError
 from kafkakit.core.quantities import counted
 from kafkakit.core.text import plain_value, shell_command
-from kafkakit.report.report import Part, Report, ResultTable, Section, attributes, capped, records
+from kafkakit.report.report import Part, Report, ResultTable, Section, attributes, capped
 from kafkakit.rollout.decide.plan import ConfigDifference, ConfigPlan, PlanFinding, row_of, shown
 from kafkakit.rollout.decide.rollout import HealthVerdict, RolloutEnd, RolloutState, Undoing
 from kafkakit.rollout.decide.settings import SettingChange
 
 PLAN_COLUMNS = ("where", "key", "before", "after", "in_force", "how")
-DIFF_COLUMNS = ("where", "key", "a", "b")
 SHOWN_ROWS = 100
 SHOWN_FINDINGS = 20
 
@@ -109,15 +108,12 @@ def diff_report(one: str, other: str, found: Sequence[ConfigDifference], *, exit
     return Report(
         command="config diff",
         data={"a": one, "b": other, "differences": plain_value(tuple(found))},
-        sections=(f"a: {one}", f"b: {other}", ResultTable(DIFF_COLUMNS, rows, empty="no difference")),
+        sections=(f"a: {one}", f"b: {other}", ResultTable(("where", "key", "a", "b"), rows, empty="no difference")),
         code=ExitCode.CHANGES if exit_code and rows else ExitCode.DONE,
     )
 
 
 ROLLOUT_COLUMNS = ("run", "began", "ended", "state", "settings", "steps", "by", "rehearsal_of")
-HISTORY_COLUMNS = (*ROLLOUT_COLUMNS, "cluster_id")
-CHANGE_COLUMNS = ("time", "where", "key", "before", "after")
-WATCH_COLUMNS = ("window", "verdict", "signal", "seen", "usual", "limit", "bad")
 
 
 def run_report(
@@ -181,13 +177,14 @@ def history_report(
 ) -> Report:
     """All rollouts of a cluster, or of all clusters (None), oldest first, and what is wrong with their journals."""
     rows = tuple((*_rollout_row(name, state), state.plan.cluster_id) for name, state in runs)
+    table = ResultTable((*ROLLOUT_COLUMNS, "cluster_id"), rows, empty="no rollout on this host")
     return Report(
         command="config history",
         data={
             "cluster_id": cluster_id,
-            "runs": plain_value(records(HISTORY_COLUMNS, rows)),
+            "runs": table.records(),
         },
-        sections=(ResultTable(HISTORY_COLUMNS, rows, empty="no rollout on this host"),),
+        sections=(table,),
         warnings=tuple(f"{damage}; only the lines before that count" for damage in damages),
     )
 
@@ -195,6 +192,7 @@ def history_report(
 def changes_report(name: str, state: RolloutState) -> Report:
     """What one rollout wrote, in order, and how it ended."""
     rows = tuple((at, c.where, c.key, shown(c.key, c.before), shown(c.key, c.after)) for at, c in state.writes)
+    changes = ResultTable(("time", "where", "key", "before", "after"), rows)
     return Report(
         command="config history",
         data={
@@ -202,13 +200,13 @@ def changes_report(name: str, state: RolloutState) -> Report:
             "run": name,
             "state": state.words,
             "reasons": list(state.reasons),
-            "changes": plain_value(records(CHANGE_COLUMNS, rows)),
+            "changes": changes.records(),
         },
         sections=(
             f"rollout {name} on cluster {state.plan.cluster_id}: {state.words}",
             Section("why it was rolled back:", state.reasons),
             "",
-            ResultTable(CHANGE_COLUMNS, rows),
+            changes,
         ),
     )
 
@@ -226,7 +224,7 @@ def watch_report(cluster_id: str, verdicts: Sequence[HealthVerdict]) -> Report:
         data={"cluster_id": cluster_id, "windows": plain_value(tuple(verdicts)), "bad": bad},
         sections=(
             f"cluster {cluster_id}: {counted(len(verdicts), 'window')} watched",
-            ResultTable(WATCH_COLUMNS, rows),
+            ResultTable(("window", "verdict", "signal", "seen", "usual", "limit", "bad"), rows),
             Section("worse than usual:", bad),
         ),
         code=ExitCode.FAILED if bad else ExitCode.DONE,

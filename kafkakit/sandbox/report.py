@@ -28,8 +28,8 @@ def status_report(state: SandboxState, nodes: Sequence[NodeStatus], profile_file
 def _nodes_report(
     command: str, heading: Sequence[str], state: SandboxState, nodes: Sequence[NodeStatus], profile_file: str
 ) -> Report:
-    columns = ("node", "role", "rack", "address", "pid", "state", "log")
     rows = tuple((n.node.id, n.node.role, n.node.rack, n.node.address, n.pid, n.state, n.node.log_file) for n in nodes)
+    table = ResultTable(("node", "role", "rack", "address", "pid", "state", "log"), rows)
     return Report(
         command=command,
         data={
@@ -39,11 +39,11 @@ def _nodes_report(
             **attributes(state.spec, "kafka mode secure"),
             "profile": profile_file,
             "nodes": [
-                {**dict(zip(columns, row, strict=True)), "log_dirs": list(status.node.log_dirs)}
-                for row, status in zip(rows, nodes, strict=True)
+                {**record, "log_dirs": list(status.node.log_dirs)}
+                for record, status in zip(table.records(), nodes, strict=True)
             ],
         },
-        sections=(*heading, "", ResultTable(columns, rows)),
+        sections=(*heading, "", table),
     )
 
 
@@ -104,16 +104,16 @@ def restart_report(broker: int, state: SandboxState) -> Report:
 def load_report(request: LoadRequest, loads: Sequence[TopicLoad], records: int) -> Report:
     """The topics that were written, and how many records were acknowledged."""
     rows = tuple((item.name, len(item.assignments), request.replication, item.total_bytes) for item in loads)
-    columns = ("topic", "partitions", "replication", "bytes")
+    table = ResultTable(("topic", "partitions", "replication", "bytes"), rows)
     return Report(
         command="sandbox load",
         data={
             "records": records,
             "bytes": request.data_bytes,
-            "topics": [dict(zip(columns, row, strict=True)) for row in rows],
+            "topics": table.records(),
         },
         sections=(f"{len(loads)} topics hold {format_bytes(request.data_bytes)} in {records} acknowledged records",),
-        table=ResultTable(columns, rows),
+        table=table,
     )
 
 

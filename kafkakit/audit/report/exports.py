@@ -192,9 +192,6 @@ def _rule(code: str, finding: AuditFinding) -> SarifRule:
     )
 
 
-COLUMNS = ("cluster", "resource", "name", "key", "value", "rules")
-
-
 def fixes_report(repairs: Repairs, run: str) -> Report:
     """The text is a file of kind `kafkakit`, one document a cluster, that lint reads; `rows` has a row a setting."""
     rows = tuple(
@@ -218,7 +215,7 @@ def fixes_report(repairs: Repairs, run: str) -> Report:
             **attributes(repairs, "commands left_out"),
         },
         sections=(*(f"# {printable(line)}" for line in head), *lines_from(text)),
-        table=ResultTable(COLUMNS, rows),
+        table=ResultTable(("cluster", "resource", "name", "key", "value", "rules"), rows),
         warnings=tuple(printable(sentence) for sentence in repairs.left_out),
     )
 

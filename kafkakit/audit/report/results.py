@@ -227,7 +227,6 @@ def totals(findings: Iterable[AuditFinding]) -> str:
 
 JOB_COLUMNS = ("job", "state", *(severity.value + "s" for severity in Severity), "seconds")
 SHOWN_LEFT_OUT = 10
-RUN_COLUMNS = ("run", "state", "started", "reason")
 
 
 def run_state_report(
@@ -265,7 +264,7 @@ def list_report(output: str, states: Sequence[RunState]) -> Report:
     return Report(
         command="audit list",
         data={"output": output, "runs": [_state_data(state) for state in states]},
-        sections=(ResultTable(RUN_COLUMNS, rows, empty=f"no runs below {output}"),),
+        sections=(ResultTable(("run", "state", "started", "reason"), rows, empty=f"no runs below {output}"),),
     )
 
 

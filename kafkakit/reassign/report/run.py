@@ -226,9 +226,6 @@ def partition_rows(verdicts: Iterable[PartitionVerdict]) -> tuple[tuple[object, 
     return tuple((*v.key, v.word.replace(" ", "-"), v.replicas, v.wanted, v.leader, v.out_of_sync) for v in verdicts)
 
 
-THROTTLE_COLUMNS = ("broker", "in", "out", "inside")
-
-
 def throttle_report(result: ThrottleResult) -> Report:
     """The rates that hold from now on; what could not be set fails."""
     failure = None
@@ -238,7 +235,7 @@ def throttle_report(result: ThrottleResult) -> Report:
         command="reassign throttle",
         data=_data(result),
         sections=_throttle_sections(result),
-        table=ResultTable(THROTTLE_COLUMNS, _rows(result.rates)),
+        table=ResultTable(("broker", "in", "out", "inside"), _rows(result.rates)),
         failure=failure,
     )
 
@@ -269,13 +266,10 @@ def _data(result: ThrottleResult) -> dict[str, object]:
 
 
 def _rows(rates: Rates) -> tuple[tuple[object, ...], ...]:
-    """One row for all brokers (`*`), one for each broker with rates of its own, in `COLUMNS`."""
+    """One row for all brokers (`*`), one for each broker with rates of its own."""
     own = sorted({*rates.into_of, *rates.out_of})
     rows: Sequence[tuple[object, ...]] = [(b, rates.into_broker(b), rates.out_of_broker(b), rates.inside) for b in own]
     return (("*", rates.into, rates.out, rates.inside), *rows)
-
-
-CONTROL_COLUMNS = ("plan", "what", "run")
 
 
 def control_report(verb: str, plan_file: str, result: RequestResult, done: str) -> Report:
@@ -289,7 +283,7 @@ def control_report(verb: str, plan_file: str, result: RequestResult, done: str) 
             **attributes(result, "run next_commands"),
         },
         sections=(result.words, NextCommands(result.next_commands)),
-        table=ResultTable(CONTROL_COLUMNS, ((plan_file, done, result.run),)),
+        table=ResultTable(("plan", "what", "run"), ((plan_file, done, result.run),)),
     )
 
 
@@ -361,7 +355,6 @@ def foreign_report(result: ForeignAbort, program: str) -> Report:
     )
 
 
-CLEANUP_COLUMNS = ("kind", "name", "key", "value", "back_to", "owner", "fate")
 SHOWN = 50
 
 
@@ -412,7 +405,7 @@ def cleanup_report(cleaned: Cleaned, program: str, *, unthrottle_running: bool) 
         command="reassign cleanup",
         data=cleanup_data(cleaned, next_commands),
         sections=_cleanup_sections(cleaned, program, unthrottle_running=unthrottle_running),
-        table=ResultTable(CLEANUP_COLUMNS, cleanup_rows(cleaned)),
+        table=ResultTable(("kind", "name", "key", "value", "back_to", "owner", "fate"), cleanup_rows(cleaned)),
         failure=failure,
     )
 
@@ -500,7 +493,7 @@ def cleanup_data(cleaned: Cleaned, next_commands: tuple[str, ...]) -> dict[str, 
 
 
 def cleanup_rows(cleaned: Cleaned) -> tuple[tuple[object, ...], ...]:
-    """One row a rate or list, in `COLUMNS`; what is not ours has the owner `other`."""
+    """One row a rate or list; what is not ours has the owner `other`."""
     rows: list[tuple[object, ...]] = []
     for run in cleaned.before.runs:
         rows += [(i.key.kind.value, *i.key[1:], i.now, i.earlier, "ours", i.fate.value) for i in run.rates]

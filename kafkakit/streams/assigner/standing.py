@@ -21,7 +21,7 @@ from kafkakit.core.errors import UsageError
 from kafkakit.core.lease import LeaseRecord
 from kafkakit.core.quantities import counted
 from kafkakit.core.text import plain_value
-from kafkakit.report.report import Part, Report, ResultTable, Section, capped, lines_of, records
+from kafkakit.report.report import Part, Report, ResultTable, Section, capped
 from kafkakit.streams.assigner.decide.assignment import FleetShape, SimulatedEvent
 from kafkakit.streams.client.api import GrantDocument, PartitionKey, WorkerDocument
 from kafkakit.streams.model.route import DLQ, Route
@@ -407,9 +407,6 @@ def _why(
     return "granted with the next step"
 
 
-WORKER_COLUMNS = ("worker", "id", "host", "zone", "capacity", "partitions", "cpu", "memory", "records/s", "state")
-CLUSTER_COLUMNS = ("cluster", "profile", "state", "latency ms", "answering", "silent")
-EXPLAIN_COLUMNS = ("lane", "segment", "cluster", "partition", "worker", "epoch", "why")
 _MOST_LINES = 200
 
 
@@ -423,6 +420,8 @@ def standing_report(
 ) -> Report:
     """Where the Assigner stands; what is shown of workers is what they wrote last."""
     rows = tuple(_worker_row(slot, document, grants.get(slot), draining) for slot, document in sorted(workers.items()))
+    columns = ("worker", "id", "host", "zone", "capacity", "partitions", "cpu", "memory", "records/s", "state")
+    known = ResultTable(columns, rows, "Workers:")
     held = "no Assigner was ever in charge" if lease is None else f"in charge: {lease}"
     sections: list[Part] = [held]
     if standing is not None:
@@ -435,7 +434,7 @@ def standing_report(
         sections += [
             f"token {standing.token}: {standing.partitions:,} partitions on {standing.workers:,} workers, "
             f"{standing.waiting:,} wait for their last worker, {standing.unserved:,} have none",
-            ResultTable(CLUSTER_COLUMNS, clusters, "Clusters:"),
+            ResultTable(("cluster", "profile", "state", "latency ms", "answering", "silent"), clusters, "Clusters:"),
             Section("Not committed yet:", lags),
             Section("Automatic failover:", standing.automatic),
             Section("Problems:", standing.problems),
@@ -446,15 +445,15 @@ def standing_report(
         data={
             "holder": None if lease is None or lease.holder is None else str(lease.holder),
             "standing": plain_value(standing),
-            "workers": records(WORKER_COLUMNS, rows),
+            "workers": known.records(),
             "automatic": plain_value(history.starts),
         },
         sections=(
             *sections,
-            ResultTable(WORKER_COLUMNS, rows, "Workers:"),
+            known,
             Section("Moved by itself in the last day:", starts),
         ),
-        table=ResultTable(WORKER_COLUMNS, rows),
+        table=known,
     )
 
 
@@ -479,15 +478,15 @@ def explain_report(stream: str, group: str, found: Sequence[ExplainedPartition])
         (each.lane, each.segment, each.key.cluster_id, each.key.partition, each.slot or "-", each.epoch, each.why)
         for each in found
     )
-    table = lines_of((ResultTable(EXPLAIN_COLUMNS, rows),))
+    table = ResultTable(("lane", "segment", "cluster", "partition", "worker", "epoch", "why"), rows)
     return Report(
         command="streams assigner explain",
-        data={"stream": stream, "group": group, "partitions": records(EXPLAIN_COLUMNS, rows)},
+        data={"stream": stream, "group": group, "partitions": table.records()},
         sections=(
             f"stream {stream}, group {group}: {sum(bool(each.slot) for each in found)} of {len(found)} partitions",
-            Section("Partitions:", capped(tuple(table), str, _MOST_LINES)),
+            Section("Partitions:", capped(tuple(table.lines()), str, _MOST_LINES)),
         ),
-        table=ResultTable(EXPLAIN_COLUMNS, rows),
+        table=table,
     )
 
 

@@ -13,7 +13,7 @@ from kafkakit.core.errors import ExitCode
 from kafkakit.core.quantities import counted, format_percent, format_rough_time
 from kafkakit.core.text import plain_value, shell_command
 from kafkakit.report.exports import exposition, gauge, single
-from kafkakit.report.report import Part, RawDocument, Report, ResultTable, Section, attributes, records
+from kafkakit.report.report import Part, RawDocument, Report, ResultTable, Section, attributes
 from kafkakit.streams.failover.decide.drained import NO_PROCESS, GroupDrain, Item, LiveView
 from kafkakit.streams.failover.decide.evidence import DuplicateBudget
 from kafkakit.streams.failover.decide.history import (
@@ -29,7 +29,6 @@ from kafkakit.streams.failover.decide.history import (
 from kafkakit.streams.failover.decide.operation import FenceKind, OperationRecord, Step
 from kafkakit.streams.failover.decide.plan import FailoverPlan
 
-TOPIC_COLUMNS = ("topic", "result")
 CODES = {
     EndKind.DONE: ExitCode.DONE,
     EndKind.WAITING: ExitCode.TRY_LATER,
@@ -101,10 +100,11 @@ def closing_report(command: str, closing: Closing, program: str = "kafkakit", gr
     """
     record, check = closing.record, closing.check
     late = () if check is None else (*check.late, *check.short)
+    topics = ResultTable(("topic", "result"), closing.results, "Topics:")
     lines: list[Part] = [
         f"stream {record.operation.stream}, operation {record.operation.id}: {record.end or 'open'}",
         Section("Late:", late),
-        ResultTable(TOPIC_COLUMNS, closing.results, "Topics:"),
+        topics,
         Section("Kept until retention has deleted them, or they are copied:", closing.kept),
     ]
     if closing.copied:
@@ -123,7 +123,7 @@ def closing_report(command: str, closing: Closing, program: str = "kafkakit", gr
             "reason": "late-writer" if late else Item.LETTERS if closing.kept else "",
             "late": list(late),
             **attributes(closing, "kept copied"),
-            "topics": records(TOPIC_COLUMNS, closing.results),
+            "topics": topics.records(),
         },
         sections=lines,
         code=ExitCode.FAILED if late else ExitCode.TRY_LATER if closing.kept else ExitCode.DONE,
@@ -218,20 +218,19 @@ def time_text(at_ms: int) -> str:
     return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds")
 
 
-VERDICT_COLUMNS = ("check", "level", "where", "text")
-MOVE_COLUMNS = ("lane", "topic", "partitions", "replication", "sources")
 LETTER_COLUMNS = ("topic", "cluster", "letters", "references", "gone", "groups", "then")
-BACKLOG_COLUMNS = ("group", "topic", "offsets", "size_bytes", "time_lag_s", "eta_s")
 
 
 def plan_report(plan: FailoverPlan, command: str = "streams failover plan", done: str = "") -> Report:
     """A plan; it exits with 2 where a precondition is refused."""
     operation = plan.operation
-    rows = tuple((v.check, v.level, v.where, v.text) for v in plan.verdicts)
-    moves = [(m.lane, m.topic, m.partitions, m.replication, m.sources) for m in operation.moves]
-    backlog = [(row.group, row.topic, row.offsets, row.size_bytes, row.time_lag_s, row.eta_s) for row in plan.backlog]
-    total = sum(row.offsets or 0 for row in plan.backlog)
-    unread = (ResultTable(BACKLOG_COLUMNS, backlog), counted(total, "offset")) if backlog else ()
+    rows: Sequence[tuple[object, ...]] = [(v.check, v.level, v.where, v.text) for v in plan.verdicts]
+    verdicts = ResultTable(("check", "level", "where", "text"), rows, "Preconditions:")
+    rows = [(m.lane, m.topic, m.partitions, m.replication, m.sources) for m in operation.moves]
+    moves = ResultTable(("lane", "topic", "partitions", "replication", "sources"), rows)
+    rows = [(row.group, row.topic, row.offsets, row.size_bytes, row.time_lag_s, row.eta_s) for row in plan.backlog]
+    backlog = ResultTable(("group", "topic", "offsets", "size_bytes", "time_lag_s", "eta_s"), rows)
+    total = counted(sum(row.offsets or 0 for row in plan.backlog), "offset")
     letters = [
         (row.topic, row.cluster, row.letters, row.references, row.gone, ", ".join(row.groups) or "no group", row.then)
         for row in plan.letters
@@ -242,9 +241,9 @@ def plan_report(plan: FailoverPlan, command: str = "streams failover plan", done
             "stream": operation.stream,
             "plan_sha256": plan.sha256,
             "operation": plain_value(operation),
-            "verdicts": records(VERDICT_COLUMNS, rows),
-            "moves": records(MOVE_COLUMNS, moves),
-            "backlog": records(BACKLOG_COLUMNS, backlog),
+            "verdicts": verdicts.records(),
+            "moves": moves.records(),
+            "backlog": backlog.records(),
             "dead_letters": plain_value(plan.letters),
             **attributes(plan, "fences windows_s"),
             "duplicates": plain_value(plan.budget),
@@ -256,15 +255,15 @@ def plan_report(plan: FailoverPlan, command: str = "streams failover plan", done
             f"(cluster {operation.cluster_id})",
             f"plan {plan.sha256}",
             "",
-            ResultTable(MOVE_COLUMNS, moves),
-            ResultTable(VERDICT_COLUMNS, rows, "Preconditions:"),
-            Section("To be read from the old topics:", unread),
+            moves,
+            verdicts,
+            Section("To be read from the old topics:", (backlog, total) if rows else ()),
             ResultTable(LETTER_COLUMNS, letters, "Dead letters:", empty=""),
             Section("Quiet:", _quiet_lines(plan)),
             Section("Records that may come a second time:", (budget_words(plan.budget),)),
             *(("", done) if done else ()),
         ),
-        table=ResultTable(VERDICT_COLUMNS, rows),
+        table=verdicts,
         code=ExitCode.USAGE if plan.refused else ExitCode.DONE,
     )
 

@@ -5,14 +5,10 @@ from collections.abc import Iterator, Mapping
 from kafkakit.core.errors import ExitCode
 from kafkakit.core.quantities import counted, format_percent
 from kafkakit.core.text import plain_value
-from kafkakit.report.report import Part, Report, ResultTable, Section, attributes, records
+from kafkakit.report.report import Part, Report, ResultTable, Section, attributes
 from kafkakit.streams.failover.api import EndKind, FailoverPlan, Level
 from kafkakit.streams.moves.decide import PPM, MoveEnd, Pace, Series, SeriesEnd, SpreadFigures, most_in_an_hour
 
-MOVE_COLUMNS = ("stream", "to", "lanes", "load", "verdict", "text")
-SHARE_COLUMNS = ("cluster", "capacity", "before", "after", "use")
-END_COLUMNS = ("stream", "to", "result", "operation", "text")
-LEFT_COLUMNS = ("stream", "topics", "why")
 CODES = {
     EndKind.DONE: ExitCode.DONE,
     EndKind.WAITING: ExitCode.TRY_LATER,
@@ -35,6 +31,7 @@ def series_report(
         )
         for move in series.moves
     )
+    moves = ResultTable(("stream", "to", "lanes", "load", "verdict", "text"), rows, empty="nothing to move")
     is_refused = any(isinstance(each, MoveEnd) and each.kind is EndKind.REFUSED for each in judged.values())
     return Report(
         command=command,
@@ -44,7 +41,7 @@ def series_report(
             "plan_sha256": series.sha256,
             "pace": plain_value(pace),
             "template": plain_value(series.template),
-            "moves": records(MOVE_COLUMNS, rows),
+            "moves": moves.records(),
             "skipped": dict(series.skipped),
             "figures": plain_value(series.figures),
             "refused": is_refused,
@@ -54,7 +51,7 @@ def series_report(
             f"plan {series.sha256}",
             pace_words(pace),
             "",
-            ResultTable(MOVE_COLUMNS, rows, empty="nothing to move"),
+            moves,
             Section("Clusters:", () if series.figures is None else _figures(series.figures)),
             Section("Not moved:", [f"{name}: {why}" for name, why in sorted(series.skipped.items())]),
             *(("", done) if done else ()),
@@ -72,11 +69,14 @@ def end_report(command: str, end: SeriesEnd) -> Report:
         for move in series.moves
         for found in (record.ends.get(move.stream),)
     )
-    left = [(each.stream, ",".join(each.topics), each.why) for each in end.left]
+    columns = ("stream", "to", "result", "operation", "text")
+    moves = ResultTable(columns, rows, "Moves:", empty="there is no stream to move")
+    still = [(each.stream, ",".join(each.topics), each.why) for each in end.left]
+    left = ResultTable(("stream", "topics", "why"), still, "Left:", empty="")
     done = sum(record.is_done(move.stream) for move in series.moves)
     hour = most_in_an_hour(record.counted_ms)
     closing: tuple[str, ...] = ()
-    if left:
+    if still:
         closing = ("", "the same command continues")
     elif series.kind == "evacuate" and rows:
         closing = ("", "once their grace is over, delete old topics with: kafkakit streams failover reclaim STREAM")
@@ -89,14 +89,14 @@ def end_report(command: str, end: SeriesEnd) -> Report:
             "done": done,
             "most_at_once": record.most_open,
             "most_in_an_hour": hour,
-            "moves": records(END_COLUMNS, rows),
-            "left": records(LEFT_COLUMNS, left),
+            "moves": moves.records(),
+            "left": left.records(),
         },
         sections=(
             f"{end.kind}: {_title(series)}, {done} of {counted(len(series.moves), 'stream')} moved",
             *([f"at most {record.most_open} at once, at most {hour} begun within an hour"] if rows else ()),
-            ResultTable(END_COLUMNS, rows, "Moves:", empty="there is no stream to move"),
-            ResultTable(LEFT_COLUMNS, left, "Left:", empty=""),
+            moves,
+            left,
             *closing,
         ),
         code=CODES[end.kind],
@@ -128,7 +128,7 @@ def _why(end: MoveEnd | None) -> str:
 
 def _figures(figures: SpreadFigures) -> Iterator[Part]:
     rows = [(c.profile, c.capacity, c.before, c.after, _percent(c.after * PPM // c.capacity)) for c in figures.clusters]
-    yield ResultTable(SHARE_COLUMNS, rows)
+    yield ResultTable(("cluster", "capacity", "before", "after", "use"), rows)
     yield f"{figures.unit}; largest use {_percent(figures.largest_ppm)}, no plan is below {_percent(figures.bound_ppm)}"
 
 

@@ -23,7 +23,7 @@ from kafkakit.core.model import TopicPartition
 from kafkakit.core.quantities import counted, format_bytes
 from kafkakit.core.records import Record
 from kafkakit.core.text import printable, shell_command
-from kafkakit.report.report import INDENT, FactList, Part, Report, ResultTable, attributes, findings_sections
+from kafkakit.report.report import INDENT, FactList, Part, Report, ResultTable, attributes, findings_sections, records
 from kafkakit.streams.model.binary import CHECKED_FROM, CRC_AT
 from kafkakit.streams.model.commit import OffsetRanges, amount, topic_id_text, utc_text
 from kafkakit.streams.model.guarded_reads import BatchVerdict, VerdictKind
@@ -554,7 +554,7 @@ def scan_report(scan: BombScan, program: str) -> Report:
             **attributes(scan, "cluster_id limit_bytes partitions batches"),
             "bytes": scan.size,
             "found": total,
-            "listed": [dict(zip(BOMB_COLUMNS, batch_row(found), strict=True)) for found in scan.found],
+            "listed": records(BOMB_COLUMNS, map(batch_row, scan.found)),
             "unread": [
                 {"topic": key.topic, "partition": key.partition, "reason": reason}
                 for key, reason in sorted(scan.unread.items())

@@ -250,7 +250,6 @@ def _outs(parent: int, service: str, env: str, streams: Collection[SeenStream]) 
 
 
 QUANTILES = {"p50_ms": 0.5, "p95_ms": 0.95, "p99_ms": P99, "max_ms": 1.0}
-COLUMNS = ("topic", "pathway", "latency", "records", *QUANTILES, "negative")
 HEADINGS = ("topic", "pathway", "latency", "records", "p50", "p95", "p99", "max")
 
 
@@ -275,7 +274,7 @@ def pathways_report(sample: PathwaySample, cluster_id: str, limit_s: float | Non
             *([""] if table else []),
             ResultTable(HEADINGS, table, empty=""),
         ),
-        table=ResultTable(COLUMNS, rows),
+        table=ResultTable(("topic", "pathway", "latency", "records", *QUANTILES, "negative"), rows),
         warnings=tuple(_warnings(sample)),
         failure=_failure(sample, slow, limit_s),
     )

@@ -30,8 +30,6 @@ from kafkakit.report.report import (
 from kafkakit.streams.model.route import DLQ, Lane, Route, Segment
 from kafkakit.streams.routes.decide import KeptChange, PlannedTopic, RouteFacts
 
-LIST_COLUMNS = ("stream", "epoch", "lanes", "segments", "clusters", "problem")
-SHOW_COLUMNS = ("lane", "segment", "state", "cluster", "topic", "partitions", "records", "problem")
 LANE_COLUMNS = ("lane", "state", "weight", "segments", "writes to", "partitions", "quota_bytes_per_s")
 READER_COLUMNS = ("topic", "group", "state", "members", "unread")
 HISTORY_COLUMNS = ("epoch", "time", "by", "what", "in effect")
@@ -40,13 +38,13 @@ SHOWN_CHANGES = 50
 
 def list_report(found: Mapping[str, Route | str]) -> Report:
     """The streams of a store; a text stands for a route that cannot be read, and makes the command exit with 1."""
-    rows = tuple(_list_row(name, route) for name, route in found.items())
+    columns = ("stream", "epoch", "lanes", "segments", "clusters", "problem")
+    empty = "there are no streams; to make one: kafkakit streams create NAME"
+    table = ResultTable(columns, tuple(_list_row(name, route) for name, route in found.items()), empty=empty)
     return Report(
         command="streams list",
-        data={"streams": records(LIST_COLUMNS, rows)},
-        sections=(
-            ResultTable(LIST_COLUMNS, rows, empty="there are no streams; to make one: kafkakit streams create NAME"),
-        ),
+        data={"streams": table.records()},
+        sections=(table,),
         code=ExitCode.FAILED if any(isinstance(route, str) for route in found.values()) else ExitCode.DONE,
     )
 
@@ -66,6 +64,7 @@ def show_report(route: Route, facts: RouteFacts) -> Report:
         )
         for lane, segment in route.segments()
     )
+    segments = ResultTable(("lane", "segment", "state", "cluster", "topic", "partitions", "records", "problem"), rows)
     topics = {segment.id: segment.topic for _, segment in route.segments()}
     readers = [(topics[r.segment], r.group, r.state, r.members, r.unread) for r in facts.readers]
     operation = route.operation
@@ -73,12 +72,12 @@ def show_report(route: Route, facts: RouteFacts) -> Report:
     left = [f"{lane.name}: {each.topic} on {each.cluster}" for lane, each in route.left()]
     return Report(
         command="streams show",
-        data={"route": plain_value(route), "segments": records(SHOW_COLUMNS, rows), "readers": facts.readers},
+        data={"route": plain_value(route), "segments": segments.records(), "readers": facts.readers},
         sections=(
             f"stream {route.stream}, epoch {route.epoch}",
             *is_open,
             "",
-            ResultTable(SHOW_COLUMNS, rows),
+            segments,
             ResultTable(LANE_COLUMNS, tuple(map(_lane_row, route.lanes)), "Lanes:"),
             Section("Kept for references to rejected records, read by no client:", left),
             Section("Rules:", (f"to {rule.lane}: where {rule.where}" for rule in route.rules)),
@@ -92,11 +91,11 @@ def show_report(route: Route, facts: RouteFacts) -> Report:
 
 def lanes_report(route: Route) -> Report:
     """The lanes of a stream."""
-    rows = tuple(map(_lane_row, route.lanes))
+    lanes = ResultTable(LANE_COLUMNS, tuple(map(_lane_row, route.lanes)))
     return Report(
         command="streams lane list",
-        data={"stream": route.stream, "epoch": route.epoch, "lanes": records(LANE_COLUMNS, rows)},
-        sections=(ResultTable(LANE_COLUMNS, rows),),
+        data={"stream": route.stream, "epoch": route.epoch, "lanes": lanes.records()},
+        sections=(lanes,),
     )
 
 
@@ -165,7 +164,6 @@ def _time(at_ms: int) -> str:
 
 
 COLUMNS = ("lane", "topic", "partitions", "replication", "quota_bytes_per_s", "configs", "action")
-DELETED_COLUMNS = ("topic", "cluster", "result")
 
 
 def plan_sections(planned: Sequence[PlannedTopic], leftovers: Sequence[str] = ()) -> Iterator[Part]:
@@ -213,11 +211,12 @@ def created_report(
 def deleted_report(route: Route, results: Sequence[tuple[Segment, str]], *, is_done: bool) -> Report:
     """What became of a stream's topics; without any the topics stay."""
     rows = tuple((segment.topic, segment.cluster, result) for segment, result in results)
+    topics = ResultTable(("topic", "cluster", "result"), rows)
     done = f"deleted: stream {route.stream}; its history stays" if is_done else "nothing is done"
     return Report(
         command="streams delete",
-        data={"stream": route.stream, "deleted": is_done, "topics": records(DELETED_COLUMNS, rows)},
-        sections=(done, "", ResultTable(DELETED_COLUMNS, rows)),
+        data={"stream": route.stream, "deleted": is_done, "topics": topics.records()},
+        sections=(done, "", topics),
     )
 
 

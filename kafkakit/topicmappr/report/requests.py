@@ -240,9 +240,6 @@ def _data(replan: Replan, rows: Sequence[Sequence[object]]) -> dict[str, object]
     }
 
 
-CHANGE_COLUMNS = ("topic", "partition", "before", "after", "change")
-
-
 def change_report(command: str, change: PlannedChange, saved: SavedPlan | None) -> Report:
     """The report of a request; `saved` is None when warnings forbade to write its plan."""
     plan = change.plan
@@ -264,7 +261,7 @@ def change_report(command: str, change: PlannedChange, saved: SavedPlan | None) 
         },
         sections=(*_change_head(change), *balance.plan_section(plan, saved)),
         table=ResultTable(
-            CHANGE_COLUMNS,
+            ("topic", "partition", "before", "after", "change"),
             (
                 *(
                     (m.topic, m.partition, m.before, m.after, balance.what_changed(m.before, m.after))

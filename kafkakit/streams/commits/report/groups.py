@@ -22,7 +22,7 @@ from kafkakit.core.findings import (
 )
 from kafkakit.core.quantities import counted, format_rough_time
 from kafkakit.core.text import printable, shell_command, shown_name, some
-from kafkakit.report.report import Part, Remarks, Report, ResultTable, attributes, findings_sections, text_of
+from kafkakit.report.report import Part, Remarks, Report, ResultTable, attributes, findings_sections, records, text_of
 from kafkakit.streams.commits.decide.documents import ShownDocument, state_of
 from kafkakit.streams.commits.decide.group_look import (
     LIMIT_KEY,
@@ -555,7 +555,7 @@ def limits_data(
         "limits_differ": limits.is_mixed,
         "brokers": [{"broker": broker, "limit_chars": limit} for broker, limit in limits.of_broker.items()],
         "unknown_brokers": list(limits.unknown),
-        "groups": [dict(zip(HEADROOM_COLUMNS, headroom_row(headroom), strict=True)) for headroom in groups],
+        "groups": records(HEADROOM_COLUMNS, map(headroom_row, groups)),
         "unread": list(unread),
     }
 
