@@ -11,7 +11,7 @@ from kafkakit.cli.session import finish, open_session
 from kafkakit.config.keys import did_you_mean
 from kafkakit.config.read.settings import Settings, masked, open_profiles
 from kafkakit.core.errors import InputError, UsageError
-from kafkakit.report.report import Report, ResultTable, records
+from kafkakit.report.report import Report, ResultTable, records, single_row
 
 app = new_group("List, show, choose and check cluster profiles.")
 
@@ -103,15 +103,8 @@ def use(
         )
     path = profiles.use(name)
     text = f"profile in use: {name}" if name else "no profile is in use"
-    return finish(
-        cli,
-        Report(
-            command="profile use",
-            data={"profile": name, "file": str(path)},
-            sections=(text,),
-            table=ResultTable(("name", "file"), ((name, str(path)),)),
-        ),
-    )
+    data = {"profile": name, "file": str(path)}
+    return finish(cli, Report(command="profile use", data=data, sections=(text,), table=single_row(data)))
 
 
 @app.command("check", cls=CliCommand)

@@ -8,7 +8,7 @@ from inspect import cleandoc
 from kafkakit.core.errors import UsageError
 from kafkakit.core.quantities import counted
 from kafkakit.lint.decide.lint_config import fits, suggestion
-from kafkakit.report.report import Report, ResultTable, lines_from, records, text_of
+from kafkakit.report.report import Report, ResultTable, lines_from, records, single_row, text_of
 from kafkakit.rules.rule import Fix, LintRule, Needs
 
 _HEADINGS = ("Why", "Source", "Options", "Bad", "Good", "Fix")
@@ -174,9 +174,5 @@ def rules_report(rules: Sequence[LintRule]) -> Report:
 def site_report(folder: str, files: int) -> Report:
     """What was written."""
     text = f"wrote {counted(files, 'file')} to {folder}; begin with index.html"
-    return Report(
-        command="lint",
-        data={"folder": folder, "files": files},
-        sections=(text,),
-        table=ResultTable(("folder", "files"), ((folder, files),)),
-    )
+    data = {"folder": folder, "files": files}
+    return Report(command="lint", data=data, sections=(text,), table=single_row(data))

@@ -74,6 +74,11 @@ class ResultTable:
             yield self.rest.format(len(self.rows) - self.most)
 
 
+def single_row(cells: Mapping[str, object]) -> ResultTable:
+    """A table of one row, with the names of its cells as columns."""
+    return ResultTable(tuple(cells), (tuple(cells.values()),))
+
+
 @dataclass(frozen=True, slots=True)
 class FactList:
     """Names with their values, one a line, the values below each other behind names of `width` characters."""

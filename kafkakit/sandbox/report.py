@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from kafkakit.core.errors import OperationFailedError
 from kafkakit.core.quantities import format_bytes
-from kafkakit.report.report import Report, ResultTable, attributes
+from kafkakit.report.report import Report, ResultTable, attributes, single_row
 from kafkakit.sandbox.decide.processes import environment
 from kafkakit.sandbox.decide.spec import NodeStatus, SandboxState, describe
 from kafkakit.sandbox.decide.workload import DEAD, NEW, DemoOutcome, LoadRequest, TopicLoad
@@ -60,12 +60,8 @@ def down_report(name: str, stopped: int | None, forgotten: str | None = None) ->
         "processes_stopped": stopped or 0,
         "default_profile_cleared": forgotten,
     }
-    return Report(
-        command="sandbox down",
-        data=data,
-        sections=lines,
-        table=ResultTable(("name", "stopped"), ((name, stopped or 0),)),
-    )
+    table = single_row({"name": name, "stopped": stopped or 0})
+    return Report(command="sandbox down", data=data, sections=lines, table=table)
 
 
 def env_report(state: SandboxState) -> Report:
@@ -82,12 +78,7 @@ def kill_report(broker: int, killed: bool) -> Report:
     """Whether the broker was killed, or was dead before."""
     text = f"broker {broker} was killed" if killed else f"broker {broker} was dead already"
     data = {"broker": broker, "killed": killed}
-    return Report(
-        command="sandbox kill",
-        data=data,
-        sections=(text,),
-        table=ResultTable(("broker", "killed"), ((broker, killed),)),
-    )
+    return Report(command="sandbox kill", data=data, sections=(text,), table=single_row(data))
 
 
 def restart_report(broker: int, state: SandboxState) -> Report:
@@ -96,9 +87,7 @@ def restart_report(broker: int, state: SandboxState) -> Report:
     pid = record.process.pid if record and record.process else None
     data = {"broker": broker, "pid": pid}
     text = f"broker {broker} is back (pid {pid})"
-    return Report(
-        command="sandbox restart", data=data, sections=(text,), table=ResultTable(("broker", "pid"), ((broker, pid),))
-    )
+    return Report(command="sandbox restart", data=data, sections=(text,), table=single_row(data))
 
 
 def load_report(request: LoadRequest, loads: Sequence[TopicLoad], records: int) -> Report:
@@ -120,7 +109,7 @@ def load_report(request: LoadRequest, loads: Sequence[TopicLoad], records: int) 
 def demo_report(outcome: DemoOutcome) -> Report:
     """What went in and came out; fails when something was lost."""
     traffic, before, after = outcome.traffic, outcome.loaded_before, outcome.loaded_after
-    lost = len(traffic.lost)
+    lost, loaded = len(traffic.lost), {"loaded_before": before, "loaded_after": after}
     failure = None
     if not traffic.is_whole or before != after:
         failure = OperationFailedError(
@@ -131,8 +120,7 @@ def demo_report(outcome: DemoOutcome) -> Report:
         command="sandbox demo",
         data={
             **attributes(traffic, "acknowledged read repeated lost"),
-            "loaded_before": before,
-            "loaded_after": after,
+            **loaded,
             "seconds": round(outcome.seconds, 1),
         },
         sections=(
@@ -143,9 +131,6 @@ def demo_report(outcome: DemoOutcome) -> Report:
             f"read twice: {traffic.repeated}, {lost} lost",
             f"the whole demo took {outcome.seconds:.0f} s",
         ),
-        table=ResultTable(
-            ("acknowledged", "read", "repeated", "lost", "loaded_before", "loaded_after"),
-            ((traffic.acknowledged, traffic.read, traffic.repeated, lost, before, after),),
-        ),
+        table=single_row({**attributes(traffic, "acknowledged read repeated"), "lost": lost, **loaded}),
         failure=failure,
     )

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from kafkakit.core.errors import OperationFailedError, UsageError
-from kafkakit.report.report import Remarks, Report, ResultTable, attributes, text_of
+from kafkakit.report.report import Remarks, Report, ResultTable, attributes, single_row, text_of
 from kafkakit.sandbox.api import Tally, tally
 from kafkakit.streams.model.route import LIVE, SLOW, Lane, LaneRule, Route, SegmentState
 
@@ -224,7 +224,7 @@ def summary_report(summary: DemoSummary) -> Report:
             f"during the burst the 99th percentile was {p99[LIVE]} ms on live, {p99[SLOW]} ms on slow",
             f"the whole demo took {summary.seconds:.0f} s",
         ),
-        table=ResultTable(tuple(figures), (tuple(figures.values()),)),
+        table=single_row(figures),
         failure=OperationFailedError("; ".join(summary.faults)) if summary.faults else None,
     )
 

@@ -279,25 +279,15 @@ def goal_option(metric: Metric, deviation: int) -> tuple[str, str]:
 
 def frontier_report(frontier: Frontier, next_command: str | None, *, plain: bool) -> Report:
     """Table, plot and reasons; in the rows deviations are in millionths of the share or in bytes."""
+    rows = tuple(
+        (p.max_deviation, p.cost, p.bound, None if p.gap is None else f"{p.gap:.6g}", p.moves, p.reached, _code(p))
+        for p in frontier.points
+    )
     return Report(
         command="topicmappr frontier",
         data=frontier_data(frontier, next_command),
         sections=frontier_sections(frontier, next_command, plain=plain),
-        table=ResultTable(
-            ("goal", "plan_bytes", "bound_bytes", "gap", "moves", "reached", "state"),
-            tuple(
-                (
-                    p.max_deviation,
-                    p.cost,
-                    p.bound,
-                    None if p.gap is None else f"{p.gap:.6g}",
-                    p.moves,
-                    p.reached,
-                    _code(p),
-                )
-                for p in frontier.points
-            ),
-        ),
+        table=ResultTable(("goal", "plan_bytes", "bound_bytes", "gap", "moves", "reached", "state"), rows),
     )
 
 

@@ -246,6 +246,8 @@ def change_report(command: str, change: PlannedChange, saved: SavedPlan | None) 
     if saved is None:
         sections = (*_change_head(change), *balance.refusal_lines(change.left_alone))
         return balance.refused(command, sections, balance.refusal(plan, change.reasons, change.left_alone))
+    moves = ((m.topic, m.partition, m.before, m.after, balance.what_changed(m.before, m.after)) for m in plan.moves)
+    rows: tuple[tuple[object, ...], ...] = (*moves, *_inside_rows(plan))
     return Report(
         command=command,
         data={
@@ -260,16 +262,7 @@ def change_report(command: str, change: PlannedChange, saved: SavedPlan | None) 
             **balance.remarks_data(plan),
         },
         sections=(*_change_head(change), *balance.plan_section(plan, saved)),
-        table=ResultTable(
-            ("topic", "partition", "before", "after", "change"),
-            (
-                *(
-                    (m.topic, m.partition, m.before, m.after, balance.what_changed(m.before, m.after))
-                    for m in plan.moves
-                ),
-                *_inside_rows(plan),
-            ),
-        ),
+        table=ResultTable(("topic", "partition", "before", "after", "change"), rows),
         code=saved.code,
     )
 
