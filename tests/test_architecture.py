@@ -33,6 +33,7 @@ RULES: dict[str, Callable[[Path], list[str]]] = {
     "dialects": shapes.dialect_faults,
     "one mechanism": shapes.second_mechanisms,
     "copied fields": shapes.copied_fields,
+    "reports": shapes.text_by_hand,
     "docstrings": sources.docstring_faults,
     "names in docstrings": sources.missing_names,
     "asserts": sources.asserts,
@@ -109,6 +110,31 @@ VIOLATIONS: list[tuple[str, dict[str, str], list[str]]] = [
             "kit.tool.d: renders pages, as report.pages does for all: <html lang={language}>",
             "kit.tool.d: renders pages, as report.pages does for all: markupsafe",
             "kit.tool.d: renders pages, as report.pages does for all: markupsafe.Markup",
+        ],
+    ),
+    (
+        "one mechanism",
+        {
+            "core/text.py": "def text_table(columns, rows):\n    return ''\n",
+            "report/report.py": "from kit.core.text import text_table\n",
+            "tool/report.py": "from kit.core.text import text_table\nimport tabulate\n",
+        },
+        [
+            "kit.tool.report: lays out tables, as report.report does for all: tabulate",
+            "kit.tool.report: lays out tables, as report.report does for all: text_table",
+        ],
+    ),
+    (
+        "reports",
+        {
+            "tool/report.py": 'def f(x) -> Report:\n    """A\n  b."""\n    y = "a\\n"\n    return Report(sections=x)\n',
+            "tool/act.py": "x = Report(sections=('\\n'.join(y),))\nz = Report(sections=lines_from('\\n'.join(y)))\n",
+            "tool/decide.py": "def f() -> Iterator[Part]:\n    yield f'{x}\\n'\ndef g() -> str:\n    return '\\n'\n",
+        },
+        [
+            "kit.tool.act: ends a line of a report in line 1",
+            "kit.tool.decide: ends a line of a report in line 2",
+            "kit.tool.report: ends a line of a report in line 4",
         ],
     ),
     (

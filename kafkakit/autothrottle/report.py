@@ -22,11 +22,10 @@ from kafkakit.core.documents import encode_json
 from kafkakit.core.errors import OperationFailedError
 from kafkakit.core.quantities import counted, format_bytes, format_percent, format_rate, format_rough_time
 from kafkakit.core.rpc import HttpPage, Pages
-from kafkakit.core.text import text_table
 from kafkakit.execution.decide.journal import ConfigKey
 from kafkakit.execution.decide.schedule.work import Rates, is_unlimited, rate_words
 from kafkakit.report.exports import exposition, gauge, single
-from kafkakit.report.report import Report, attributes
+from kafkakit.report.report import Part, Remarks, Report, ResultTable, attributes, records
 
 STATUS_COLUMNS = ("of", "name", "key", "value", "set_by")
 SHOWN_OTHERS = 10
@@ -35,34 +34,11 @@ METRICS_MEDIA = "text/plain; version=0.0.4; charset=utf-8"
 
 def status_report(found: PacerStatus, *, every: bool) -> Report:
     """What is set and by which process; of others' throttles the first ones, unless `every`."""
-    lines = [f"cluster {found.cluster_id}: {counted(found.moves, 'move')} with a copy to make"]
-    lines.append(f"leader: {found.leader or 'no pacer leads now'}")
-    if found.run:
-        lines.append(f"may change the cluster now: {found.run}")
-    lines += [f"set by the pacer: {_describe_setting(k, v)}" for k, v in found.own.items()] or [
-        "the pacer has set nothing"
-    ]
-    others = list(found.others.items())
-    shown = others if every else others[:SHOWN_OTHERS]
-    lines += [f"set by others, not changed: {_describe_setting(k, v)}" for k, v in shown]
-    if len(others) > len(shown):
-        lines.append(f"and {len(others) - len(shown)} more of others: --all names them")
-    lines += [f"override for {name}: {words}" for name, words in override_words(found.overrides)]
-    lines += [f"broker {b} does not answer; what is set on it is not known" for b in found.unreached]
-    if (tick := found.tick) is not None:
-        lines.append(
-            f"last tick: {tick.at:%Y-%m-%d %H:%M:%S} UTC by {tick.by}, law {tick.law}, {counted(tick.moves, 'move')}"
-        )
-        lines += [
-            f"  broker {b} {side}: {format_rate(rate)} ({why}: {text})" for b, side, rate, why, text in tick.reasons
-        ]
-        lines += [f"  note: {note}" for note in tick.notes]
-    rows = [(k, v, "autothrottle") for k, v in found.own.items()] + [(k, v, "others") for k, v in others]
+    rows = [(k, v, "autothrottle") for k, v in found.own.items()] + [(k, v, "others") for k, v in found.others.items()]
     return Report(
         command="autothrottle show",
         data={
-            "cluster_id": found.cluster_id,
-            "moves": found.moves,
+            **attributes(found, "cluster_id moves"),
             "leader": found.leader or None,
             "run": found.run or None,
             "throttles": [{**k.as_data(), "value": v, "set_by": by} for k, v, by in rows],
@@ -70,10 +46,31 @@ def status_report(found: PacerStatus, *, every: bool) -> Report:
             "unreached_brokers": list(found.unreached),
             "last_tick": None if found.tick is None else _tick_data(found.tick),
         },
-        text="\n".join(lines) + "\n",
-        columns=STATUS_COLUMNS,
-        rows=tuple((k.kind.value, k.name, k.key, v, by) for k, v, by in rows),
+        sections=_status_sections(found, every=every),
+        table=ResultTable(STATUS_COLUMNS, tuple((k.kind.value, k.name, k.key, v, by) for k, v, by in rows)),
     )
+
+
+def _status_sections(found: PacerStatus, *, every: bool) -> Iterator[Part]:
+    yield f"cluster {found.cluster_id}: {counted(found.moves, 'move')} with a copy to make"
+    yield f"leader: {found.leader or 'no pacer leads now'}"
+    if found.run:
+        yield f"may change the cluster now: {found.run}"
+    yield Remarks("set by the pacer", (_describe_setting(k, v) for k, v in found.own.items()))
+    if not found.own:
+        yield "the pacer has set nothing"
+    others = [_describe_setting(k, v) for k, v in found.others.items()]
+    shown = others if every else others[:SHOWN_OTHERS]
+    yield Remarks("set by others, not changed", shown)
+    if len(others) > len(shown):
+        yield f"and {len(others) - len(shown)} more of others: --all names them"
+    yield from (f"override for {name}: {words}" for name, words in override_words(found.overrides))
+    yield from (f"broker {b} does not answer; what is set on it is not known" for b in found.unreached)
+    if (tick := found.tick) is not None:
+        yield f"last tick: {tick.at:%Y-%m-%d %H:%M:%S} UTC by {tick.by}, law {tick.law}, {counted(tick.moves, 'move')}"
+        for b, side, rate, why, text in tick.reasons:
+            yield f"  broker {b} {side}: {format_rate(rate)} ({why}: {text})"
+        yield Remarks("  note", tick.notes)
 
 
 def service_pages(last: Callable[[], Tick | None], leads: Callable[[], bool], failure: Callable[[], str]) -> Pages:
@@ -120,7 +117,7 @@ def _tick_data(tick: SavedTick) -> Mapping[str, object]:
     return {
         "at": tick.at.isoformat(),
         **attributes(tick, "by law moves rates"),
-        "reasons": [dict(zip(names, row, strict=True)) for row in tick.reasons],
+        "reasons": records(names, tick.reasons),
         "notes": list(tick.notes),
     }
 
@@ -158,9 +155,8 @@ def once_report(tick: Tick, cluster_id: str, command: str = "autothrottle once",
     return Report(
         command=command,
         data={"cluster_id": cluster_id, **tick_data(tick), "dry_run": is_dry},
-        text=explain_text(tick) if is_dry else "" if tick.is_quiet else f"{tick_line(tick)}\n",
-        columns=RATE_COLUMNS,
-        rows=reasons_data(tick.decision.reasons),
+        sections=_explanation(tick) if is_dry else () if tick.is_quiet else (tick_line(tick),),
+        table=ResultTable(RATE_COLUMNS, reasons_data(tick.decision.reasons)),
         failure=failure,
     )
 
@@ -168,28 +164,25 @@ def once_report(tick: Tick, cluster_id: str, command: str = "autothrottle once",
 def tick_data(tick: Tick) -> dict[str, object]:
     """A tick for programs."""
     return {
-        "moves": tick.moves,
-        "left_bytes": tick.left_bytes,
+        **attributes(tick, "moves left_bytes"),
         "rates": rates_data(tick.rates),
         "changes": tick.writes,
         "requested_from": tick.requested_from or None,
-        "reasons": [dict(zip(RATE_COLUMNS, row, strict=True)) for row in reasons_data(tick.decision.reasons)],
+        "reasons": records(RATE_COLUMNS, reasons_data(tick.decision.reasons)),
         "overrides": overrides_data(tick.overrides),
         "notes": list(tick.notes),
         "not_removed": list(tick.owed),
     }
 
 
-def explain_text(tick: Tick) -> str:
+def _explanation(tick: Tick) -> Iterator[Part]:
     """What the law decides now and why, for people."""
-    lines = [tick_line(tick), ""]
     rows = [
         (b, s, format_rate(rate), binding, text) for b, s, rate, binding, text in reasons_data(tick.decision.reasons)
     ]
-    if rows:
-        lines.append(text_table(("broker", "direction", "rate", "limited by", "why"), rows))
-    lines += [f"override for {name}: {words}" for name, words in override_words(tick.overrides)]
-    return "\n".join(lines) + "\n"
+    yield from (tick_line(tick), "")
+    yield ResultTable(("broker", "direction", "rate", "limited by", "why"), rows, empty="")
+    yield from (f"override for {name}: {words}" for name, words in override_words(tick.overrides))
 
 
 def _rates_words(rates: Rates | None) -> str:
@@ -218,9 +211,10 @@ def overrides_report(
     return Report(
         command=command,
         data={"cluster_id": cluster_id, "overrides": overrides_data(overrides), "dry_run": is_dry},
-        text="\n".join(lines) + "\n",
-        columns=OVERRIDE_COLUMNS,
-        rows=tuple((name, o.into, o.out, o.autoremove) for name, o in _named(overrides).items()),
+        sections=lines,
+        table=ResultTable(
+            OVERRIDE_COLUMNS, tuple((name, o.into, o.out, o.autoremove) for name, o in _named(overrides).items())
+        ),
     )
 
 
@@ -275,9 +269,8 @@ def simulation_report(found: Simulation, notes: Sequence[str]) -> Report:
             "laws": [_law_data(law, scenario.broker_ids) for law in found.laws],
             "notes": list(notes),
         },
-        text=_text(found, notes),
-        columns=LAW_COLUMNS,
-        rows=tuple(_row(law) for law in found.laws),
+        sections=_simulation_sections(found, notes),
+        table=ResultTable(LAW_COLUMNS, tuple(_row(law) for law in found.laws)),
         warnings=(cut,) if is_partial else (),
     )
 
@@ -332,35 +325,37 @@ def _rate(sample: RateSample, way: int, n: int) -> int | None:
     return int(rate) if np.isfinite(rate) else None
 
 
-def _text(found: Simulation, notes: Sequence[str]) -> str:
+def _simulation_sections(found: Simulation, notes: Sequence[str]) -> Iterator[Part]:
     scenario = found.scenario
     if not len(scenario.source):
-        return "no moves\n"
+        yield "no moves"
+        return
     ideal = "more than " if found.ideal_s >= scenario.seconds else ""
     least = "more than " if found.least_s >= scenario.seconds else ""
-    lines = [
+    yield (
         f"{counted(len(scenario.source), 'flow')} between {counted(len(scenario.broker_ids), 'broker')}, "
-        f"{format_bytes(round(float(scenario.left.sum())))} to copy",
+        f"{format_bytes(round(float(scenario.left.sum())))} to copy"
+    )
+    yield (
         f"lowest possible time {least}{format_rough_time(found.least_s)}; with {format_percent(found.reserve)} of each "
-        f"capacity kept free, ideal rates take {ideal}{format_rough_time(found.ideal_s)}",
-        "",
-        text_table(("law", "takes", "clients wait", "longest", "changes", "left"), map(_law_cells, found.laws)),
-    ]
+        f"capacity kept free, ideal rates take {ideal}{format_rough_time(found.ideal_s)}"
+    )
+    columns = ("law", "takes", "clients wait", "longest", "changes", "left")
+    yield from ("", ResultTable(columns, [_law_cells(law) for law in found.laws]))
     if len(found.laws) == 1:
-        lines += ["", *_rates_table(found.laws[0], scenario.broker_ids)]
+        yield from ("", _rates_table(found.laws[0], scenario.broker_ids))
     shown = _SHOWN_BREACHES if len(found.laws) == 1 else 1
     for law in found.laws:
         breaches = _breaches(law, scenario.broker_ids)
-        lines += [
+        yield from (
             f"{law.name}: broker {b} {way}: bytes of clients wait more than 250 ms for {format_rough_time(seconds)}, "
             f"{format_rough_time(longest)} at the longest"
             for b, way, seconds, longest in breaches[:shown]
-        ]
+        )
         if len(breaches) > shown:
-            lines.append(f"{law.name}: and {counted(len(breaches) - shown, 'more direction')} of brokers")
-        lines += [f"{law.name}: {warning}" for warning in law.warnings]
-    lines += [f"note: {note}" for note in notes]
-    return "\n".join(lines) + "\n"
+            yield f"{law.name}: and {counted(len(breaches) - shown, 'more direction')} of brokers"
+        yield Remarks(law.name, law.warnings)
+    yield Remarks("note", notes)
 
 
 def _law_cells(law: SimulatedLaw) -> tuple[object, ...]:
@@ -375,7 +370,7 @@ def _law_cells(law: SimulatedLaw) -> tuple[object, ...]:
     )
 
 
-def _rates_table(law: SimulatedLaw, brokers: Sequence[int]) -> Iterator[str]:
+def _rates_table(law: SimulatedLaw, brokers: Sequence[int]) -> ResultTable:
     """What was copied, and the rates set for the directions that copied most."""
     sides = busiest(law.samples, _SHOWN_SIDES)
     rows = [
@@ -386,7 +381,7 @@ def _rates_table(law: SimulatedLaw, brokers: Sequence[int]) -> Iterator[str]:
         )
         for sample in merged(law.samples, -(-len(law.samples) // _LINES))
     ]
-    yield text_table(("from", "copied", *(f"{brokers[n]} {SIDES[way].value}" for way, n in sides)), rows)
+    return ResultTable(("from", "copied", *(f"{brokers[n]} {SIDES[way].value}" for way, n in sides)), rows)
 
 
 def _rate_words(sample: RateSample, way: int, n: int) -> str | None:

@@ -1,5 +1,6 @@
 """What a command on brokers came to, as text and as data."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from kafkakit.broker.decide.operation import BrokerFacts, Kind
@@ -7,7 +8,7 @@ from kafkakit.core.errors import OperationFailedError
 from kafkakit.core.quantities import counted, format_bytes, format_rough_time
 from kafkakit.core.text import some
 from kafkakit.execution.decide.runs import Outcome
-from kafkakit.report.report import Report, attributes
+from kafkakit.report.report import NextCommands, Part, Remarks, Report, ResultTable, attributes
 
 COLUMNS = ("broker", "state", "rack", "replicas", "leaders", "out_of_sync")
 
@@ -74,46 +75,41 @@ def outcome_report(outcome: BrokerOutcome) -> Report:
     return Report(
         command=f"broker {outcome.command}",
         data=outcome_data(outcome),
-        text=render_outcome(outcome),
-        columns=COLUMNS,
-        rows=outcome_rows(outcome),
+        sections=outcome_sections(outcome),
+        table=ResultTable(COLUMNS, outcome_rows(outcome)),
         failure=failure,
     )
 
 
-def render_outcome(outcome: BrokerOutcome) -> str:
+def outcome_sections(outcome: BrokerOutcome) -> Iterator[Part]:
     """The result for people; commands to paste stand on lines of their own."""
-    lines = [_headline(outcome)]
+    yield _headline(outcome)
     for facts in outcome.brokers:
         late = f", {facts.out_of_sync} not in sync" if facts.out_of_sync else ""
         held = f"{counted(facts.replicas, 'replica')}, {counted(facts.leaders, 'leadership')}"
-        lines.append(f"broker {facts.broker}: {facts.state}, {held}{late}")
+        yield f"broker {facts.broker}: {facts.state}, {held}{late}"
     if outcome.planned is not None:
         plan = outcome.planned
         first = counted(plan.leaders_first, "leader") if plan.leaders_first else "no leaders"
-        lines.append(
+        yield (
             f"planned: {counted(plan.partitions, 'partition')}, {counted(plan.copies, 'copy', 'copies')} "
             f"({format_bytes(plan.bytes)}); {first} to move first"
         )
     if outcome.moves_sent or outcome.copied_bytes:
         sent = counted(outcome.moves_sent, "request")
         time = format_rough_time(outcome.seconds)
-        lines.append(f"{sent} sent, {format_bytes(outcome.copied_bytes)} copied in {time}")
+        yield f"{sent} sent, {format_bytes(outcome.copied_bytes)} copied in {time}"
     if outcome.leaders_passed:
-        lines.append(f"{counted(outcome.leaders_passed, 'leadership')} passed on by election")
+        yield f"{counted(outcome.leaders_passed, 'leadership')} passed on by election"
     if outcome.unregistered:
-        lines.append(f"unregistered: broker {some(outcome.unregistered)}")
-    lines += [f"problem: {p}" for p in outcome.problems]
-    lines += [f"caution: {c}" for c in outcome.cautions]
+        yield f"unregistered: broker {some(outcome.unregistered)}"
+    yield Remarks("problem", outcome.problems)
+    yield Remarks("caution", outcome.cautions)
     if outcome.record:
-        lines.append(f"record: {outcome.record}")
-    if outcome.steps:
-        lines += ["left to do by hand:", *outcome.steps]
-    if outcome.undo:
-        lines += ["to move everything back:", outcome.undo]
-    if outcome.next_commands:
-        lines += ["next:", *outcome.next_commands]
-    return "\n".join(lines) + "\n"
+        yield f"record: {outcome.record}"
+    yield NextCommands(outcome.steps, "left to do by hand:")
+    yield NextCommands((outcome.undo,) if outcome.undo else (), "to move everything back:")
+    yield NextCommands(outcome.next_commands)
 
 
 def _headline(outcome: BrokerOutcome) -> str:

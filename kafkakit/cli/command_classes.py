@@ -26,8 +26,7 @@ from kafkakit.cli.output import ColorChoice, OutputFormat, write_out
 from kafkakit.config.keys import parse_overrides
 from kafkakit.config.read.settings import key_rows
 from kafkakit.core.errors import UsageError
-from kafkakit.core.text import text_table
-from kafkakit.report.report import Report
+from kafkakit.report.report import Report, ResultTable, records
 
 __all__ = ["CliCommand", "CliContext", "CliGroup", "cli_context", "new_group", "shared_option_names"]
 
@@ -35,8 +34,11 @@ __all__ = ["CliCommand", "CliContext", "CliGroup", "cli_context", "new_group", "
 def _key_list() -> Report:
     rows = key_rows()
     columns = ("key", "default", "about")
-    keys = [dict(zip(columns, row, strict=True)) for row in rows]
-    return Report(command="-X list", data={"keys": keys}, text=text_table(columns, rows), columns=columns, rows=rows)
+    return Report(
+        command="-X list",
+        data={"keys": records(columns, rows)},
+        sections=(ResultTable(columns, rows),),
+    )
 
 
 def _add_shared(params: list[Any]) -> list[Any]:

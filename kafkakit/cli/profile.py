@@ -11,8 +11,7 @@ from kafkakit.cli.session import finish, open_session
 from kafkakit.config.keys import did_you_mean
 from kafkakit.config.read.settings import Settings, masked, open_profiles
 from kafkakit.core.errors import InputError, UsageError
-from kafkakit.core.text import text_table
-from kafkakit.report.report import Report
+from kafkakit.report.report import Report, ResultTable, records, single_row
 
 app = new_group("List, show, choose and check cluster profiles.")
 
@@ -36,15 +35,15 @@ def list_profiles(ctx: typer.Context) -> int:
             cli.output.warn(error.message)
             address = None
         rows.append((name == current.name, name, address.value if address else None, str(source.path)))
-    text = text_table(columns, [("*" if row[0] else "", *row[1:]) for row in rows])
+    table = [("*" if row[0] else "", *row[1:]) for row in rows]
+    empty = "no profiles are configured; make one with: kafkakit sandbox up"
     return finish(
         cli,
         Report(
             command="profile list",
-            data={"profiles": [dict(zip(columns, row, strict=True)) for row in rows]},
-            text=text if rows else "no profiles are configured; make one with: kafkakit sandbox up",
-            columns=columns,
-            rows=tuple(rows),
+            data={"profiles": records(columns, rows)},
+            sections=(ResultTable(columns, table, empty=empty),),
+            table=ResultTable(columns, tuple(rows)),
         ),
     )
 
@@ -62,8 +61,6 @@ def show(ctx: typer.Context, name: Annotated[str | None, _NAME] = None) -> int:
         "runtime": settings.runtime_dir,
     }
     chosen = f"{settings.profile} (from {settings.choice.origin})" if settings.profile else "none"
-    lines = [f"profile: {chosen}", "", text_table(("key", "value", "origin"), rows), ""]
-    lines += [f"{kind} folder: {path}" for kind, path in folders.items()]
     return finish(
         cli,
         Report(
@@ -74,9 +71,13 @@ def show(ctx: typer.Context, name: Annotated[str | None, _NAME] = None) -> int:
                 "values": {key: {"value": value, "origin": origin} for key, value, origin in rows},
                 "folders": {kind: str(path) for kind, path in folders.items()},
             },
-            text="\n".join(lines),
-            columns=("key", "value", "origin"),
-            rows=rows,
+            sections=(
+                f"profile: {chosen}",
+                "",
+                ResultTable(("key", "value", "origin"), rows),
+                "",
+                *(f"{kind} folder: {path}" for kind, path in folders.items()),
+            ),
         ),
     )
 
@@ -102,10 +103,8 @@ def use(
         )
     path = profiles.use(name)
     text = f"profile in use: {name}" if name else "no profile is in use"
-    return finish(
-        cli,
-        Report(command="profile use", data={"profile": name, "file": str(path)}, text=text, rows=((name, str(path)),)),
-    )
+    data = {"profile": name, "file": str(path)}
+    return finish(cli, Report(command="profile use", data=data, sections=(text,), table=single_row(data)))
 
 
 @app.command("check", cls=CliCommand)
@@ -130,9 +129,7 @@ def check(ctx: typer.Context, name: Annotated[str | None, _NAME] = None) -> int:
         Report(
             command="profile check",
             data=facts,
-            text=text_table(("what", "found"), rows),
-            columns=("what", "found"),
-            rows=rows,
+            sections=(ResultTable(("what", "found"), rows),),
         ),
     )
 

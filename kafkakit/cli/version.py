@@ -7,8 +7,7 @@ import typer
 
 from kafkakit.cli.command_classes import CliCommand, cli_context, new_group
 from kafkakit.cli.session import finish
-from kafkakit.core.text import text_table
-from kafkakit.report.report import Report
+from kafkakit.report.report import Report, ResultTable, attributes, lines_from
 
 app = new_group("Print the versions of kafkakit and its parts.")
 completion_app = new_group("Print a script that completes commands, options and names in a shell.")
@@ -31,19 +30,14 @@ def show_version(ctx: typer.Context) -> int:
     rows = versions.rows()
     data = {
         "version": versions.kafkakit,
-        "python": versions.python,
-        "librdkafka": versions.librdkafka,
-        "packages": versions.packages,
-        "schemas": versions.schemas,
+        **attributes(versions, "python librdkafka packages schemas"),
     }
     return finish(
         cli_context(ctx),
         Report(
             command="version",
             data=data,
-            text=text_table(("name", "version"), rows),
-            columns=("name", "version"),
-            rows=rows,
+            sections=(ResultTable(("name", "version"), rows),),
         ),
     )
 
@@ -65,7 +59,10 @@ def print_completion(
 
     script = completion_script(ctx.find_root().command, shell.value)
     report = Report(
-        command="completion", data={"shell": shell.value, "script": script}, text=script, columns=("script",), rows=()
+        command="completion",
+        data={"shell": shell.value, "script": script},
+        sections=lines_from(script),
+        table=ResultTable(("script",), ()),
     )
     return finish(cli_context(ctx), report)
 

@@ -1,6 +1,6 @@
 """Findings: what a check holds against the thing it looked at, with the command that repairs it.
 
-Lint, audits and live checks share this shape; renderers return strings and rows and print nothing. Findings of fleet
+Lint, audits and live checks share this shape; `report` lays them out. Findings of fleet
 audits, those of every check, also have the job, the cluster, and how much depends on it.
 """
 
@@ -14,13 +14,10 @@ from typing import NamedTuple
 
 from kafkakit.core.errors import ExitCode
 from kafkakit.core.quantities import counted
-from kafkakit.core.text import text_table
 
 COLUMNS = ("severity", "rule", "where", "count", "message", "hint")
 SHOWN_SUBJECTS = 3
 SHOWN_OF_A_RULE = 20
-
-_ID = re.compile(r"[0-9]+[,:]?", re.ASCII)
 
 
 class Severity(StrEnum):
@@ -192,47 +189,6 @@ def shown(subjects: Sequence[object], count: int | None = None) -> str:
 def finding_rows(findings: Iterable[Finding]) -> tuple[tuple[object, ...], ...]:
     """One row a finding, in the order of `COLUMNS`."""
     return tuple((f.severity.value, f.rule, f.where, f.count, f.message, f.hint) for f in findings)
-
-
-def findings_text(findings: Sequence[Finding]) -> str:
-    """A table for people with at most 20 lines a rule, then a hint that repairs all of a rule, then the totals."""
-    if not findings:
-        return "no findings\n"
-    shown: Counter[str] = Counter()
-    rows: list[tuple[object, ...]] = []
-    for f in findings:
-        shown[f.rule] += 1
-        if shown[f.rule] <= SHOWN_OF_A_RULE:
-            rows.append((f.severity.value, f.rule, f.where, f.count, f.message))
-    lines = [text_table(COLUMNS[:5], rows)]
-    lines += [
-        f"{rule}: {counted(number - SHOWN_OF_A_RULE, 'more finding')}, see -o json or -o tsv"
-        for rule, number in shown.items()
-        if number > SHOWN_OF_A_RULE
-    ]
-    hints: dict[str, dict[str, None]] = {}
-    for f in findings:
-        if f.hint:
-            hints.setdefault(f.rule, {})[f.hint] = None
-    lines += ["", "to repair:"]
-    lines += [f"  {rule}: {hint}" for rule, own in hints.items() for hint in _merged(list(own))[:SHOWN_SUBJECTS]]
-    return "\n".join([*lines, "", totals(findings)]) + "\n"
-
-
-def _merged(hints: list[str]) -> list[str]:
-    """One hint for all where they differ in nothing but an id, such as that of a broker; else all of them."""
-    words = list(zip(*(hint.split(" ") for hint in hints), strict=False))
-    same_length = len({len(hint.split(" ")) for hint in hints}) == 1
-    if not same_length or any(len(set(at)) > 1 and not all(_ID.fullmatch(word) for word in at) for at in words):
-        return hints
-    return [" ".join(_listed(at) for at in words)]
-
-
-def _listed(words: Sequence[str]) -> str:
-    """The words of one place as one: ids with commas, and what ended the last of them."""
-    distinct = list(dict.fromkeys(words))
-    end = distinct[-1].lstrip("0123456789")
-    return distinct[0] if len(distinct) == 1 else ",".join(word.removesuffix(end) for word in distinct) + end
 
 
 def totals(findings: Iterable[Finding]) -> str:

@@ -3,8 +3,7 @@
 import typer
 
 from kafkakit.cli.command_classes import CliCommand, cli_context, new_group
-from kafkakit.core.text import text_table
-from kafkakit.report.report import Report
+from kafkakit.report.report import Remarks, Report, ResultTable
 
 app = new_group("Check versions, configuration, reachability and rights.")
 
@@ -35,19 +34,17 @@ def doctor(ctx: typer.Context) -> int:
         facts = collect_facts(sources)
         checks = judge(facts)
     cli.cluster_id = facts.cluster.cluster_id if facts.cluster else None
-    columns = ("status", "check", "found", "hint")
     rows = tuple((str(check.status), check.name, check.detail, check.hint) for check in checks)
-    lines = [text_table(columns[:3], [row[:3] for row in rows])]
-    lines += dict.fromkeys(f"hint: {check.name}: {check.hint}" for check in checks if check.hint)
+    table = ResultTable(("status", "check", "found", "hint"), rows)
+    hints = dict.fromkeys(f"{check.name}: {check.hint}" for check in checks if check.hint)
     code = exit_code_of(checks)
     return finish(
         cli,
         Report(
             command="doctor",
-            data={"checks": [dict(zip(columns, row, strict=True)) for row in rows], "exit_code": int(code)},
-            text="\n".join(lines),
-            columns=columns,
-            rows=rows,
+            data={"checks": table.records(), "exit_code": int(code)},
+            sections=(ResultTable(table.columns[:3], [row[:3] for row in rows]), Remarks("hint", hints)),
+            table=table,
             code=code,
         ),
     )

@@ -8,11 +8,9 @@ from enum import StrEnum
 from kafkakit.core.errors import KafkakitError, OperationFailedError, TryLaterError
 from kafkakit.core.fleet_tables import repeated_clusters
 from kafkakit.core.quantities import counted, format_bytes
-from kafkakit.core.text import text_table
 from kafkakit.fleet.decide import ScannedBroker
-from kafkakit.report.report import Report, text_of
+from kafkakit.report.report import Report, ResultTable, attributes
 
-COLUMNS = ("cluster", "status", "rows", "seconds", "error")
 SCAN_COLUMNS = ("broker", "partitions", "segments", "batches", "size", "seconds")
 
 
@@ -57,9 +55,7 @@ def collect_report(outcomes: Sequence[ClusterOutcome], store: str, snapshot_date
             "snapshot_date": snapshot_date,
             "clusters": [_data(outcome) for outcome in outcomes],
         },
-        text=text_of([text_table(COLUMNS, rows), "", closing]),
-        columns=COLUMNS,
-        rows=rows,
+        sections=(ResultTable(("cluster", "status", "rows", "seconds", "error"), rows), "", closing),
         warnings=(
             *(f"cluster {o.cluster}: {note}" for o in outcomes for note in o.notes),
             *(f"the store has {one}" for one in repeated_clusters({o.cluster: o.cluster_id for o in outcomes})),
@@ -70,8 +66,7 @@ def collect_report(outcomes: Sequence[ClusterOutcome], store: str, snapshot_date
 
 def _data(outcome: ClusterOutcome) -> dict[str, object]:
     return {
-        "cluster": outcome.cluster,
-        "status": outcome.status,
+        **attributes(outcome, "cluster status"),
         "rows": dict(outcome.rows),
         "seconds": round(outcome.seconds, 3),
         "error": outcome.error or None,
@@ -90,9 +85,7 @@ def segments_report(scanned: Sequence[ScannedBroker], cluster: str, store: str, 
     return Report(
         command="fleet segments",
         data={"store": store, "cluster": cluster, "snapshot_date": snapshot_date, "brokers": list(scanned)},
-        text=text_of([text_table(SCAN_COLUMNS, rows), "", f"{snapshot_date}: cluster {cluster} in {store}"]),
-        columns=SCAN_COLUMNS,
-        rows=rows,
+        sections=(ResultTable(SCAN_COLUMNS, rows), "", f"{snapshot_date}: cluster {cluster} in {store}"),
         warnings=tuple(fault for s in scanned for fault in s.faults),
     )
 

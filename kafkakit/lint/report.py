@@ -23,7 +23,7 @@ from kafkakit.lint.decide.membership import Assumption, assumption_lines
 from kafkakit.lint.rule_pages import page_of, rule_url
 from kafkakit.report.exports import MOST_RESULTS, SarifResult, SarifRule, grouped, sarif_log
 from kafkakit.report.pages import PageTable, html_page
-from kafkakit.report.report import Report, text_of
+from kafkakit.report.report import RawDocument, Report, ResultTable, text_of
 from kafkakit.rules.engine import Checked
 from kafkakit.rules.rule import Edit, Fix, LintRule
 
@@ -36,11 +36,11 @@ def lint_report(done: LintDone, form: str, version: str) -> Report:
     return Report(
         command=COMMAND,
         data=lint_data(result) | {"fixed": done.run.fixed, "diff": done.run.diff},
-        text=done.run.diff if form == "diff" else rendered(result, form, version),
-        columns=COLUMNS,
-        rows=lint_rows(result),
+        sections=lint_sections(result)
+        if form == "text"
+        else (RawDocument(done.run.diff if form == "diff" else rendered(result, form, version)),),
+        table=ResultTable(COLUMNS, lint_rows(result)),
         code=ExitCode.USAGE if result.unchecked else exit_code_of(result.findings, done.fail_on),
-        is_document=form != "text",
     )
 
 
@@ -55,7 +55,7 @@ def rendered(result: LintResult, name: str, version: str) -> str:
             return {"github": github, "gitlab": gitlab, "markdown": markdown}[name](result)
         case "statistics":
             return statistics_text(result)
-    return lint_text(result)
+    return text_of(lint_sections(result))
 
 
 COLUMNS = (
@@ -64,12 +64,11 @@ COLUMNS = (
 SHOWN_OF_A_RULE = 50
 
 
-def lint_text(result: LintResult) -> str:
+def lint_sections(result: LintResult) -> Iterator[str]:
     """One line a finding, grouped by file, at most 50 a rule and file; then the totals, and what was not checked."""
-    lines: list[str] = []
     for _, group in groupby(result.checked, key=lambda c: c.finding.place.path if c.finding.place else ""):
-        lines += [*_of_file(list(group)), ""]
-    return text_of([*lines, *_closing(result)])
+        yield from (*_of_file(list(group)), "")
+    yield from _closing(result)
 
 
 def position(finding: Finding) -> str:

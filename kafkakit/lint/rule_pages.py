@@ -6,10 +6,9 @@ from inspect import cleandoc
 
 from kafkakit.core.errors import UsageError
 from kafkakit.core.quantities import counted
-from kafkakit.core.text import text_table
 from kafkakit.lint.decide.lint_config import fits, suggestion
 from kafkakit.report.pages import html_page
-from kafkakit.report.report import Report, text_of
+from kafkakit.report.report import Report, ResultTable, lines_from, records, single_row, text_of
 from kafkakit.rules.rule import Fix, LintRule, Needs
 
 _HEADINGS = ("Why", "Source", "Options", "Bad", "Good", "Fix")
@@ -131,19 +130,26 @@ def explain_report(rules: Sequence[LintRule], selector: str) -> Report:
         for page in pages
     ]
     rows = tuple((p.rule.code, p.rule.name, p.summary) for p in pages)
-    return Report(command="lint", data={"rules": fields}, text="\n".join(page.text for page in pages), rows=rows)
+    return Report(
+        command="lint",
+        data={"rules": fields},
+        sections=lines_from("\n".join(page.text for page in pages)),
+        table=ResultTable(("code", "name", "summary"), rows),
+    )
 
 
 def rules_report(rules: Sequence[LintRule]) -> Report:
     """All rules, one line each."""
     rows = rule_rows(rules)
-    data = [dict(zip(RULE_COLUMNS, row, strict=True)) for row in rows]
     return Report(
-        command="lint", data={"rules": data}, text=text_table(RULE_COLUMNS, rows), columns=RULE_COLUMNS, rows=rows
+        command="lint",
+        data={"rules": records(RULE_COLUMNS, rows)},
+        sections=(ResultTable(RULE_COLUMNS, rows),),
     )
 
 
 def site_report(folder: str, files: int) -> Report:
     """What was written."""
-    text = f"wrote {counted(files, 'file')} to {folder}; begin with index.html\n"
-    return Report(command="lint", data={"folder": folder, "files": files}, text=text, rows=((folder, files),))
+    text = f"wrote {counted(files, 'file')} to {folder}; begin with index.html"
+    data = {"folder": folder, "files": files}
+    return Report(command="lint", data=data, sections=(text,), table=single_row(data))

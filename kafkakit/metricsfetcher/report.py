@@ -9,12 +9,12 @@ from kafkakit.core.errors import KafkakitError, UsageError
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.quantities import counted, format_bytes, format_span
 from kafkakit.core.storage_documents import encode_reading
-from kafkakit.core.text import text_table
 from kafkakit.metricsfetcher.decide import Collected, StoreKind, StorePlace
 from kafkakit.report.exports import cron_line, files_report, folder_of, service_text, timer_text
-from kafkakit.report.report import Report
+from kafkakit.report.report import FactList, Part, RawDocument, Report, ResultTable, attributes
 
 _COLUMNS = ("partition", "size_bytes", "smallest_copy_bytes")
+LABEL_WIDTH = 9
 
 
 def fetch_report(
@@ -28,7 +28,7 @@ def fetch_report(
 ) -> Report:
     """What was collected, and what became of it; `dry_run` and `verbose` show every value."""
     reading = collected.reading
-    lines = _summary(reading)
+    lines: list[Part] = [_summary(reading)]
     if refusal is None and dry_run:
         lines += [f"dry run: {place} was not written; it would hold", encode_reading(reading).decode().rstrip()]
     elif verbose:
@@ -38,9 +38,8 @@ def fetch_report(
     return Report(
         command="metricsfetcher fetch",
         data={**data, **_values(reading)} if dry_run or verbose else data,
-        text="\n".join(lines) + "\n",
-        columns=("written", "bytes"),
-        rows=tuple(written.items()),
+        sections=lines,
+        table=ResultTable(("written", "bytes"), tuple(written.items())),
         warnings=collected.problems,
         failure=refusal,
     )
@@ -52,12 +51,10 @@ def document_report(collected: Collected, refusal: KafkakitError | None) -> Repo
     return Report(
         command="metricsfetcher fetch",
         data={**_facts(reading), "problems": list(collected.problems), **_values(reading)},
-        text="" if refusal else encode_reading(reading).decode(),
-        columns=_COLUMNS,
-        rows=_rows(reading, list(reading.sizes.bytes_of)),
+        sections=(RawDocument("" if refusal else encode_reading(reading).decode()),),
+        table=ResultTable(_COLUMNS, _rows(reading, list(reading.sizes.bytes_of))),
         warnings=collected.problems,
         failure=refusal,
-        is_document=True,
     )
 
 
@@ -69,18 +66,17 @@ def stored_report(reading: StorageReading, now: datetime, shown: int) -> Report:
     cells = [(key, format_bytes(size), format_bytes(least)) for key, size, least in largest]
     free = reading.free.bytes_of
     brokers = [(b, format_bytes(free[b])) for b in sorted(free, key=lambda b: (free[b], b))[:shown]]
-    text = [*_summary(reading), f"age      {format_span(age_s)}"]
+    sections: list[Part] = [_summary(reading), FactList((("age", format_span(age_s)),), LABEL_WIDTH)]
     for title, columns, rows in (
         ("largest partitions", ("partition", "size", "smallest copy"), cells),
         ("least free storage", ("broker", "free"), brokers),
     ):
-        text += ["", title, text_table(columns, rows).rstrip()] if rows else []
+        sections += ["", title, ResultTable(columns, rows)] if rows else []
     return Report(
         command="metricsfetcher show",
         data={**_facts(reading), "age_s": round(age_s), **_values(reading)},
-        text="\n".join(text) + "\n",
-        columns=_COLUMNS,
-        rows=largest,
+        sections=sections,
+        table=ResultTable(_COLUMNS, largest),
     )
 
 
@@ -108,30 +104,27 @@ def unit_report(
     return files_report("metricsfetcher unit", "cron" if as_cron else "systemd", files)
 
 
-def _summary(reading: StorageReading) -> list[str]:
+def _summary(reading: StorageReading) -> FactList:
     sizes, free = reading.sizes.bytes_of, reading.free.bytes_of
-    lines = [
-        f"source   {reading.source}",
-        f"sizes    {counted(len(sizes), 'partition')} of {counted(_topics(reading), 'topic')}, "
-        f"{format_bytes(sum(sizes.values()))} in one copy of each",
+    whole = f"{format_bytes(sum(sizes.values()))} in one copy of each"
+    facts = [
+        ("source", reading.source),
+        ("sizes", f"{counted(len(sizes), 'partition')} of {counted(_topics(reading), 'topic')}, {whole}"),
     ]
     if reading.sizes.smallest_of:
         most = max(sizes[key] - least for key, least in reading.sizes.smallest_of.items())
         differing = counted(len(reading.sizes.smallest_of), "partition")
-        lines.append(f"copies   differ in {differing}, by up to {format_bytes(most)}")
+        facts.append(("copies", f"differ in {differing}, by up to {format_bytes(most)}"))
     if free:
-        lines.append(
-            f"free     {counted(len(free), 'broker')}, {format_bytes(min(free.values()))} to "
-            f"{format_bytes(max(free.values()))} on each"
-        )
-    return lines
+        span = f"{format_bytes(min(free.values()))} to {format_bytes(max(free.values()))} on each"
+        facts.append(("free", f"{counted(len(free), 'broker')}, {span}"))
+    return FactList(facts, LABEL_WIDTH)
 
 
 def _facts(reading: StorageReading) -> dict[str, object]:
     sizes, free = reading.sizes, reading.free
     return {
-        "source": reading.source,
-        "taken_at": reading.taken_at,
+        **attributes(reading, "source taken_at"),
         "oldest_value_at": min([reading.taken_at, *sizes.times.values(), *free.times.values()]),
         "partitions": len(sizes.bytes_of),
         "topics": _topics(reading),
@@ -145,8 +138,7 @@ def _values(reading: StorageReading) -> dict[str, object]:
     return {
         "sizes": [
             {
-                "topic": key.topic,
-                "partition": key.partition,
+                **attributes(key, "topic partition"),
                 "bytes": size,
                 "smallest_bytes": sizes.smallest_of.get(key, size),
                 "at": sizes.times.get(key, sizes.taken_at),

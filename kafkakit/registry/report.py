@@ -10,22 +10,20 @@ from msgspec import UNSET, to_builtins
 
 from kafkakit.core.errors import KafkakitError, OperationFailedError, TryLaterError
 from kafkakit.core.quantities import counted
-from kafkakit.core.text import text_table
 from kafkakit.registry.decide.desired import BrokerEntry, ChangeOutcome, DesiredTags, TagChange, TopicEntry
 from kafkakit.registry.decide.requests import CreateRequest
 from kafkakit.registry.decide.tags import CleanupPlan, Kind, MigrationPlan, StoreContent, Tags
 from kafkakit.registry.decide.v2_calls import HistoryEntry, TranslatedOffset, ValueChange
-from kafkakit.report.report import Report, attributes, capped, records, text_of
+from kafkakit.report.report import RawDocument, Remarks, Report, ResultTable, attributes, capped, records
 
 SHOWN = 50
-CHANGE_COLUMNS = ("kind", "name", "state", "before", "after", "reason")
 PLANNED, DECLINED = "planned", "declined"
 
 
-def diff_text(changes: Sequence[TagChange]) -> str:
+def diff_lines(changes: Sequence[TagChange]) -> list[str]:
     """What will change, object by object."""
     lines = capped(changes, lambda c: "\n  ".join((f"{c.kind} {c.name}", *c.lines)), SHOWN)
-    return text_of([*lines, f"{len(changes)} {_objects(changes)} to change"])
+    return [*lines, f"{len(changes)} {_objects(changes)} to change"]
 
 
 def planned_outcomes(changes: Sequence[TagChange], state: str) -> tuple[ChangeOutcome, ...]:
@@ -37,18 +35,20 @@ def changes_report(command: str, outcomes: Sequence[ChangeOutcome], warnings: tu
     """What was changed, what was not and why; its failure where not all was done."""
     counts = Counter(outcome.state for outcome in outcomes)
     changes = [outcome.change for outcome in outcomes]
-    text = diff_text(changes) if counts[PLANNED] else "nothing to change\n"
+    lines = diff_lines(changes) if counts[PLANNED] else ["nothing to change"]
     if counts and not counts[PLANNED]:
-        lines = capped(outcomes, _line, SHOWN)
-        text = text_of([*lines, f"{counts['done']} of {len(outcomes)} {_objects(changes)} changed"])
+        done = f"{counts['done']} of {len(outcomes)} {_objects(changes)} changed"
+        lines = [*capped(outcomes, _line, SHOWN), done]
     return Report(
         command=command,
         data={"changes": [_data(outcome) for outcome in outcomes], "counts": dict(counts)},
-        text=text,
-        columns=CHANGE_COLUMNS,
-        rows=tuple(
-            (o.change.kind, o.change.name, o.state, tag_words(o.change.before), tag_words(o.change.after), o.reason)
-            for o in outcomes
+        sections=lines,
+        table=ResultTable(
+            ("kind", "name", "state", "before", "after", "reason"),
+            tuple(
+                (o.change.kind, o.change.name, o.state, tag_words(o.change.before), tag_words(o.change.after), o.reason)
+                for o in outcomes
+            ),
         ),
         warnings=warnings,
         failure=_failure(counts, outcomes),
@@ -76,7 +76,7 @@ def desired_report(command: str, desired: DesiredTags) -> Report:
         for key, value in sorted(r.tags.items())
     )
     columns = ("kind", "name", "key", "value")
-    return Report(command=command, data=body, text=text, columns=columns, rows=rows, is_document=True)
+    return Report(command=command, data=body, sections=(RawDocument(text),), table=ResultTable(columns, rows))
 
 
 def _failure(counts: Counter[str], outcomes: Sequence[ChangeOutcome]) -> KafkakitError | None:
@@ -146,9 +146,9 @@ def brokers_report(brokers: Sequence[BrokerEntry]) -> Report:
 
 def names_report(command: str, what: str, names: Sequence[str | int]) -> Report:
     """Names or ids, one a line."""
-    text = "".join(f"{name}\n" for name in names) or f"no {what}\n"
+    lines = [str(name) for name in names] or [f"no {what}"]
     rows = tuple((name,) for name in names)
-    return Report(command=command, data={what: list(names)}, text=text, columns=(what,), rows=rows)
+    return Report(command=command, data={what: list(names)}, sections=lines, table=ResultTable((what,), rows))
 
 
 def offsets_report(offsets: Sequence[TranslatedOffset]) -> Report:
@@ -194,8 +194,7 @@ def tag_words(tags: Tags) -> str:
 def _report(
     command: str, what: str, data: Sequence[object], columns: tuple[str, ...], rows: tuple[tuple[object, ...], ...]
 ) -> Report:
-    text = f"{text_table(columns, rows)}\n" if rows else f"no {what}\n"
-    return Report(command=command, data={what: data}, text=text, columns=columns, rows=rows)
+    return Report(command=command, data={what: data}, sections=(ResultTable(columns, rows, empty=f"no {what}"),))
 
 
 TOPIC_COLUMNS = ("name", "partitions", "replication", "state")
@@ -210,11 +209,8 @@ def created_report(request: CreateRequest, *, is_done: bool, notes: Sequence[str
     return Report(
         command="registry create",
         data={"topic": topic, "state": state, "notes": tuple(notes)},
-        text=text_of(
-            [f"created topic {words}" if is_done else f"would create topic {words}", *(f"note: {one}" for one in notes)]
-        ),
-        columns=TOPIC_COLUMNS,
-        rows=((topic["name"], topic["partitions"], topic["replication"], state),),
+        sections=(f"{'created' if is_done else 'would create'} topic {words}", Remarks("note", notes)),
+        table=ResultTable(TOPIC_COLUMNS, ((topic["name"], topic["partitions"], topic["replication"], state),)),
     )
 
 
@@ -225,14 +221,10 @@ def deleted_report(topic: TopicEntry, *, is_done: bool, is_dry: bool) -> Report:
     return Report(
         command="registry delete",
         data={"topic": topic.name, "state": state},
-        text=words[state].format(topic.name) + "\n",
-        columns=TOPIC_COLUMNS,
-        rows=((topic.name, topic.partitions, topic.replication, state),),
+        sections=(words[state].format(topic.name),),
+        table=ResultTable(TOPIC_COLUMNS, ((topic.name, topic.partitions, topic.replication, state),)),
         failure=OperationFailedError("not confirmed, nothing was changed") if state == "declined" else None,
     )
-
-
-UPKEEP_COLUMNS = ("action", "kind", "name")
 
 
 def planned_steps(plans: Sequence[CleanupPlan]) -> list[tuple[str, Kind, str]]:
@@ -254,13 +246,12 @@ def cleanup_report(
 ) -> Report:
     """What was done, what waits, and why nothing was done for a kind."""
     rows = tuple((what, str(kind), name) for what, kind, name in steps)
+    actions = ResultTable(("action", "kind", "name"), rows, empty="")
     counts = Counter(what for what, _, _ in steps)
     waiting = sum(len(plan.waiting) for plan in plans)
     refused = [plan.refused for plan in plans if plan.refused]
     summary = ", ".join(f"{count} {what}" for what, count in sorted(counts.items())) or "nothing to do"
-    lines = [text_table(UPKEEP_COLUMNS, rows)] if rows else []
     later = f"; marked earlier, not old enough yet: {waiting}" if waiting else ""
-    lines.append(f"{'would do: ' if is_dry and rows else ''}{summary}{later}")
     failure = None
     if refused:
         hint = "look at what the cluster lists; --force cleans up all the same"
@@ -268,14 +259,15 @@ def cleanup_report(
     return Report(
         command=command,
         data={
-            "actions": records(UPKEEP_COLUMNS, rows),
+            "actions": actions.records(),
             "waiting": [{"kind": str(plan.kind), "name": name} for plan in plans for name in plan.waiting],
             "refused": refused,
             "dry_run": is_dry,
         },
-        text=text_of(lines),
-        columns=UPKEEP_COLUMNS,
-        rows=rows,
+        sections=(
+            actions,
+            f"{'would do: ' if is_dry and rows else ''}{summary}{later}",
+        ),
         failure=failure,
     )
 
@@ -289,9 +281,9 @@ def migration_report(
     is_done: bool,
 ) -> Report:
     """How much was copied, of how many objects the history, and what both stores hold."""
-    columns = ("store", "brokers", "topics", "sha256")
     pairs = zip(names, contents, strict=True)
     rows = tuple((name, each.brokers, each.topics, each.digest) for name, each in pairs)
+    stores = ResultTable(("store", "brokers", "topics", "sha256"), rows)
     verb = "copied" if is_done else "would copy"
     summary = f"{verb} the tags of {len(plan.writes)} objects; {plan.same} were there already"
     summary += f"; {verb} the history of {histories}"
@@ -305,9 +297,7 @@ def migration_report(
             "copied" if is_done else "to_copy": len(plan.writes),
             "already_there": plan.same,
             "histories": histories,
-            "stores": records(columns, rows),
+            "stores": stores.records(),
         },
-        text=text_of([text_table(columns, rows), summary]),
-        columns=columns,
-        rows=rows,
+        sections=(stores, summary),
     )

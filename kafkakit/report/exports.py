@@ -11,7 +11,7 @@ from hashlib import sha256
 from typing import TypeVar
 
 from kafkakit.core.findings import Place, Severity
-from kafkakit.report.report import Report
+from kafkakit.report.report import Report, ResultTable, lines_from
 
 T = TypeVar("T")
 Labels = tuple[tuple[str, str], ...]
@@ -256,13 +256,13 @@ WantedBy=timers.target
 
 def files_report(command: str, form: str, files: Mapping[str, str]) -> Report:
     """The files by name as a report; with several of them each begins with a comment that names it."""
-    parts = [f"# {name}\n{text}" if len(files) > 1 else text for name, text in files.items()]
     return Report(
         command=command,
         data={"format": form, "files": dict(files)},
-        text="\n".join(parts),
-        columns=("file", "line"),
-        rows=tuple((name, line) for name, text in files.items() for line in text.splitlines()),
+        sections=lines_from("\n".join(f"# {name}\n{text}" if len(files) > 1 else text for name, text in files.items())),
+        table=ResultTable(
+            ("file", "line"), tuple((name, line) for name, text in files.items() for line in text.splitlines())
+        ),
     )
 
 

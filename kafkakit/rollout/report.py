@@ -9,14 +9,13 @@ from dataclasses import replace
 from kafkakit.core.cluster_facts import CLUSTER_DEFAULT
 from kafkakit.core.errors import ExitCode, InfeasibleError, OperationFailedError
 from kafkakit.core.quantities import counted
-from kafkakit.core.text import plain_value, shell_command, text_table
-from kafkakit.report.report import Report, capped, optional_section, records, text_of
+from kafkakit.core.text import plain_value, shell_command
+from kafkakit.report.report import Part, Report, ResultTable, Section, attributes, capped
 from kafkakit.rollout.decide.plan import ConfigDifference, ConfigPlan, PlanFinding, row_of, shown
 from kafkakit.rollout.decide.rollout import HealthVerdict, RolloutEnd, RolloutState, Undoing
 from kafkakit.rollout.decide.settings import SettingChange
 
 PLAN_COLUMNS = ("where", "key", "before", "after", "in_force", "how")
-DIFF_COLUMNS = ("where", "key", "a", "b")
 SHOWN_ROWS = 100
 SHOWN_FINDINGS = 20
 
@@ -27,22 +26,12 @@ def plan_report(plan: ConfigPlan, command: str, *, fail_on_changes: bool = False
     return Report(
         command=command,
         data={
-            "cluster_id": plan.cluster_id,
-            "profile": plan.profile,
+            **attributes(plan, "cluster_id profile"),
             "run": plan.run_id,
-            "fingerprint": plan.fingerprint,
-            "hash": plan.hash,
-            "changes": plain_value(plan.changes),
-            "restarts": plain_value(plan.restarts),
-            "steps": plain_value(plan.steps),
-            "rollback": plain_value(plan.rollback),
-            "findings_gone": plain_value(plan.findings_gone),
-            "findings_new": plain_value(plan.findings_new),
+            **attributes(plan, "fingerprint hash changes restarts steps rollback findings_gone findings_new"),
             "notes": list(notes),
         },
-        text=text_of(_plan_lines(plan, notes)),
-        columns=PLAN_COLUMNS,
-        rows=tuple(_change_row(c, c in plan.restarts) for c in changes),
+        sections=_plan_sections(plan, notes),
         warnings=plan.warnings,
         code=ExitCode.CHANGES if fail_on_changes and changes else ExitCode.DONE,
     )
@@ -60,29 +49,23 @@ def refused_plan(report: Report, plan: ConfigPlan, *, writes: bool) -> Report:
     )
 
 
-def _plan_lines(plan: ConfigPlan, notes: Sequence[str]) -> Iterator[str]:
+def _plan_sections(plan: ConfigPlan, notes: Sequence[str]) -> Iterator[Part]:
     if not plan.all_changes:
         yield f"cluster {plan.cluster_id}: nothing to change"
         yield from notes
         return
     number = counted(len(plan.all_changes), "setting")
     yield f"cluster {plan.cluster_id}: {number} to change in {counted(len(plan.steps), 'step')}"
-    rows = [_change_row(c, c in plan.restarts) for c in plan.all_changes]
-    yield text_table(PLAN_COLUMNS, rows[:SHOWN_ROWS])
-    if len(rows) > SHOWN_ROWS:
-        yield f"... and {len(rows) - SHOWN_ROWS} more (all of them with -o tsv)"
-    yield from optional_section("steps:", step_lines(plan))
-    brokers = sorted({int(c.name) for c in plan.restarts})
-    if brokers:
-        yield from optional_section(
-            f"brokers to restart: {', '.join(map(str, brokers))}",
-            [f"{c.where}: {c.key} is read only at start" for c in plan.restarts[:SHOWN_FINDINGS]],
-        )
-    yield from optional_section(f"lint findings fixed: {len(plan.findings_gone)}", _finding_lines(plan.findings_gone))
-    yield from optional_section(
-        f"lint findings introduced: {len(plan.findings_new)}", _finding_lines(plan.findings_new)
+    rows = tuple(_change_row(c, c in plan.restarts) for c in plan.all_changes)
+    yield ResultTable(PLAN_COLUMNS, rows, most=SHOWN_ROWS)
+    yield Section("steps:", step_lines(plan))
+    yield Section(
+        f"brokers to restart: {', '.join(map(str, sorted({int(c.name) for c in plan.restarts})))}",
+        [f"{c.where}: {c.key} is read only at start" for c in plan.restarts[:SHOWN_FINDINGS]],
     )
-    yield from optional_section(
+    yield Section(f"lint findings fixed: {len(plan.findings_gone)}", _finding_lines(plan.findings_gone))
+    yield Section(f"lint findings introduced: {len(plan.findings_new)}", _finding_lines(plan.findings_new))
+    yield Section(
         "rollback:", capped(plan.rollback, lambda c: f"{c.where} {c.key}: {shown(c.key, c.after)}", SHOWN_FINDINGS)
     )
     yield from ("", f"run {plan.run_id}, hash {plan.hash}", *notes)
@@ -122,22 +105,15 @@ def _finding_lines(findings: Iterable[PlanFinding]) -> list[str]:
 def diff_report(one: str, other: str, found: Sequence[ConfigDifference], *, exit_code: bool) -> Report:
     """The settings that differ between two states."""
     rows = [row_of(each) for each in found]
-    head = f"a: {one}\nb: {other}"
-    body = text_table(DIFF_COLUMNS, rows) if rows else "no difference"
     return Report(
         command="config diff",
         data={"a": one, "b": other, "differences": plain_value(tuple(found))},
-        text=f"{head}\n{body}\n",
-        columns=DIFF_COLUMNS,
-        rows=tuple(rows),
+        sections=(f"a: {one}", f"b: {other}", ResultTable(("where", "key", "a", "b"), rows, empty="no difference")),
         code=ExitCode.CHANGES if exit_code and rows else ExitCode.DONE,
     )
 
 
 ROLLOUT_COLUMNS = ("run", "began", "ended", "state", "settings", "steps", "by", "rehearsal_of")
-HISTORY_COLUMNS = (*ROLLOUT_COLUMNS, "cluster_id")
-CHANGE_COLUMNS = ("time", "where", "key", "before", "after")
-WATCH_COLUMNS = ("window", "verdict", "signal", "seen", "usual", "limit", "bad")
 
 
 def run_report(
@@ -154,15 +130,15 @@ def run_report(
     `undo` is what taking it back would do, where that was asked for and not done.
     """
     plan = state.plan
-    lines = [f"rollout {name} on cluster {plan.cluster_id}: {state.words}"]
-    lines += optional_section(
-        "steps that passed:", [f"{n + 1}. {plan.steps[n].name}" for n in state.passed if not state.is_back]
-    )
-    lines += optional_section("why it was rolled back:", state.reasons)
-    lines += optional_section("left as they are:", state.left)
+    lines: list[Part] = [
+        f"rollout {name} on cluster {plan.cluster_id}: {state.words}",
+        Section("steps that passed:", [f"{n + 1}. {plan.steps[n].name}" for n in state.passed if not state.is_back]),
+        Section("why it was rolled back:", state.reasons),
+        Section("left as they are:", state.left),
+    ]
     if wanted is None:
-        lines += optional_section("remaining steps:", steps_left(state) if undo is None else ())
-        lines += optional_section("would be taken back:", undo.lines if undo is not None else ())
+        lines.append(Section("remaining steps:", steps_left(state) if undo is None else ()))
+        lines.append(Section("would be taken back:", undo.lines if undo is not None else ()))
         lines += ["", "nothing is done"]
     elif state.end is RolloutEnd.INCOMPLETE:
         lines += ["", f"once that is repaired: {shell_command('config rollback', name, program=program)}"]
@@ -180,13 +156,11 @@ def run_report(
             "state": state.words,
             "end": None if state.end is None else state.end.value,
             "passed": [plan.steps[n].name for n in state.passed],
-            "reasons": list(state.reasons),
-            "left": list(state.left),
+            **attributes(state, "reasons left"),
             "would_take_back": None if undo is None else plain_value(undo.changes),
         },
-        text=text_of(lines),
-        columns=ROLLOUT_COLUMNS,
-        rows=(_rollout_row(name, state),),
+        sections=lines,
+        table=ResultTable(ROLLOUT_COLUMNS, (_rollout_row(name, state),)),
         failure=failure,
     )
 
@@ -203,15 +177,14 @@ def history_report(
 ) -> Report:
     """All rollouts of a cluster, or of all clusters (None), oldest first, and what is wrong with their journals."""
     rows = tuple((*_rollout_row(name, state), state.plan.cluster_id) for name, state in runs)
+    table = ResultTable((*ROLLOUT_COLUMNS, "cluster_id"), rows, empty="no rollout on this host")
     return Report(
         command="config history",
         data={
             "cluster_id": cluster_id,
-            "runs": plain_value(records(HISTORY_COLUMNS, rows)),
+            "runs": table.records(),
         },
-        text=f"{text_table(HISTORY_COLUMNS, rows)}\n" if rows else "no rollout on this host\n",
-        columns=HISTORY_COLUMNS,
-        rows=rows,
+        sections=(table,),
         warnings=tuple(f"{damage}; only the lines before that count" for damage in damages),
     )
 
@@ -219,8 +192,7 @@ def history_report(
 def changes_report(name: str, state: RolloutState) -> Report:
     """What one rollout wrote, in order, and how it ended."""
     rows = tuple((at, c.where, c.key, shown(c.key, c.before), shown(c.key, c.after)) for at, c in state.writes)
-    head = [f"rollout {name} on cluster {state.plan.cluster_id}: {state.words}"]
-    head += [*optional_section("why it was rolled back:", state.reasons), ""]
+    changes = ResultTable(("time", "where", "key", "before", "after"), rows)
     return Report(
         command="config history",
         data={
@@ -228,11 +200,14 @@ def changes_report(name: str, state: RolloutState) -> Report:
             "run": name,
             "state": state.words,
             "reasons": list(state.reasons),
-            "changes": plain_value(records(CHANGE_COLUMNS, rows)),
+            "changes": changes.records(),
         },
-        text=text_of([*head, text_table(CHANGE_COLUMNS, rows)]),
-        columns=CHANGE_COLUMNS,
-        rows=rows,
+        sections=(
+            f"rollout {name} on cluster {state.plan.cluster_id}: {state.words}",
+            Section("why it was rolled back:", state.reasons),
+            "",
+            changes,
+        ),
     )
 
 
@@ -244,14 +219,14 @@ def watch_report(cluster_id: str, verdicts: Sequence[HealthVerdict]) -> Report:
         for r in v.rows
     )
     bad = [f"window {n}: {reason}" for n, v in enumerate(verdicts, 1) for reason in v.reasons]
-    lines = [f"cluster {cluster_id}: {counted(len(verdicts), 'window')} watched"]
-    lines += [text_table(WATCH_COLUMNS, rows), *optional_section("worse than usual:", bad)]
     return Report(
         command="config watch",
         data={"cluster_id": cluster_id, "windows": plain_value(tuple(verdicts)), "bad": bad},
-        text=text_of(lines),
-        columns=WATCH_COLUMNS,
-        rows=rows,
+        sections=(
+            f"cluster {cluster_id}: {counted(len(verdicts), 'window')} watched",
+            ResultTable(("window", "verdict", "signal", "seen", "usual", "limit", "bad"), rows),
+            Section("worse than usual:", bad),
+        ),
         code=ExitCode.FAILED if bad else ExitCode.DONE,
     )
 
@@ -261,7 +236,7 @@ def nothing_report(command: str, cluster_id: str) -> Report:
     return Report(
         command=command,
         data={"cluster_id": cluster_id, "state": "nothing to do"},
-        text=f"cluster {cluster_id}: nothing to do, every value is set already\n",
+        sections=(f"cluster {cluster_id}: nothing to do, every value is set already",),
     )
 
 
@@ -270,7 +245,7 @@ def requested_report(cluster_id: str, holder: str) -> Report:
     return Report(
         command="config abort",
         data={"cluster_id": cluster_id, "state": "requested", "holder": holder},
-        text=f"cluster {cluster_id}: {holder} takes back what it has set\n",
+        sections=(f"cluster {cluster_id}: {holder} takes back what it has set",),
     )
 
 

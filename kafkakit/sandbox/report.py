@@ -5,8 +5,7 @@ from collections.abc import Sequence
 
 from kafkakit.core.errors import OperationFailedError
 from kafkakit.core.quantities import format_bytes
-from kafkakit.core.text import text_table
-from kafkakit.report.report import Report, attributes
+from kafkakit.report.report import Report, ResultTable, attributes, single_row
 from kafkakit.sandbox.decide.processes import environment
 from kafkakit.sandbox.decide.spec import NodeStatus, SandboxState, describe
 from kafkakit.sandbox.decide.workload import DEAD, NEW, DemoOutcome, LoadRequest, TopicLoad
@@ -16,21 +15,21 @@ def up_report(state: SandboxState, nodes: Sequence[NodeStatus], profile_file: st
     """The processes of a sandbox that is up, and a command to begin with."""
     name = state.spec.name
     first = f"kafkakit --profile {shlex.quote(name)} snapshot --output-file snapshot.json"
-    heading = f"sandbox {name} is up: {describe(state.spec)}\ntry: {first}"
+    heading = (f"sandbox {name} is up: {describe(state.spec)}", f"try: {first}")
     return _nodes_report("sandbox up", heading, state, nodes, profile_file)
 
 
 def status_report(state: SandboxState, nodes: Sequence[NodeStatus], profile_file: str) -> Report:
     """The processes of a sandbox as they are now."""
-    heading = f"sandbox {state.spec.name}: {describe(state.spec)}"
+    heading = (f"sandbox {state.spec.name}: {describe(state.spec)}",)
     return _nodes_report("sandbox status", heading, state, nodes, profile_file)
 
 
 def _nodes_report(
-    command: str, heading: str, state: SandboxState, nodes: Sequence[NodeStatus], profile_file: str
+    command: str, heading: Sequence[str], state: SandboxState, nodes: Sequence[NodeStatus], profile_file: str
 ) -> Report:
-    columns = ("node", "role", "rack", "address", "pid", "state", "log")
     rows = tuple((n.node.id, n.node.role, n.node.rack, n.node.address, n.pid, n.state, n.node.log_file) for n in nodes)
+    table = ResultTable(("node", "role", "rack", "address", "pid", "state", "log"), rows)
     return Report(
         command=command,
         data={
@@ -40,43 +39,46 @@ def _nodes_report(
             **attributes(state.spec, "kafka mode secure"),
             "profile": profile_file,
             "nodes": [
-                {**dict(zip(columns, row, strict=True)), "log_dirs": list(status.node.log_dirs)}
-                for row, status in zip(rows, nodes, strict=True)
+                {**record, "log_dirs": list(status.node.log_dirs)}
+                for record, status in zip(table.records(), nodes, strict=True)
             ],
         },
-        text=f"{heading}\n\n{text_table(columns, rows)}",
-        columns=columns,
-        rows=rows,
+        sections=(*heading, "", table),
     )
 
 
 def down_report(name: str, stopped: int | None, forgotten: str | None = None) -> Report:
     """How many processes were stopped; None where there was no sandbox. `forgotten` was the default profile."""
-    text = f"there is no sandbox {name}" if stopped is None else f"sandbox {name} is gone, {stopped} processes stopped"
+    lines = [
+        f"there is no sandbox {name}" if stopped is None else f"sandbox {name} is gone, {stopped} processes stopped"
+    ]
     if forgotten is not None:
-        text += f"\nprofile {forgotten} was the default; no profile is in use now"
+        lines.append(f"profile {forgotten} was the default; no profile is in use now")
     data = {
         "name": name,
         "existed": stopped is not None,
         "processes_stopped": stopped or 0,
         "default_profile_cleared": forgotten,
     }
-    return Report(command="sandbox down", data=data, text=text, rows=((name, stopped or 0),))
+    table = single_row({"name": name, "stopped": stopped or 0})
+    return Report(command="sandbox down", data=data, sections=lines, table=table)
 
 
 def env_report(state: SandboxState) -> Report:
     """Shell lines that point a shell at the sandbox."""
     variables = environment(state)
-    text = "\n".join(f"export {key}={shlex.quote(value)}" for key, value in variables.items())
+    lines = [f"export {key}={shlex.quote(value)}" for key, value in variables.items()]
     rows = tuple(variables.items())
-    return Report(command="sandbox env", data={"env": variables}, text=text, columns=("variable", "value"), rows=rows)
+    return Report(
+        command="sandbox env", data={"env": variables}, sections=lines, table=ResultTable(("variable", "value"), rows)
+    )
 
 
 def kill_report(broker: int, killed: bool) -> Report:
     """Whether the broker was killed, or was dead before."""
     text = f"broker {broker} was killed" if killed else f"broker {broker} was dead already"
     data = {"broker": broker, "killed": killed}
-    return Report(command="sandbox kill", data=data, text=text, rows=((broker, killed),))
+    return Report(command="sandbox kill", data=data, sections=(text,), table=single_row(data))
 
 
 def restart_report(broker: int, state: SandboxState) -> Report:
@@ -85,30 +87,29 @@ def restart_report(broker: int, state: SandboxState) -> Report:
     pid = record.process.pid if record and record.process else None
     data = {"broker": broker, "pid": pid}
     text = f"broker {broker} is back (pid {pid})"
-    return Report(command="sandbox restart", data=data, text=text, rows=((broker, pid),))
+    return Report(command="sandbox restart", data=data, sections=(text,), table=single_row(data))
 
 
 def load_report(request: LoadRequest, loads: Sequence[TopicLoad], records: int) -> Report:
     """The topics that were written, and how many records were acknowledged."""
     rows = tuple((item.name, len(item.assignments), request.replication, item.total_bytes) for item in loads)
-    columns = ("topic", "partitions", "replication", "bytes")
+    table = ResultTable(("topic", "partitions", "replication", "bytes"), rows)
     return Report(
         command="sandbox load",
         data={
             "records": records,
             "bytes": request.data_bytes,
-            "topics": [dict(zip(columns, row, strict=True)) for row in rows],
+            "topics": table.records(),
         },
-        text=f"{len(loads)} topics hold {format_bytes(request.data_bytes)} in {records} acknowledged records",
-        columns=columns,
-        rows=rows,
+        sections=(f"{len(loads)} topics hold {format_bytes(request.data_bytes)} in {records} acknowledged records",),
+        table=table,
     )
 
 
 def demo_report(outcome: DemoOutcome) -> Report:
     """What went in and came out; fails when something was lost."""
     traffic, before, after = outcome.traffic, outcome.loaded_before, outcome.loaded_after
-    lost = len(traffic.lost)
+    lost, loaded = len(traffic.lost), {"loaded_before": before, "loaded_after": after}
     failure = None
     if not traffic.is_whole or before != after:
         failure = OperationFailedError(
@@ -119,18 +120,17 @@ def demo_report(outcome: DemoOutcome) -> Report:
         command="sandbox demo",
         data={
             **attributes(traffic, "acknowledged read repeated lost"),
-            "loaded_before": before,
-            "loaded_after": after,
+            **loaded,
             "seconds": round(outcome.seconds, 1),
         },
-        text=(
-            f"\nbroker {DEAD} died under load; its replicas are back in place, on {NEW} and the survivors\n"
-            f"records loaded: {before} before, {after} after\n"
+        sections=(
+            "",
+            f"broker {DEAD} died under load; its replicas are back in place, on {NEW} and the survivors",
+            f"records loaded: {before} before, {after} after",
             f"records acknowledged: {traffic.acknowledged}, read back: {traffic.read}, "
-            f"read twice: {traffic.repeated}, {lost} lost\n"
-            f"the whole demo took {outcome.seconds:.0f} s"
+            f"read twice: {traffic.repeated}, {lost} lost",
+            f"the whole demo took {outcome.seconds:.0f} s",
         ),
-        columns=("acknowledged", "read", "repeated", "lost", "loaded_before", "loaded_after"),
-        rows=((traffic.acknowledged, traffic.read, traffic.repeated, lost, before, after),),
+        table=single_row({**attributes(traffic, "acknowledged read repeated"), "lost": lost, **loaded}),
         failure=failure,
     )

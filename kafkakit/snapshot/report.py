@@ -5,7 +5,7 @@ from collections import Counter
 
 from kafkakit.core.model import Broker, ClusterSnapshot
 from kafkakit.core.quantities import counted, format_bytes
-from kafkakit.report.report import Report
+from kafkakit.report.report import RawDocument, Report, ResultTable
 
 COLUMNS = ("id", "rack", "state", "replicas", "leaders", "bytes", "free_bytes", "problem")
 
@@ -18,10 +18,8 @@ def snapshot_report(snapshot: ClusterSnapshot, document: bytes, *, as_data: bool
     return Report(
         command="snapshot",
         data=json.loads(document) if as_data else {},
-        text="" if as_data else document.decode(),
-        columns=COLUMNS,
-        rows=broker_rows(snapshot),
-        is_document=True,
+        sections=(RawDocument("" if as_data else document.decode()),),
+        table=ResultTable(COLUMNS, broker_rows(snapshot)),
     )
 
 

@@ -15,5 +15,5 @@ from kafkakit.topicmappr.decide.scope import (
     scope_of,
     tags_needed,
 )
-from kafkakit.topicmappr.report.judgement import audit_text
+from kafkakit.topicmappr.report.judgement import audit_sections
 from kafkakit.topicmappr.report.requests import planned_change_text

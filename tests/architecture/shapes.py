@@ -18,7 +18,12 @@ DIALECT_LIBRARIES = ("streams.model",)
 DIALECT_FOLDERS = tuple(f"{library}.dialects." for library in DIALECT_LIBRARIES)
 DIALECT_CLASS = "Dialect"
 MOST_COPIES = 20
-BINARY, COMMIT = "streams.model.binary", "streams.model.commit"
+BINARY, COMMIT, REPORT = "streams.model.binary", "streams.model.commit", "report.report"
+# What a function gives that makes sections, and the one way to take a text that was made elsewhere.
+SECTIONS, WHOLE_TEXTS = (
+    frozenset({"Part", "Section", "ResultTable", "Report"}),
+    frozenset({"lines_from", "RawDocument"}),
+)
 # Jobs that one module does: that module, and what a second one would import, or how its code would look.
 ONE_MODULE: Mapping[str, tuple[str, frozenset[str], str]] = {
     "serves HTTP": (
@@ -50,10 +55,12 @@ ONE_MODULE: Mapping[str, tuple[str, frozenset[str], str]] = {
     "raises aborts": ("execution.act.control_requests", frozenset(), r"\.abort:(?=\n\s+\S*\.answer\()"),
     "names the topic of commits": ("core.model", frozenset(), r"[\"']__consumer_offsets[\"']"),
     "has the JSON of commit states": (COMMIT, frozenset(), r"MarkState\[|\.digest\.hex\(\)|fromhex\(.*digest"),
+    "lays out tables": (REPORT, frozenset({"tabulate", "prettytable", "rich.table"}), r"\btext_table\b"),
 }  # fmt: skip
 DOES_IT_TOO = frozenset(
     {
         ("streams.model.pathways", "reads varints"),  # at most 9 bytes, the ninth of eight bits: another format
+        ("core.text", "lays out tables"),  # the cells of a table are text
         ("adapters.", "measures time"),  # they stand below the clock
         ("registry.", "measures time"),  # limits of requests, in the server's loop and its clients
         ("cli.root", "measures time"),
@@ -195,6 +202,35 @@ def signs_of(job: str, module: Module) -> list[str]:
     _, libraries, pattern = ONE_MODULE[job]
     names = {name for name in module.imports for library in libraries if f"{name}.".startswith(f"{library}.")}
     return [*sorted(names), *(match[0] for match in re.finditer(pattern, module.text))]
+
+
+def text_by_hand(root: Path) -> list[str]:
+    """Line ends in functions that make sections, and in what a report gets as sections: `report` ends lines."""
+    found = set()
+    for module in modules_of(root).values():
+        for node in module.nodes:
+            if module.below == REPORT or not (makers := list(_makers(node))):
+                continue
+            for text in (text for maker in makers for text in _texts(maker)):
+                if "\n" in str(text.value):
+                    found.add(f"{module.name}: ends a line of a report in line {text.lineno}")
+    return sorted(found)
+
+
+def _makers(node: ast.AST) -> Iterator[ast.AST]:
+    if isinstance(node, ast.FunctionDef) and node.returns is not None:
+        if SECTIONS & {part.id for part in ast.walk(node.returns) if isinstance(part, ast.Name)}:
+            yield from node.body[1:] if is_docstring(node.body[0]) else node.body
+    elif isinstance(node, ast.Call):
+        yield from (keyword.value for keyword in node.keywords if keyword.arg == "sections")
+
+
+def _texts(node: ast.AST) -> Iterator[ast.Constant]:
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        yield node
+    elif not (isinstance(node, ast.Call) and called(node) in WHOLE_TEXTS):
+        for below in ast.iter_child_nodes(node):
+            yield from _texts(below)
 
 
 def called(call: ast.Call) -> str:

@@ -666,7 +666,7 @@ def test_no_terminal_means_nobody_is_asked(home: Home, tool: dict[str, Any]) -> 
 
 
 def test_no_variable_is_invented_for_an_option(home: Home, tool: dict[str, Any]) -> None:
-    tool["act"] = lambda cli: cli.output.result(Report(command="tool act", data={}, text="done"))
+    tool["act"] = lambda cli: cli.output.result(Report(command="tool act", data={}, sections=("done",)))
     ran = home.run("tool", "act", env={"KAFKAKIT_OUTPUT_FILE": "stolen", "KAFKAKIT_TOOL_ACT_OUTPUT": "json"})
     assert ran.stdout == "done\n"
     assert not (home.work / "stolen").exists()

@@ -12,7 +12,7 @@ from kafkakit.adapters.kafka import session
 from kafkakit.adapters.read_only import ReadOnlyAdmin
 from kafkakit.core.model import Broker, ClusterSnapshot, Partition, Topic
 from kafkakit.ports.admin import ClusterAdmin
-from kafkakit.report.report import Report
+from kafkakit.report.report import RawDocument, Report
 from tests.clusters.strategies import TAKEN_AT
 from tests.fakes.admin import FakeCluster
 from tests.rigs.command_line import Home
@@ -198,9 +198,9 @@ def test_a_default_profile_that_is_gone_is_told_with_where_it_is_named(home: Hom
     ("1\n2\n3\ncluster c\n", "cluster c (profile p)\n1\n2\n3\ncluster c\n"),
 ])  # fmt: skip
 def test_where_the_cluster_is_named(text: str, expected: str) -> None:
-    report = Report(command="x", data={}, text=text)
+    report = Report(command="x", data={}, sections=text.splitlines())
     assert report.naming("c", "p").text == expected
-    assert Report(command="x", data={}, text=text, is_document=True).naming("c", "p").text == text
+    assert Report(command="x", data={}, sections=(RawDocument(text),)).naming("c", "p").text == text
 
 
 def test_a_hint_of_an_error_names_the_same_cluster(home: Home, clusters: Clusters) -> None:

@@ -19,11 +19,12 @@ from hypothesis import strategies as st
 
 from kafkakit.core.documents import decode_plan, encode_plan, encode_snapshot
 from kafkakit.core.errors import InfeasibleError, OperationFailedError, UsageError
-from kafkakit.core.findings import FailOn, fails, findings_data, findings_text
+from kafkakit.core.findings import FailOn, fails, findings_data
 from kafkakit.core.model import Broker, ClusterSnapshot, LogDir, Partition, Topic, TopicPartition
 from kafkakit.core.selection import BrokerList
 from kafkakit.placement.group_rule import GroupRule
 from kafkakit.placement.problem import Minimize
+from kafkakit.report.report import findings_sections, text_of
 from kafkakit.topicmappr.decide.assembly import PlannedChange
 from kafkakit.topicmappr.decide.check import check_cluster
 from kafkakit.topicmappr.decide.check_rules import CheckRequest
@@ -661,7 +662,7 @@ def test_rules_on_arrays_agree_with_a_plain_reading(snapshot: ClusterSnapshot, m
 @given(snapshots())
 def test_every_report_can_be_shown(snapshot: ClusterSnapshot) -> None:
     report = check_cluster(snapshot, CheckRequest())
-    assert findings_text(report.findings).endswith("\n")
+    assert text_of(findings_sections(report.findings)).endswith("\n")
     data = findings_data(report.findings)
     assert fails(report.findings, FailOn.NOTE) is bool(data["findings"])
     assert not fails(report.findings, FailOn.NEVER)

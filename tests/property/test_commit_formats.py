@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from kafkakit.core.cluster_facts import LogSpan
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.text import plain_value
+from kafkakit.report.report import text_of
 from kafkakit.streams.commits.decide.documents import CommitDocument, state_of
 from kafkakit.streams.commits.decide.offset_states import difference, duplicates_of, explain, tally_of
 from kafkakit.streams.commits.report.commits import (
@@ -27,7 +28,7 @@ from kafkakit.streams.commits.report.commits import (
     COMMIT_COLUMNS,
     commit_data,
     commit_row,
-    commit_text,
+    commit_sections,
     draw,
 )
 from kafkakit.streams.model.binary import uvarint, uvarint_size
@@ -739,7 +740,7 @@ def test_whatever_was_committed_can_be_shown(text: str, offset: int, span: LogSp
         topic_exists=exists,
         owner="o\x07",
     )
-    shown = commit_text(facts, width=60, style=ASCII)
+    shown = text_of(commit_sections(facts, width=60, style=ASCII))
     assert shown.replace("\n", "").isprintable()
     assert json.loads(json.dumps(plain_value(commit_data(facts))))["offset"] == offset
     assert len(commit_row(facts)) == len(COMMIT_COLUMNS)

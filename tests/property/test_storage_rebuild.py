@@ -29,6 +29,7 @@ from kafkakit.placement.problem import Minimize, OptimizeFor, PlaceBy
 from kafkakit.placement.rebuild_search import Found, search
 from kafkakit.placement.rebuild_task import Task
 from kafkakit.placement.watch import Watch
+from kafkakit.report.report import text_of
 from kafkakit.topicmappr.decide import rebuild_bytes as storage_decide
 from kafkakit.topicmappr.decide.assembly import PlannedChange
 from kafkakit.topicmappr.decide.audit import IMPOSSIBLE, audit_map, plan_of_map
@@ -57,7 +58,7 @@ from kafkakit.topicmappr.decide.requests import (
     RebuildRequest,
     goal_of,
 )
-from kafkakit.topicmappr.report.judgement import audit_data, audit_text, frontier_page, frontier_text
+from kafkakit.topicmappr.report.judgement import audit_data, audit_sections, frontier_page, frontier_sections
 from tests.clusters.balance_strategies import EVERYBODY
 from tests.clusters.drift import UNIT, sized
 from tests.clusters.shapes import SHAPES
@@ -329,7 +330,7 @@ def test_a_looser_goal_is_never_dearer_and_no_plan_is_below_its_bound(
         assert p.reached <= p.max_deviation, "the plan keeps the goal it stands for"
     impossible = [p.max_deviation for p in found.points if p.impossible]
     assert all(p.max_deviation > max(impossible, default=-1) for p in planned), "below an impossible goal all are"
-    assert frontier_text(found, None).encode()
+    assert text_of(frontier_sections(found, None)).encode()
     assert frontier_page(found) == frontier_page(found)
 
 
@@ -400,7 +401,7 @@ JUNK = st.recursive(st.none() | st.integers() | st.text(max_size=3), lambda x: s
 def test_any_map_is_judged(snapshot: ClusterSnapshot, rows: list[Any], version: Any, racks: int) -> None:
     data = json.dumps({"version": version, "partitions": rows}).encode()
     audit = audit_map(snapshot, read_map(data, "map"), AuditRequest(min_rack_ids=racks))
-    text = audit_text(audit, "map")
+    text = text_of(audit_sections(audit, "map"))
     assert "\x1b" not in text
     json.dumps(audit_data(audit, "map"), default=str)
     known = {(t, p.partition) for t, p in snapshot.partitions()}

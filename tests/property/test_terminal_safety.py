@@ -16,7 +16,7 @@ from kafkakit.adapters.read_only import ReadOnlyAdmin
 from kafkakit.cli.output import OutputFormat, format_result
 from kafkakit.cli.root import build_root, reference_json
 from kafkakit.core.errors import OperationFailedError
-from kafkakit.report.report import Report
+from kafkakit.report.report import RawDocument, Report, ResultTable
 from tests.fakes.admin import FakeCluster
 from tests.rigs.command_line import Home, Ran
 
@@ -191,7 +191,7 @@ def test_no_file_reaches_the_terminal_raw(
 @settings(max_examples=200, deadline=None, derandomize=True)
 @given(st.text(st.characters(codec="utf-8"), max_size=40))
 def test_any_text_is_shown_safely_and_data_reads_back(text: str) -> None:
-    report = Report(command="x", data={"name": text}, text=f"a {text}\nb", rows=((text, 1),))
+    report = Report(command="x", data={"name": text}, sections=(f"a {text}", "b"), table=ResultTable((), ((text, 1),)))
     for form in OutputFormat:
         shown = format_result(report, form)
         assert is_safe(shown, "\n\t" if form is OutputFormat.TSV else "\n")
@@ -222,6 +222,6 @@ def test_what_is_said_asked_and_refused_is_escaped(
 
 
 def test_a_document_is_left_alone_for_programs_and_escaped_on_a_terminal() -> None:
-    report = Report(command="x", data={}, text='{"name": "\u202e"}\n', is_document=True)
+    report = Report(command="x", data={}, sections=(RawDocument('{"name": "\u202e"}\n'),))
     assert format_result(report, OutputFormat.TEXT) == report.text
     assert format_result(report, OutputFormat.TEXT, to_terminal=True) == '{"name": "\\u202e"}\n'

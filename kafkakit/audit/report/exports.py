@@ -37,7 +37,7 @@ from kafkakit.report.exports import (
     single,
     timer_text,
 )
-from kafkakit.report.report import Report, records
+from kafkakit.report.report import Report, ResultTable, attributes, lines_from, records
 from kafkakit.rules.audits import capacity, delivery, drift, segments
 from kafkakit.rules.catalogue import all_rules
 
@@ -83,9 +83,10 @@ def metrics_report(view: RunView) -> Report:
     return Report(
         command="audit metrics",
         data={"run": view.run.spec.run_id, "metrics": records(_COLUMNS, samples)},
-        text=exposition(found, PREFIX),
-        columns=_COLUMNS,
-        rows=tuple((name, [f"{k}={v}" for k, v in own.items()], value) for name, own, value in samples),
+        sections=lines_from(exposition(found, PREFIX)),
+        table=ResultTable(
+            _COLUMNS, tuple((name, [f"{k}={v}" for k, v in own.items()], value) for name, own, value in samples)
+        ),
     )
 
 
@@ -191,9 +192,6 @@ def _rule(code: str, finding: AuditFinding) -> SarifRule:
     )
 
 
-COLUMNS = ("cluster", "resource", "name", "key", "value", "rules")
-
-
 def fixes_report(repairs: Repairs, run: str) -> Report:
     """The text is a file of kind `kafkakit`, one document a cluster, that lint reads; `rows` has a row a setting."""
     rows = tuple(
@@ -214,12 +212,10 @@ def fixes_report(repairs: Repairs, run: str) -> Report:
         data={
             "run": run,
             "clusters": documents,
-            "commands": list(repairs.commands),
-            "left_out": list(repairs.left_out),
+            **attributes(repairs, "commands left_out"),
         },
-        text="".join(f"# {printable(line)}\n" for line in head) + text,
-        columns=COLUMNS,
-        rows=rows,
+        sections=(*(f"# {printable(line)}" for line in head), *lines_from(text)),
+        table=ResultTable(("cluster", "resource", "name", "key", "value", "rules"), rows),
         warnings=tuple(printable(sentence) for sentence in repairs.left_out),
     )
 

@@ -16,8 +16,8 @@ from kafkakit.core.findings import SHOWN_OF_A_RULE, SHOWN_SUBJECTS, AuditFinding
 from kafkakit.core.fleet_tables import JobResult, JobSpec, spec_data
 from kafkakit.core.programs import Launch
 from kafkakit.core.quantities import counted, format_rough_time
-from kafkakit.core.text import printable, shell_command, text_table
-from kafkakit.report.report import Report, optional_section, text_of
+from kafkakit.core.text import printable, shell_command
+from kafkakit.report.report import Part, Remarks, Report, ResultTable, Section, attributes, lines_from
 
 COLUMNS = ("state", *(f.name for f in fields(AuditFinding)))
 _SHOWN = ("severity", "rule", "where", "score", "owner", "since", "message")
@@ -76,9 +76,8 @@ def run_report(view: RunView, fail_on: FailOn = FailOn.NEVER, command: str = "au
     return Report(
         command=command,
         data=_data(view, groups),
-        text=text_of(_lines(view, groups)),
-        columns=COLUMNS,
-        rows=finding_rows(groups),
+        sections=_run_sections(view, groups),
+        table=ResultTable(COLUMNS, finding_rows(groups)),
         code=ExitCode.FAILED if failed else ExitCode.DONE,
     )
 
@@ -94,8 +93,7 @@ def diff_report(comparison: Comparison, fail_on: FailOn) -> Report:
     ]
     groups = [(state, worst_first(found)) for state, found in groups]
     data = {
-        "earlier": comparison.earlier,
-        "later": comparison.later,
+        **attributes(comparison, "earlier later"),
         **{state.replace("-", "_"): [asdict(f) for f in found] for state, found in groups},
         "totals": {state.replace("-", "_"): severities(found) for state, found in groups},
         "notes": list(comparison.notes),
@@ -103,9 +101,8 @@ def diff_report(comparison: Comparison, fail_on: FailOn) -> Report:
     return Report(
         command="audit diff",
         data=data,
-        text=text_of(_diff_lines(comparison)),
-        columns=COLUMNS,
-        rows=finding_rows(groups),
+        sections=_diff_sections(comparison),
+        table=ResultTable(COLUMNS, finding_rows(groups)),
         code=ExitCode.FAILED if fails(comparison.new, fail_on) else ExitCode.DONE,
     )
 
@@ -115,10 +112,8 @@ def finding_rows(groups: Iterable[tuple[str, Iterable[AuditFinding]]]) -> tuple[
     return tuple((state, *asdict(f).values()) for state, found in groups for f in found)
 
 
-def findings_lines(findings: Sequence[AuditFinding]) -> list[str]:
+def _findings_sections(findings: Sequence[AuditFinding]) -> tuple[Part, ...]:
     """A table of findings, worst first, with at most 20 of a rule; then how many more there are."""
-    if not findings:
-        return []
     numbers: Counter[str] = Counter()
     rows = []
     for f in worst_first(findings):
@@ -129,14 +124,11 @@ def findings_lines(findings: Sequence[AuditFinding]) -> list[str]:
                 (f.severity, named, printable(f.where), f"{f.score:.10g}", printable(f.owner or ""), f.since,
                  printable(f.message))
             )  # fmt: skip
-    return [
-        *text_table(_SHOWN, rows).splitlines(),
-        *(
-            f"{rule}: {counted(number - SHOWN_OF_A_RULE, 'more finding')}, see -o json or -o tsv"
-            for rule, number in numbers.items()
-            if number > SHOWN_OF_A_RULE
-        ),
-    ]
+    more = {rule: number - SHOWN_OF_A_RULE for rule, number in numbers.items() if number > SHOWN_OF_A_RULE}
+    return (
+        ResultTable(_SHOWN, rows, empty=""),
+        *(f"{rule}: {counted(number, 'more finding')}, see -o json or -o tsv" for rule, number in more.items()),
+    )
 
 
 def _groups(view: RunView) -> list[tuple[str, tuple[AuditFinding, ...]]]:
@@ -147,25 +139,23 @@ def _groups(view: RunView) -> list[tuple[str, tuple[AuditFinding, ...]]]:
     return [(state, worst_first(findings)) for state, findings in parts]
 
 
-def _lines(view: RunView, groups: list[tuple[str, tuple[AuditFinding, ...]]]) -> Iterator[str]:
+def _run_sections(view: RunView, groups: list[tuple[str, tuple[AuditFinding, ...]]]) -> Iterator[Part]:
     run = view.run
     jobs, clusters = counted(len(run.results), "job"), counted(len(view.clusters), "cluster")
     took = format_rough_time(sum(r.seconds for r in run.results))
     yield f"run {run.spec.run_id} of {run.spec.snapshot_date}: {jobs}, {clusters}, {took}"
-    for failure in view.failed:
-        yield f"FAILED: {printable(failure)}"
-    for sentence in view.left_out:
-        yield f"LEFT OUT: {printable(sentence)}"
+    yield Remarks("FAILED", map(printable, view.failed))
+    yield Remarks("LEFT OUT", map(printable, view.left_out))
     titles = {"new": _since(view), "still": "still there", "found": "findings, worst first"}
     titles["unseen-before"] = "new because the run before did not look there"
     for state, found in groups:
         if state == "new" and not found:
             yield from ("", f"{titles[state]}: nothing")
-        yield from optional_section(f"{titles[state]}: {totals(found)}", findings_lines(found))
+        yield Section(f"{titles[state]}: {totals(found)}", _findings_sections(found))
     if view.comparison is not None and view.comparison.gone:
         yield from ("", f"gone since then: {totals(view.comparison.gone)}")
-    yield from optional_section("to repair:", _repairs(run.findings))
-    yield from optional_section("not looked at:", [printable(sentence) for sentence in view.skipped])
+    yield Section("to repair:", _repairs(run.findings))
+    yield Section("not looked at:", map(printable, view.skipped))
     yield from ("", totals(run.findings) if run.findings else "no findings")
     if view.failed:
         yield f"{counted(len(view.failed), 'job')} FAILED: what it would have found is missing here"
@@ -198,15 +188,13 @@ def _data(view: RunView, groups: list[tuple[str, tuple[AuditFinding, ...]]]) -> 
         "gone": [asdict(f) for f in worst_first(view.comparison.gone)] if view.comparison else [],
         "totals": severities(run.findings),
         "jobs": [asdict(result) for result in run.results],
-        "skipped": list(view.skipped),
-        "left_out": list(view.left_out),
-        "failed": list(view.failed),
+        **attributes(view, "skipped left_out failed"),
     }
 
 
-def _diff_lines(comparison: Comparison) -> Iterator[str]:
+def _diff_sections(comparison: Comparison) -> Iterator[Part]:
     yield f"from {comparison.earlier} to {comparison.later}"
-    yield from (f"note: {printable(note)}" for note in comparison.notes)
+    yield Remarks("note", map(printable, comparison.notes))
     parts = [
         ("new", comparison.new),
         ("gone", comparison.gone),
@@ -214,7 +202,7 @@ def _diff_lines(comparison: Comparison) -> Iterator[str]:
         ("not looked at again, so neither gone nor still there", comparison.unseen_after),
     ]
     for title, found in parts:
-        yield from optional_section(f"{title}: {totals(found)}", findings_lines(found))
+        yield Section(f"{title}: {totals(found)}", _findings_sections(found))
     yield ""
     yield f"{len(comparison.new)} new, {len(comparison.gone)} gone, {len(comparison.still)} still there"
 
@@ -239,7 +227,6 @@ def totals(findings: Iterable[AuditFinding]) -> str:
 
 JOB_COLUMNS = ("job", "state", *(severity.value + "s" for severity in Severity), "seconds")
 SHOWN_LEFT_OUT = 10
-RUN_COLUMNS = ("run", "state", "started", "reason")
 
 
 def run_state_report(
@@ -259,9 +246,7 @@ def run_state_report(
     return Report(
         command=command,
         data={**_state_data(state), "earlier": is_earlier, "exit_code": int(code)},
-        text=_run_text(state, is_earlier),
-        columns=JOB_COLUMNS,
-        rows=tuple(_job_row(result) for result in state.results),
+        sections=_state_sections(state, is_earlier),
         failure=failure,
         code=code,
     )
@@ -269,8 +254,8 @@ def run_state_report(
 
 def detached_report(command: str, state: RunState) -> Report:
     """A run that continues without this command."""
-    text = f"{state.location}\n"
-    return Report(command=command, data=_state_data(state), text=text, columns=("run",), rows=((state.location,),))
+    where = state.location
+    return Report(command=command, data=_state_data(state), sections=(where,), table=ResultTable(("run",), ((where,),)))
 
 
 def list_report(output: str, states: Sequence[RunState]) -> Report:
@@ -279,9 +264,7 @@ def list_report(output: str, states: Sequence[RunState]) -> Report:
     return Report(
         command="audit list",
         data={"output": output, "runs": [_state_data(state) for state in states]},
-        text=f"{text_table(RUN_COLUMNS, rows)}\n" if rows else f"no runs below {output}\n",
-        columns=RUN_COLUMNS,
-        rows=rows,
+        sections=(ResultTable(("run", "state", "started", "reason"), rows, empty=f"no runs below {output}"),),
     )
 
 
@@ -293,12 +276,10 @@ def dry_run_report(command: str, spec: JobSpec, launch: Launch) -> Report:
         data={
             "run": spec.run_id,
             "spec": spec_data(spec),
-            "command": launch.command,
-            "environment": launch.environment,
+            **attributes(launch, "command environment"),
         },
-        text=f"run {spec.run_id} over {len(spec.dates)} dates of {spec.input} would start:\n{line}\n",
-        columns=("run", "command_line"),
-        rows=((spec.run_id, line),),
+        sections=(f"run {spec.run_id} over {len(spec.dates)} dates of {spec.input} would start:", line),
+        table=ResultTable(("run", "command_line"), ((spec.run_id, line),)),
     )
 
 
@@ -306,23 +287,23 @@ def text_report(command: str, text: str, **data: object) -> Report:
     """A text that is the result: a log, a manifest, a list of files."""
     lines = text.splitlines()
     return Report(
-        command=command, data={**data, "lines": lines}, text=text, columns=("line",), rows=tuple((x,) for x in lines)
+        command=command,
+        data={**data, "lines": lines},
+        sections=lines_from(text),
+        table=ResultTable(("line",), tuple((x,) for x in lines)),
     )
 
 
-def _run_text(state: RunState, is_earlier: bool) -> str:
-    lines = []
+def _state_sections(state: RunState, is_earlier: bool) -> Iterator[Part]:
     if is_earlier:
-        lines.append("this run was done before; --again runs it again")
-    if state.results:
-        lines += [line for result in state.results for line in _left_out(result)]
-        lines.append(text_table(JOB_COLUMNS, (_job_row(result) for result in state.results)))
-        lines += [f"{result.job} failed: {result.error}" for result in state.results if result.error]
+        yield "this run was done before; --again runs it again"
+    yield from (line for result in state.results for line in _left_out(result))
+    yield ResultTable(JOB_COLUMNS, tuple(map(_job_row, state.results)), empty="")
+    yield from (f"{result.job} failed: {result.error}" for result in state.results if result.error)
     if any(not result.error for result in state.results):
-        lines.append(f"findings: {shell_command('audit report', state.location)}")
+        yield f"findings: {shell_command('audit report', state.location)}"
     reason = f": {state.reason}" if state.reason and not state.results else ""
-    lines.append(f"run {state.run} is {state.phase.value}{reason}; {state.location}")
-    return "\n".join(lines) + "\n"
+    yield f"run {state.run} is {state.phase.value}{reason}; {state.location}"
 
 
 def _left_out(result: JobResult) -> list[str]:

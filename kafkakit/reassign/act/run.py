@@ -75,7 +75,16 @@ from kafkakit.reassign.act.rounds import RoundScheduler
 from kafkakit.reassign.act.window import RunParts, Undo, Window, in_flight
 from kafkakit.reassign.decide.foreign import ForeignSelection, map_selection
 from kafkakit.reassign.report.run import render_changes, stop_words
-from kafkakit.topicmappr.api import MAP_DIGEST, AuditRequest, audit_map, audit_text, digest_of, plan_of_map, read_map
+from kafkakit.report.report import lines_of
+from kafkakit.topicmappr.api import (
+    MAP_DIGEST,
+    AuditRequest,
+    audit_map,
+    audit_sections,
+    digest_of,
+    plan_of_map,
+    read_map,
+)
 from kafkakit.topicmappr.api_act import ObservingSession, observe
 
 STOP_TIMEOUT_S = 3.0
@@ -598,7 +607,7 @@ def take_map(
         reporter.say(f"a run of this map is unfinished, its plan is {state.plan_path}")
         return MapPlan(plan=plan, path=state.plan_path)
     audit = audit_map(snapshot, reading, AuditRequest(compared=False, program=program))
-    for line in audit_text(audit, source).rstrip("\n").splitlines():
+    for line in lines_of(audit_sections(audit, source)):
         reporter.say(line)
     words = {"command": "reassign apply", "map": source, MAP_DIGEST: digest}
     named = "" if source == "stdin" else source

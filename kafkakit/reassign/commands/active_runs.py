@@ -440,7 +440,8 @@ def status(ctx: typer.Context, options: WatchOptions) -> None:
     from kafkakit.execution.act.status_loop import watch as watch_moves
     from kafkakit.execution.decide.status import StatusView
     from kafkakit.execution.decide.status_looks import QUIET_S
-    from kafkakit.reassign.report.status import render_metrics, render_screen, status_line, status_report
+    from kafkakit.reassign.report.status import render_metrics, screen_sections, status_line, status_report
+    from kafkakit.report.report import text_of
     from kafkakit.wiring import write_file
 
     cli = cli_context(ctx)
@@ -471,7 +472,7 @@ def status(ctx: typer.Context, options: WatchOptions) -> None:
                 Retrier(session.clock, cli.output, READ_TIMEOUT_S),
                 interval_s=interval_s,
                 after_look=write_metrics,
-                show=lambda view: screen.show(render_screen(view), status_line(view)),
+                show=lambda view: screen.show(text_of(screen_sections(view)), status_line(view)),
             )
         else:
             view = look_once(observer, session.clock, window_s)

@@ -34,7 +34,7 @@ from kafkakit.reassign.decide.changes import (
     UnownedThrottle,
 )
 from kafkakit.reassign.decide.foreign import ForeignFate, ForeignMoves, ForeignSelection
-from kafkakit.report.report import Report, attributes, capped
+from kafkakit.report.report import NextCommands, Part, Remarks, Report, ResultTable, attributes, capped
 
 SHOWN_CHANGES = 20
 PARTITION_COLUMNS = ("topic", "partition", "state", "replicas", "wanted", "leader", "out_of_sync")
@@ -93,9 +93,8 @@ def outcome_report(outcome: Outcome) -> Report:
     return Report(
         command=f"reassign {outcome.direction.value}",
         data=outcome_data(outcome),
-        text=render_outcome(outcome),
-        columns=PARTITION_COLUMNS,
-        rows=partition_rows(outcome.partitions),
+        sections=outcome_sections(outcome),
+        table=ResultTable(PARTITION_COLUMNS, partition_rows(outcome.partitions)),
         failure=_failure(outcome),
     )
 
@@ -114,25 +113,23 @@ def _failure(outcome: Outcome) -> OperationFailedError | None:
     return OperationFailedError(message, hint=again)
 
 
-def render_outcome(outcome: Outcome) -> str:
+def outcome_sections(outcome: Outcome) -> Iterator[Part]:
     """The result for people."""
     complete = sum(v.complete for v in outcome.partitions)
-    lines = [f"{outcome.verdict}: {complete} of {len(outcome.partitions)} planned partitions are in place and in sync"]
+    yield f"{outcome.verdict}: {complete} of {len(outcome.partitions)} planned partitions are in place and in sync"
     if outcome.submitted:
-        lines.append(
+        yield (
             f"{counted(outcome.submitted, 'move')} sent, {format_bytes(outcome.copied_bytes)} copied in "
             f"{format_rough_time(outcome.seconds)}{_foretold(outcome)}"
         )
     if outcome.dirs_moved:
-        lines.append(f"{counted(outcome.dirs_moved, 'copy', 'copies')} moved between log dirs inside brokers")
-    lines += [f"note: {n}" for n in outcome.notes]
-    lines += [f"problem: {p}" for p in outcome.problems]
-    lines += [f"throttle left: {o}" for o in outcome.owed]
+        yield f"{counted(outcome.dirs_moved, 'copy', 'copies')} moved between log dirs inside brokers"
+    yield Remarks("note", outcome.notes)
+    yield Remarks("problem", outcome.problems)
+    yield Remarks("throttle left", outcome.owed)
     if outcome.ok and outcome.submitted:
-        lines.append("throttles: all removed")
-    if outcome.next_commands:
-        lines += ["next:", *outcome.next_commands]
-    return "\n".join(lines) + "\n"
+        yield "throttles: all removed"
+    yield NextCommands(outcome.next_commands)
 
 
 def eta_error_percent(outcome: Outcome) -> float | None:
@@ -194,8 +191,7 @@ def outcome_data(outcome: Outcome) -> dict[str, object]:
         "promised_at_most_seconds": None if outcome.promise is None else outcome.promise.most_s,
         "eta_error_percent": eta_error_percent(outcome),
         "throttles_left": list(outcome.owed),
-        "problems": list(outcome.problems),
-        "notes": list(outcome.notes),
+        **attributes(outcome, "problems notes"),
         "partitions": [partition_data(v) for v in outcome.partitions],
         "next_commands": list(outcome.next_commands),
     }
@@ -219,8 +215,7 @@ def state_counts(verdicts: Iterable[PartitionVerdict]) -> Mapping[str, int]:
 def partition_data(verdict: PartitionVerdict) -> dict[str, object]:
     """One partition for programs."""
     return {
-        "topic": verdict.key.topic,
-        "partition": verdict.key.partition,
+        **attributes(verdict.key, "topic partition"),
         "state": verdict.word,
         **attributes(verdict, "complete replicas wanted leader out_of_sync"),
     }
@@ -231,9 +226,6 @@ def partition_rows(verdicts: Iterable[PartitionVerdict]) -> tuple[tuple[object, 
     return tuple((*v.key, v.word.replace(" ", "-"), v.replicas, v.wanted, v.leader, v.out_of_sync) for v in verdicts)
 
 
-THROTTLE_COLUMNS = ("broker", "in", "out", "inside")
-
-
 def throttle_report(result: ThrottleResult) -> Report:
     """The rates that hold from now on; what could not be set fails."""
     failure = None
@@ -242,27 +234,24 @@ def throttle_report(result: ThrottleResult) -> Report:
     return Report(
         command="reassign throttle",
         data=_data(result),
-        text=_text(result),
-        columns=THROTTLE_COLUMNS,
-        rows=_rows(result.rates),
+        sections=_throttle_sections(result),
+        table=ResultTable(("broker", "in", "out", "inside"), _rows(result.rates)),
         failure=failure,
     )
 
 
-def _text(result: ThrottleResult) -> str:
+def _throttle_sections(result: ThrottleResult) -> Iterator[Part]:
     """The result for people."""
-    what = "throttle" if not is_unlimited(result.rates) else "throttle lifted"
-    lines = [f"{what}: {rate_words(result.rates)}" if what == "throttle" else what]
-    if result.moves is None:
-        lines.append(f"applied by {result.by}")
-    else:
-        lines.append(f"set for {counted(result.moves, 'move')} in flight of {result.by}")
     if result.is_plan:
-        lines = ["nothing is done; this would be the result:", *lines]
-    elif not is_unlimited(result.rates):
-        lines.append("brokers average over about 10 s: a higher rate begins with a burst, a lower one with a pause")
-    lines += [f"problem: {p}" for p in result.problems]
-    return "\n".join(lines) + "\n"
+        yield "nothing is done; this would be the result:"
+    yield "throttle lifted" if is_unlimited(result.rates) else f"throttle: {rate_words(result.rates)}"
+    if result.moves is None:
+        yield f"applied by {result.by}"
+    else:
+        yield f"set for {counted(result.moves, 'move')} in flight of {result.by}"
+    if not result.is_plan and not is_unlimited(result.rates):
+        yield "brokers average over about 10 s: a higher rate begins with a burst, a lower one with a pause"
+    yield Remarks("problem", result.problems)
 
 
 def _data(result: ThrottleResult) -> dict[str, object]:
@@ -272,19 +261,15 @@ def _data(result: ThrottleResult) -> dict[str, object]:
         "taken_up_by": result.by,
         "moves_in_flight": result.moves,
         "rates": rates_to_data(result.rates),
-        "problems": list(result.problems),
-        "is_plan": result.is_plan,
+        **attributes(result, "problems is_plan"),
     }
 
 
 def _rows(rates: Rates) -> tuple[tuple[object, ...], ...]:
-    """One row for all brokers (`*`), one for each broker with rates of its own, in `COLUMNS`."""
+    """One row for all brokers (`*`), one for each broker with rates of its own."""
     own = sorted({*rates.into_of, *rates.out_of})
     rows: Sequence[tuple[object, ...]] = [(b, rates.into_broker(b), rates.out_of_broker(b), rates.inside) for b in own]
     return (("*", rates.into, rates.out, rates.inside), *rows)
-
-
-CONTROL_COLUMNS = ("plan", "what", "run")
 
 
 def control_report(verb: str, plan_file: str, result: RequestResult, done: str) -> Report:
@@ -295,12 +280,10 @@ def control_report(verb: str, plan_file: str, result: RequestResult, done: str) 
             "plan": plan_file,
             "paused": None if done == "planned" else done == "paused",
             "is_plan": done == "planned",
-            "run": result.run,
-            "next_commands": list(result.next_commands),
+            **attributes(result, "run next_commands"),
         },
-        text="\n".join([result.words, *(["next:", *result.next_commands] if result.next_commands else [])]) + "\n",
-        columns=CONTROL_COLUMNS,
-        rows=((plan_file, done, result.run),),
+        sections=(result.words, NextCommands(result.next_commands)),
+        table=ResultTable(("plan", "what", "run"), ((plan_file, done, result.run),)),
     )
 
 
@@ -323,14 +306,14 @@ def foreign_report(result: ForeignAbort, program: str) -> Report:
     """What became of moves that others began; what was not cancelled fails."""
     words = result.selection.words
     again = str(ShellCommand("reassign abort", program=program, typed=(*words, "--yes")))
-    lines = []
+    lines: list[Part] = []
     if result.verdict == "nothing to abort":
         lines.append(f"cluster {result.found.cluster_id}: none of these moves runs, nothing to abort")
     elif result.verdict in ("planned", "declined"):
         lines += [*foreign_words(result.found), "nothing was changed"]
     else:
         lines.append(f"cancelled: {counted(len(result.cancelled), 'move')}; recorded in {result.journal}")
-    lines += [f"problem: {p}" for p in result.problems]
+    lines.append(Remarks("problem", result.problems))
     lines += [
         f"left: {counted(len(keys), 'move')} of an unfinished run; to abort it: "
         f"{shell_command('reassign abort', program=program, run=run)}"
@@ -340,8 +323,6 @@ def foreign_report(result: ForeignAbort, program: str) -> Report:
     if result.throttled:
         next_commands = (*next_commands, str(ShellCommand("reassign cleanup", program=program, typed=words)))
         lines.append("throttles of these moves may still be set")
-    if next_commands:
-        lines += ["next:", *next_commands]
     failure = None
     if result.verdict == "declined":
         failure = OperationFailedError("not confirmed, nothing was changed")
@@ -368,14 +349,12 @@ def foreign_report(result: ForeignAbort, program: str) -> Report:
             "journal": result.journal or None,
             "next_commands": list(next_commands),
         },
-        text="\n".join(lines) + "\n",
-        columns=FOREIGN_COLUMNS,
-        rows=tuple(tuple(move[name] for name in FOREIGN_COLUMNS) for move in moves),
+        sections=(*lines, NextCommands(next_commands)),
+        table=ResultTable(FOREIGN_COLUMNS, tuple(tuple(move[name] for name in FOREIGN_COLUMNS) for move in moves)),
         failure=failure,
     )
 
 
-CLEANUP_COLUMNS = ("kind", "name", "key", "value", "back_to", "owner", "fate")
 SHOWN = 50
 
 
@@ -425,9 +404,8 @@ def cleanup_report(cleaned: Cleaned, program: str, *, unthrottle_running: bool) 
     return Report(
         command="reassign cleanup",
         data=cleanup_data(cleaned, next_commands),
-        text=render_cleanup(cleaned, program, unthrottle_running=unthrottle_running),
-        columns=CLEANUP_COLUMNS,
-        rows=cleanup_rows(cleaned),
+        sections=_cleanup_sections(cleaned, program, unthrottle_running=unthrottle_running),
+        table=ResultTable(("kind", "name", "key", "value", "back_to", "owner", "fate"), cleanup_rows(cleaned)),
         failure=failure,
     )
 
@@ -458,31 +436,29 @@ def plan_words(
     return lines
 
 
-def render_cleanup(cleaned: Cleaned, program: str, *, unthrottle_running: bool) -> str:
+def _cleanup_sections(cleaned: Cleaned, program: str, *, unthrottle_running: bool) -> Iterator[Part]:
     """The result for people."""
     found, others = cleaned.before, cleaned.others
-    lines: list[str] = []
     if cleaned.verdict == "clean":
         whose = "of a run on this host is set" if others is None else "is set" if cleaned.ours else "of these is set"
-        lines.append(f"cluster {found.cluster_id}: no throttle {whose}")
+        yield f"cluster {found.cluster_id}: no throttle {whose}"
     else:
-        lines += plan_words(found, others, unthrottle_running=unthrottle_running, ours=cleaned.ours)
+        yield from plan_words(found, others, unthrottle_running=unthrottle_running, ours=cleaned.ours)
     if cleaned.verdict in ("cleaned", "incomplete"):
         what = "removed all throttles of kafkakit" if others is None else "removed them"
-        lines.append(what if cleaned.ok else "removed what could be removed")
+        yield what if cleaned.ok else "removed what could be removed"
     elif cleaned.verdict in ("planned", "declined"):
-        lines.append("nothing was changed")
-    lines += [f"left: {line}" for line in cleaned.left]
-    lines += [f"not read: {line}" for line in found.damaged]
+        yield "nothing was changed"
+    yield Remarks("left", cleaned.left)
+    yield Remarks("not read", found.damaged)
     if others is not None and found.silent:
         names = ", ".join(map(str, found.silent))
-        lines.append(f"not read: rates of broker {names}, which does not answer; run this again once it is back")
+        yield f"not read: rates of broker {names}, which does not answer; run this again once it is back"
     if others is None and found.unowned:
         every = shell_command("reassign cleanup", program=program, all=True)
-        lines.append(f"not removed: set by another tool or another host; remove them: {every}")
+        yield f"not removed: set by another tool or another host; remove them: {every}"
         words = [f"  {_key_words(s.key)}: {_value_words(s.key, s.value)}" for s in found.unowned]
-        lines += capped(words, str, SHOWN, "  and {} more")
-    return "\n".join(lines) + "\n"
+        yield from capped(words, str, SHOWN, "  and {} more")
 
 
 def cleanup_data(cleaned: Cleaned, next_commands: tuple[str, ...]) -> dict[str, object]:
@@ -517,7 +493,7 @@ def cleanup_data(cleaned: Cleaned, next_commands: tuple[str, ...]) -> dict[str, 
 
 
 def cleanup_rows(cleaned: Cleaned) -> tuple[tuple[object, ...], ...]:
-    """One row a rate or list, in `COLUMNS`; what is not ours has the owner `other`."""
+    """One row a rate or list; what is not ours has the owner `other`."""
     rows: list[tuple[object, ...]] = []
     for run in cleaned.before.runs:
         rows += [(i.key.kind.value, *i.key[1:], i.now, i.earlier, "ours", i.fate.value) for i in run.rates]

@@ -1,13 +1,12 @@
 """What simulated cases look like: a table, plots of rate and disk use in time, and the same as data."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from kafkakit.core.errors import InfeasibleError
 from kafkakit.core.quantities import counted, format_bytes, format_rate, format_rough_time
-from kafkakit.core.text import text_table
 from kafkakit.execution.decide.schedule.work import Place
 from kafkakit.reassign.decide.simulate import Case, DirPeak, Sample
-from kafkakit.report.report import Bar, Report, text_plot
+from kafkakit.report.report import Bar, Part, Remarks, Report, ResultTable, attributes, text_plot
 
 COLUMNS = (
     "order", "throttle", "done", "seconds", "eta_seconds", "bound_seconds", "copied_bytes", "filled_dirs", "peak_use",
@@ -23,9 +22,8 @@ def simulate_report(cases: Sequence[Case], notes: Sequence[str], *, plain: bool)
     return Report(
         command="reassign simulate",
         data=cases_data(cases, notes),
-        text=render_cases(cases, notes, plain=plain),
-        columns=COLUMNS,
-        rows=case_rows(cases),
+        sections=_case_sections(cases, notes, plain=plain),
+        table=ResultTable(COLUMNS, case_rows(cases)),
         failure=_refusal(cases),
     )
 
@@ -86,8 +84,7 @@ def _case_data(case: Case) -> dict[str, object]:
         "bottleneck": None
         if case.bottleneck is None
         else {"broker": case.bottleneck.broker, "direction": case.bottleneck.direction},
-        "copied_bytes": case.copied_bytes,
-        "detours": case.detours,
+        **attributes(case, "copied_bytes detours"),
         "under_replicated_partition_seconds": case.under_replicated_s,
         "under_min_isr_partition_seconds": case.under_min_isr_s,
         "offline_partition_seconds": case.offline_s,
@@ -97,8 +94,7 @@ def _case_data(case: Case) -> dict[str, object]:
             {
                 "broker": p.place.broker,
                 "path": p.place.log_dir,
-                "peak_bytes": p.peak_bytes,
-                "total_bytes": p.total_bytes,
+                **attributes(p, "peak_bytes total_bytes"),
                 "filled_at_seconds": p.filled_at_s,
             }
             for p in case.peaks
@@ -110,16 +106,14 @@ def _case_data(case: Case) -> dict[str, object]:
     }
 
 
-def render_cases(cases: Sequence[Case], notes: Sequence[str], *, plain: bool) -> str:
+def _case_sections(cases: Sequence[Case], notes: Sequence[str], *, plain: bool) -> Iterator[Part]:
     """The table of cases, then each case's plot and what went wrong in it; `plain` uses ASCII only."""
-    lines = [
-        text_table(("order", "throttle", "takes", "eta", "bound", "copied", "fullest dir", "ends"), map(_row, cases))
-    ]
+    columns = ("order", "throttle", "takes", "eta", "bound", "copied", "fullest dir", "ends")
+    yield ResultTable(columns, [_row(case) for case in cases])
     for case in cases:
-        lines += ["", _title(case), *_plot(case, plain=plain), *_remarks(case)]
-    if notes:
-        lines += ["", *(f"note: {note}" for note in notes)]
-    return "\n".join(lines) + "\n"
+        yield from ("", _title(case), *_plot(case, plain=plain), *_remarks(case))
+    yield from [""] if notes else []
+    yield Remarks("note", notes)
 
 
 def _throttle(case: Case) -> str:

@@ -5,11 +5,11 @@ text exposition, for node_exporter's textfile collector. The number of series do
 beyond the `TOP` that miss most are summed, and runs are those of this host that are not finished.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from kafkakit.core.lease import HeldLease
 from kafkakit.core.quantities import counted, format_bytes, format_rate, format_rough_time
-from kafkakit.core.text import shell_command, text_table
+from kafkakit.core.text import shell_command
 from kafkakit.execution.decide.plan_state import ids
 from kafkakit.execution.decide.status import (
     CopyState,
@@ -23,7 +23,7 @@ from kafkakit.execution.decide.status import (
 )
 from kafkakit.execution.decide.status_looks import Cause, Health
 from kafkakit.report.exports import MetricFamily, exposition, gauge, single
-from kafkakit.report.report import Report, attributes
+from kafkakit.report.report import Part, RawDocument, Remarks, Report, ResultTable, attributes
 
 SHOWN = 30
 SHOWN_STALLS = 5
@@ -34,53 +34,50 @@ def status_report(view: StatusView, *, as_metrics: bool) -> Report:
     return Report(
         command="reassign status",
         data=status_data(view),
-        text=render_metrics(view) if as_metrics else render_status(view),
-        columns=COPY_COLUMNS,
-        rows=status_rows(view),
-        is_document=as_metrics,
+        sections=(RawDocument(render_metrics(view)),) if as_metrics else status_sections(view),
+        table=ResultTable(COPY_COLUMNS, status_rows(view)),
     )
 
 
-def render_status(view: StatusView) -> str:
+def status_sections(view: StatusView) -> Iterator[Part]:
     """The whole status; at most `SHOWN` moves, stalled ones first."""
-    lines = [_head(view)]
-    for run in view.runs:
-        lines += _run_lines(run)
+    yield from _head_lines(view)
     ordered = sorted(view.moves, key=lambda m: (not m.stalled, m.move.topic, m.move.partition))
     for item in ordered[:SHOWN]:
-        lines += _move_lines(item, several_runs=bool(view.runs))
+        yield from _move_lines(item, several_runs=bool(view.runs))
     if len(ordered) > SHOWN:
-        lines.append(f"  and {len(ordered) - SHOWN} more: {shell_command('reassign list', program=view.program)}")
-    lines += _inside_lines(view.inside, SHOWN)
+        yield f"  and {len(ordered) - SHOWN} more: {shell_command('reassign list', program=view.program)}"
+    yield from _inside_lines(view.inside, SHOWN)
     if view.slowest is not None:
-        lines.append(f"slowest: {_slowest(*view.slowest)}")
-    lines += _throttle_lines(view)
-    if view.health is not None:
-        lines.append(_health_line(view.health, view))
-    if view.lease is not None:
-        lines.append(_lease_line(view.lease))
-    lines += [f"journal that cannot be read: {d}" for d in view.damaged]
-    return "\n".join(lines) + "\n"
+        yield f"slowest: {_slowest(*view.slowest)}"
+    yield from _throttle_lines(view)
+    yield from _last_lines(view)
+    yield Remarks("journal that cannot be read", view.damaged)
 
 
-def render_screen(view: StatusView) -> str:
+def screen_sections(view: StatusView) -> Iterator[Part]:
     """The status as a table to be replaced in place; one row a new copy, stalled ones first."""
-    lines = [_head(view)]
-    for run in view.runs:
-        lines += _run_lines(run)
+    yield from _head_lines(view)
     rows = [_row(m, c) for m in view.moves for c in m.copies]
     rows.sort(key=lambda row: row[-1] != CopyState.STALLED.words)
-    if rows:
-        lines.append(text_table(("partition", "to", "copied", "of", "%", "rate", "left", "state"), rows[:SHOWN]))
-    if len(rows) > SHOWN:
-        lines.append(f"and {len(rows) - SHOWN} more")
-    lines += [f"{_key(m)} on broker {c.broker} is stalled: {_why(c)}" for m, c in view.stalled[:SHOWN_STALLS]]
-    lines += _inside_lines(view.inside, SHOWN_STALLS)
+    columns = ("partition", "to", "copied", "of", "%", "rate", "left", "state")
+    yield ResultTable(columns, rows, empty="", most=SHOWN, rest="and {} more")
+    yield from (f"{_key(m)} on broker {c.broker} is stalled: {_why(c)}" for m, c in view.stalled[:SHOWN_STALLS])
+    yield from _inside_lines(view.inside, SHOWN_STALLS)
+    yield from _last_lines(view)
+
+
+def _head_lines(view: StatusView) -> Iterator[str]:
+    yield _head(view)
+    for run in view.runs:
+        yield from _run_lines(run)
+
+
+def _last_lines(view: StatusView) -> Iterator[str]:
     if view.health is not None:
-        lines.append(_health_line(view.health, view))
+        yield _health_line(view.health, view)
     if view.lease is not None:
-        lines.append(_lease_line(view.lease))
-    return "\n".join(lines) + "\n"
+        yield _lease_line(view.lease)
 
 
 def _row(item: MoveView, copy: CopyView) -> tuple[object, ...]:
@@ -279,12 +276,9 @@ COPY_COLUMNS = (
 def status_data(view: StatusView) -> dict[str, object]:
     """The status as JSON data; rates are in bytes/s over `window_seconds`, times in seconds from `at`."""
     return {
-        "cluster_id": view.cluster_id,
-        "at": view.at,
+        **attributes(view, "cluster_id at"),
         "window_seconds": round(view.window_s, 3),
-        "copied_bytes": view.copied_bytes,
-        "total_bytes": view.total_bytes,
-        "ended_bytes": view.ended_bytes,
+        **attributes(view, "copied_bytes total_bytes ended_bytes"),
         "bytes_per_s": _rounded(view.bytes_per_s),
         "moves": [move_data(m) for m in view.moves],
         "inside_brokers": [_inside_data(i) for i in view.inside],
@@ -304,8 +298,7 @@ def move_data(item: MoveView) -> dict[str, object]:
     """One move; `waits_for` are destinations that are not alive or do not answer."""
     move = item.move
     return {
-        "topic": move.topic,
-        "partition": move.partition,
+        **attributes(move, "topic partition"),
         "run": item.run or None,
         "ours": bool(item.run),
         **attributes(move, "target replicas adding removing"),
@@ -377,8 +370,7 @@ def _run_data(run: RunView) -> dict[str, object]:
 def _stall_data(item: MoveView, copy: CopyView) -> dict[str, object]:
     stall = copy.stall
     return {
-        "topic": item.move.topic,
-        "partition": item.move.partition,
+        **attributes(item.move, "topic partition"),
         "broker": copy.broker,
         "reason": stall.cause.value if stall else None,
         "words": stall.words if stall else None,
@@ -391,10 +383,8 @@ def _slowest_data(view: StatusView) -> dict[str, object] | None:
         return None
     item, copy = view.slowest
     return {
-        "topic": item.move.topic,
-        "partition": item.move.partition,
-        "broker": copy.broker,
-        "missing_bytes": copy.missing_bytes,
+        **attributes(item.move, "topic partition"),
+        **attributes(copy, "broker missing_bytes"),
         "eta_seconds": _rounded(eta_of(copy.missing_bytes, copy.bytes_per_s)),
     }
 
@@ -537,9 +527,8 @@ def list_report(cluster_id: str, moves: tuple[MoveView, ...], damaged: Iterable[
     return Report(
         command="reassign list",
         data={"cluster_id": cluster_id, "moves": [move_data(m) for m in moves]},
-        text=render_list(moves),
-        columns=COLUMNS,
-        rows=list_rows(moves),
+        sections=(move_table(moves),),
+        table=ResultTable(COLUMNS, list_rows(moves)),
         warnings=tuple(f"a journal cannot be read, its moves count as foreign: {problem}" for problem in damaged),
     )
 
@@ -552,12 +541,10 @@ def list_rows(moves: Iterable[MoveView]) -> tuple[tuple[object, ...], ...]:
     )
 
 
-def render_list(moves: tuple[MoveView, ...]) -> str:
-    """An aligned table for people; nothing where nothing moves."""
-    if not moves:
-        return ""
+def move_table(moves: tuple[MoveView, ...]) -> ResultTable:
+    """A table for people; nothing where nothing moves."""
     rows = [
         (*row[:5], format_bytes(m.copied_bytes), format_bytes(m.total_bytes), m.run or "foreign")
         for m, row in zip(moves, list_rows(moves), strict=True)
     ]
-    return text_table(("topic", "partition", "target", "adding", "removing", "copied", "of", "run"), rows) + "\n"
+    return ResultTable(("topic", "partition", "target", "adding", "removing", "copied", "of", "run"), rows, empty="")

@@ -265,13 +265,13 @@ def end_changes(
     """Show the changes, ask where `asks`, make them, and end with the report."""
     from kafkakit.cli.session import finish
     from kafkakit.registry.client import apply_changes
-    from kafkakit.registry.report import DECLINED, PLANNED, changes_report, diff_text, planned_outcomes
+    from kafkakit.registry.report import DECLINED, PLANNED, changes_report, diff_lines, planned_outcomes
 
     changes, warnings = plan.changes, plan.warnings
     if consent.dry_run or not changes:
         return finish(cli, changes_report(command, planned_outcomes(changes, PLANNED), warnings))
     if asks and not consent.yes:
-        cli.output.say(diff_text(changes).rstrip("\n"))
+        cli.output.say("\n".join(diff_lines(changes)))
         if not consent.confirm(cli, f"Change the tags of {len(changes)} objects?"):
             return finish(cli, changes_report(command, planned_outcomes(changes, DECLINED), warnings))
     with cli.output.progress("changing tags") as bar:

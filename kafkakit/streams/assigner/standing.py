@@ -20,8 +20,8 @@ from kafkakit.core.documents import DocumentKind
 from kafkakit.core.errors import UsageError
 from kafkakit.core.lease import LeaseRecord
 from kafkakit.core.quantities import counted
-from kafkakit.core.text import plain_value, text_table
-from kafkakit.report.report import Report, capped, optional_section, records, section, text_of
+from kafkakit.core.text import plain_value
+from kafkakit.report.report import Part, Report, ResultTable, Section, capped
 from kafkakit.streams.assigner.decide.assignment import FleetShape, SimulatedEvent
 from kafkakit.streams.client.api import GrantDocument, PartitionKey, WorkerDocument
 from kafkakit.streams.model.route import DLQ, Route
@@ -407,9 +407,6 @@ def _why(
     return "granted with the next step"
 
 
-WORKER_COLUMNS = ("worker", "id", "host", "zone", "capacity", "partitions", "cpu", "memory", "records/s", "state")
-CLUSTER_COLUMNS = ("cluster", "profile", "state", "latency ms", "answering", "silent")
-EXPLAIN_COLUMNS = ("lane", "segment", "cluster", "partition", "worker", "epoch", "why")
 _MOST_LINES = 200
 
 
@@ -423,37 +420,40 @@ def standing_report(
 ) -> Report:
     """Where the Assigner stands; what is shown of workers is what they wrote last."""
     rows = tuple(_worker_row(slot, document, grants.get(slot), draining) for slot, document in sorted(workers.items()))
+    columns = ("worker", "id", "host", "zone", "capacity", "partitions", "cpu", "memory", "records/s", "state")
+    known = ResultTable(columns, rows, "Workers:")
     held = "no Assigner was ever in charge" if lease is None else f"in charge: {lease}"
-    lines = [held]
+    sections: list[Part] = [held]
     if standing is not None:
-        lines.append(
-            f"token {standing.token}: {standing.partitions:,} partitions on {standing.workers:,} workers, "
-            f"{standing.waiting:,} wait for their last worker, {standing.unserved:,} have none"
-        )
         clusters = [
             (each.cluster_id, each.profile, ", ".join(each.reasons) or "healthy", each.latency_ms, each.answering,
              each.silent)
             for each in standing.clusters
         ]  # fmt: skip
-        lines += section("Clusters:", text_table(CLUSTER_COLUMNS, clusters).splitlines())
         lags = [f"group {group} on cluster {cluster_id}: {lag:,} records" for cluster_id, group, lag in standing.lags]
-        lines += optional_section("Not committed yet:", lags)
-        lines += optional_section("Automatic failover:", list(standing.automatic))
-        lines += optional_section("Problems:", list(standing.problems))
-    lines += section("Workers:", text_table(WORKER_COLUMNS, rows).splitlines())
+        sections += [
+            f"token {standing.token}: {standing.partitions:,} partitions on {standing.workers:,} workers, "
+            f"{standing.waiting:,} wait for their last worker, {standing.unserved:,} have none",
+            ResultTable(("cluster", "profile", "state", "latency ms", "answering", "silent"), clusters, "Clusters:"),
+            Section("Not committed yet:", lags),
+            Section("Automatic failover:", standing.automatic),
+            Section("Problems:", standing.problems),
+        ]
     starts = [f"stream {each.stream} from {each.source} to {each.target}" for each in history.starts]
-    lines += optional_section("Moved by itself in the last day:", starts)
     return Report(
         command="streams assigner show",
         data={
             "holder": None if lease is None or lease.holder is None else str(lease.holder),
             "standing": plain_value(standing),
-            "workers": records(WORKER_COLUMNS, rows),
+            "workers": known.records(),
             "automatic": plain_value(history.starts),
         },
-        text=text_of(lines),
-        columns=WORKER_COLUMNS,
-        rows=rows,
+        sections=(
+            *sections,
+            known,
+            Section("Moved by itself in the last day:", starts),
+        ),
+        table=known,
     )
 
 
@@ -466,9 +466,8 @@ def drain_report(worker: WorkerDocument, left: int, code: int, *, is_undone: boo
     return Report(
         command="streams assigner drain",
         data={"worker": worker.id, "partitions": left, "drains": not is_undone, "is_plan": is_plan},
-        text=f"worker {worker.id} ({worker.holder}): {state}\n",
-        columns=("worker", "partitions"),
-        rows=((worker.id, left),),
+        sections=(f"worker {worker.id} ({worker.holder}): {state}",),
+        table=ResultTable(("worker", "partitions"), ((worker.id, left),)),
         code=code,
     )
 
@@ -479,15 +478,15 @@ def explain_report(stream: str, group: str, found: Sequence[ExplainedPartition])
         (each.lane, each.segment, each.key.cluster_id, each.key.partition, each.slot or "-", each.epoch, each.why)
         for each in found
     )
-    lines = [f"stream {stream}, group {group}: {sum(bool(each.slot) for each in found)} of {len(found)} partitions"]
-    table = text_table(EXPLAIN_COLUMNS, rows).splitlines()
-    lines += section("Partitions:", capped(table, str, _MOST_LINES))
+    table = ResultTable(("lane", "segment", "cluster", "partition", "worker", "epoch", "why"), rows)
     return Report(
         command="streams assigner explain",
-        data={"stream": stream, "group": group, "partitions": records(EXPLAIN_COLUMNS, rows)},
-        text=text_of(lines),
-        columns=EXPLAIN_COLUMNS,
-        rows=rows,
+        data={"stream": stream, "group": group, "partitions": table.records()},
+        sections=(
+            f"stream {stream}, group {group}: {sum(bool(each.slot) for each in found)} of {len(found)} partitions",
+            Section("Partitions:", capped(tuple(table.lines()), str, _MOST_LINES)),
+        ),
+        table=table,
     )
 
 
@@ -518,15 +517,12 @@ def simulation_report(shape: FleetShape, events: Sequence[SimulatedEvent]) -> Re
         (each.what, each.share, each.moved, each.unserved, each.steps, round(each.fullest, 2), round(each.emptiest, 2))
         for each in events
     )
-    lines = [
-        f"{shape.streams * shape.partitions:,} partitions of {shape.streams:,} streams on {shape.clusters:,} clusters, "
-        f"{shape.workers:,} workers in {counted(shape.pools, 'pool')}, seed {shape.seed}"
-    ]
-    lines += section("Events:", text_table(COLUMNS, rows).splitlines())
     return Report(
         command="streams assigner simulate",
         data={"fleet": plain_value(shape), "events": plain_value(tuple(events))},
-        text=text_of(lines),
-        columns=COLUMNS,
-        rows=rows,
+        sections=(
+            f"{shape.streams * shape.partitions:,} partitions of {shape.streams:,} streams on {shape.clusters:,} "
+            f"clusters, {shape.workers:,} workers in {counted(shape.pools, 'pool')}, seed {shape.seed}",
+            ResultTable(COLUMNS, rows, "Events:"),
+        ),
     )

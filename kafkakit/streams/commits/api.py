@@ -13,4 +13,4 @@ from kafkakit.streams.commits.decide.editing.edit import (
 from kafkakit.streams.commits.decide.group_look import no_such_group
 from kafkakit.streams.commits.decide.hazards import hazards_of
 from kafkakit.streams.commits.decide.offset_states import duplicates_of
-from kafkakit.streams.commits.report.edits import outcome_report, plan_report, render_plan
+from kafkakit.streams.commits.report.edits import outcome_report, plan_report, plan_text

@@ -8,8 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from kafkakit.core.errors import OperationFailedError, UsageError
-from kafkakit.core.text import text_table
-from kafkakit.report.report import Report, attributes
+from kafkakit.report.report import Remarks, Report, ResultTable, attributes, single_row, text_of
 from kafkakit.sandbox.api import Tally, tally
 from kafkakit.streams.model.route import LIVE, SLOW, Lane, LaneRule, Route, SegmentState
 
@@ -168,11 +167,15 @@ def percentile(values: Sequence[float], share: float) -> float | None:
 def phase_text(figures: PhaseFigures) -> str:
     """The phase until now, for a screen that is replaced in place."""
     rows = [(name, lane.written, lane.handled, _ms(lane.p99_ms)) for name, lane in figures.lanes.items()]
-    table = text_table(("lane", "written", "handled", "p99 ms"), rows)
-    facts = f"waiting {figures.waiting}, rejected {figures.rejected}, deferred {figures.deferred}"
-    down = [f"down: {', '.join(figures.down)}"] if figures.down else []
-    last = [f"last problem: {problem}" for problem in figures.problems]
-    return "\n".join([table, facts, *down, *last])
+    down = [", ".join(figures.down)] if figures.down else []
+    return text_of(
+        (
+            ResultTable(("lane", "written", "handled", "p99 ms"), rows),
+            f"waiting {figures.waiting}, rejected {figures.rejected}, deferred {figures.deferred}",
+            Remarks("down", down),
+            Remarks("last problem", figures.problems),
+        )
+    )
 
 
 def phase_line(figures: PhaseFigures) -> str:
@@ -211,17 +214,17 @@ def summary_report(summary: DemoSummary) -> Report:
     return Report(
         command="streams demo",
         data=data,
-        text=(
-            f"\nrecords written: {counted.acknowledged}, of these {events.on_other} on the second cluster\n"
+        sections=(
+            "",
+            f"records written: {counted.acknowledged}, of these {events.on_other} on the second cluster",
             f"handled: {figures['handled']}, duplicates: {counted.repeated}, rejected: {rejected}, "
-            f"batches passed over: {noted}, lost: {len(counted.lost)}, lag: {events.lag}\n"
+            f"batches passed over: {noted}, lost: {len(counted.lost)}, lag: {events.lag}",
             f"while the database was down {events.deferred} tries were put off, "
-            f"and {sum(phase.rejected for phase in summary.phases if phase.deferred)} records rejected\n"
-            f"during the burst the 99th percentile was {p99[LIVE]} ms on live, {p99[SLOW]} ms on slow\n"
-            f"the whole demo took {summary.seconds:.0f} s"
+            f"and {sum(phase.rejected for phase in summary.phases if phase.deferred)} records rejected",
+            f"during the burst the 99th percentile was {p99[LIVE]} ms on live, {p99[SLOW]} ms on slow",
+            f"the whole demo took {summary.seconds:.0f} s",
         ),
-        columns=tuple(figures),
-        rows=(tuple(figures.values()),),
+        table=single_row(figures),
         failure=OperationFailedError("; ".join(summary.faults)) if summary.faults else None,
     )
 

@@ -11,9 +11,9 @@ from datetime import UTC, datetime
 
 from kafkakit.core.errors import ExitCode
 from kafkakit.core.quantities import counted, format_percent, format_rough_time
-from kafkakit.core.text import plain_value, shell_command, text_table
+from kafkakit.core.text import plain_value, shell_command
 from kafkakit.report.exports import exposition, gauge, single
-from kafkakit.report.report import Report, optional_section, records, section, text_of
+from kafkakit.report.report import Part, RawDocument, Report, ResultTable, Section, attributes
 from kafkakit.streams.failover.decide.drained import NO_PROCESS, GroupDrain, Item, LiveView
 from kafkakit.streams.failover.decide.evidence import DuplicateBudget
 from kafkakit.streams.failover.decide.history import (
@@ -29,8 +29,6 @@ from kafkakit.streams.failover.decide.history import (
 from kafkakit.streams.failover.decide.operation import FenceKind, OperationRecord, Step
 from kafkakit.streams.failover.decide.plan import FailoverPlan
 
-STEP_COLUMNS = ("step", "time", "seconds")
-TOPIC_COLUMNS = ("topic", "result")
 CODES = {
     EndKind.DONE: ExitCode.DONE,
     EndKind.WAITING: ExitCode.TRY_LATER,
@@ -42,31 +40,29 @@ CODES = {
 def run_report(command: str, end: RunEnd, program: str = "kafkakit") -> Report:
     """How a run ended: it exits with 0, 75 for waiting, 2 for refused, and 1 where a writer came late."""
     record, stream = end.record, end.record.operation.stream
-    rows = _steps(record)
-    lines = [f"{end.kind}: stream {stream}, operation {record.operation.id} is {end.step}"]
-    lines += optional_section("Reason:", list(end.lines))
-    lines += section("Steps:", text_table(STEP_COLUMNS, rows).splitlines())
-    lines += _facts(record)
+    closing: tuple[str, ...] = ()
     if end.kind is EndKind.REFUSED:
         again = shell_command("streams failover run", stream, program=program, to=record.request.to)
-        lines += ["", f"to continue with other options: {again}"]
+        closing = ("", f"to continue with other options: {again}")
     elif end.kind is not EndKind.DONE:
-        lines += ["", f"to continue: {shell_command('streams failover resume', stream, program=program)}"]
+        closing = ("", f"to continue: {shell_command('streams failover resume', stream, program=program)}")
     return Report(
         command=command,
         data={
             "stream": stream,
             "operation": record.operation.id,
             "result": end.kind,
-            "step": end.step,
-            "reason": end.reason,
-            "lines": list(end.lines),
+            **attributes(end, "step reason lines"),
             "records_left": end.records,
             **record_data(record),
         },
-        text=text_of(lines),
-        columns=STEP_COLUMNS,
-        rows=rows,
+        sections=(
+            f"{end.kind}: stream {stream}, operation {record.operation.id} is {end.step}",
+            Section("Reason:", end.lines),
+            _steps(record),
+            _facts(record),
+            *closing,
+        ),
         code=CODES[end.kind],
     )
 
@@ -80,24 +76,20 @@ def status_report(
     """
     command = continued_by or "streams failover status"
     if record is None:
-        text = f"stream {stream}: no operation was ever begun\n"
-        return Report(command=command, data={"stream": stream, "operation": None}, text=text)
+        text = f"stream {stream}: no operation was ever begun"
+        return Report(command=command, data={"stream": stream, "operation": None}, sections=(text,))
     state = step or record.end
-    rows = _steps(record)
-    lines = [
-        f"stream {stream}, operation {record.operation.id}: {state or 'cut before it began'}",
-        f"to {record.request.to} (cluster {record.operation.cluster_id}), begun by {record.operation.operator}",
-        f"lease: {lease}",
-    ]
-    lines += section("Steps:", text_table(STEP_COLUMNS, rows).splitlines())
-    lines += _facts(record)
-    lines += ["", "nothing is done"] if continued_by else []
     return Report(
         command=command,
         data={"stream": stream, "operation": record.operation.id, "step": state, **record_data(record)},
-        text=text_of(lines),
-        columns=STEP_COLUMNS,
-        rows=rows,
+        sections=(
+            f"stream {stream}, operation {record.operation.id}: {state or 'cut before it began'}",
+            f"to {record.request.to} (cluster {record.operation.cluster_id}), begun by {record.operation.operator}",
+            f"lease: {lease}",
+            _steps(record),
+            _facts(record),
+            *(("", "nothing is done") if continued_by else ()),
+        ),
     )
 
 
@@ -108,10 +100,13 @@ def closing_report(command: str, closing: Closing, program: str = "kafkakit", gr
     """
     record, check = closing.record, closing.check
     late = () if check is None else (*check.late, *check.short)
-    lines = [f"stream {record.operation.stream}, operation {record.operation.id}: {record.end or 'open'}"]
-    lines += optional_section("Late:", list(late))
-    lines += section("Topics:", text_table(TOPIC_COLUMNS, closing.results).splitlines())
-    lines += optional_section("Kept until retention has deleted them, or they are copied:", list(closing.kept))
+    topics = ResultTable(("topic", "result"), closing.results, "Topics:")
+    lines: list[Part] = [
+        f"stream {record.operation.stream}, operation {record.operation.id}: {record.end or 'open'}",
+        Section("Late:", late),
+        topics,
+        Section("Kept until retention has deleted them, or they are copied:", closing.kept),
+    ]
     if closing.copied:
         lines += ["", f"copied to the current topics: {counted(closing.copied, 'record')}"]
     if closing.kept or (check is not None and check.late):
@@ -127,13 +122,10 @@ def closing_report(command: str, closing: Closing, program: str = "kafkakit", gr
             "step": record.end,
             "reason": "late-writer" if late else Item.LETTERS if closing.kept else "",
             "late": list(late),
-            "kept": list(closing.kept),
-            "copied": closing.copied,
-            "topics": records(TOPIC_COLUMNS, closing.results),
+            **attributes(closing, "kept copied"),
+            "topics": topics.records(),
         },
-        text=text_of(lines),
-        columns=TOPIC_COLUMNS,
-        rows=closing.results,
+        sections=lines,
         code=ExitCode.FAILED if late else ExitCode.TRY_LATER if closing.kept else ExitCode.DONE,
     )
 
@@ -150,73 +142,58 @@ def check_report(check: CertificateCheck) -> Report:
         for each in certificate.segments
         for seal in each.partitions
     )
-    columns = ("topic", "partition", "end", "effective end")
     code = ExitCode.FAILED if broken else ExitCode.TRY_LATER if check.unread else ExitCode.DONE
     result = "does not hold" if broken else "not wholly compared" if check.unread else "verified"
-    lines = [
-        f"{result}: certificate {certificate.sha256[:16]} of stream {certificate.stream}",
-        f"operation {certificate.operation}, quiet by {certificate.basis} for {certificate.window_s:g} s, "
-        f"made by kafkakit {certificate.version} at {time_text(certificate.at_ms)}",
-    ]
-    lines += optional_section("Does not hold:", broken)
-    lines += optional_section("Copied to the current topics:", check.recovered)
-    lines += optional_section("Not compared:", [*check.unread, *check.gone])
-    lines += section("Sealed:", text_table(columns, rows).splitlines())
     return Report(
         command="streams verify-drain",
         data={
             "result": result,
             "reason": "late-writer" if check.late else "offsets-went-back" if check.short else "",
             "certificate": plain_value(certificate),
-            "late": list(check.late),
-            "recovered": list(check.recovered),
-            "short": list(check.short),
-            "unread": list(check.unread),
-            "gone": list(check.gone),
-            "is_anchored": check.is_anchored,
+            **attributes(check, "late recovered short unread gone is_anchored"),
         },
-        text=text_of(lines),
-        columns=columns,
-        rows=rows,
+        sections=(
+            f"{result}: certificate {certificate.sha256[:16]} of stream {certificate.stream}",
+            f"operation {certificate.operation}, quiet by {certificate.basis} for {certificate.window_s:g} s, "
+            f"made by kafkakit {certificate.version} at {time_text(certificate.at_ms)}",
+            Section("Does not hold:", broken),
+            Section("Copied to the current topics:", check.recovered),
+            Section("Not compared:", [*check.unread, *check.gone]),
+            ResultTable(("topic", "partition", "end", "effective end"), rows, "Sealed:"),
+        ),
         code=code,
     )
 
 
 def certificate_report(data: bytes) -> Report:
     """A certificate as the file that it is."""
-    return Report(command="streams failover certify", data={}, text=data.decode(), is_document=True)
+    return Report(command="streams failover certify", data={}, sections=(RawDocument(data.decode()),))
 
 
 def record_data(record: OperationRecord) -> dict[str, object]:
     """What the journal of an operation says, as data."""
     return {
-        "routed_epoch": record.routed_epoch,
-        "reached_ms": plain_value(record.reached_ms),
+        **attributes(record, "routed_epoch reached_ms"),
         "groups": list(record.operation.groups),
-        "unready": list(record.unready),
-        "fences": plain_value(record.fences),
-        "basis": record.basis,
-        "window_s": record.window_s,
-        "late": record.late,
-        "lost": plain_value(record.lost),
-        "certificate": record.certificate,
+        **attributes(record, "unready fences basis window_s late lost certificate"),
         "dead_letters": record.request.dead_letters,
         "copies": plain_value(tuple(record.copies.values())),
         "left": list(record.left),
     }
 
 
-def _steps(record: OperationRecord) -> tuple[tuple[object, ...], ...]:
+def _steps(record: OperationRecord) -> ResultTable:
     """Each step with the time since the one before it, which is negative where clocks of hosts differ."""
     found = sorted(record.reached_ms.items(), key=lambda item: list(Step).index(item[0]))
     before = [record.operation.started_ms, *(at_ms for _, at_ms in found)]
-    return tuple(
+    rows = tuple(
         (step, time_text(at_ms), round((at_ms - earlier) / 1000, 3))
         for (step, at_ms), earlier in zip(found, before, strict=False)
     )
+    return ResultTable(("step", "time", "seconds"), rows, "Steps:")
 
 
-def _facts(record: OperationRecord) -> list[str]:
+def _facts(record: OperationRecord) -> Section:
     lines = []
     if record.basis:
         lines.append(f"quiet by {record.basis} for {record.window_s:g} s")
@@ -233,7 +210,7 @@ def _facts(record: OperationRecord) -> list[str]:
         lines.append(f"segments that stay readable for their dead letters: {', '.join(map(str, record.left))}")
     if record.certificate:
         lines.append(f"certificate {record.certificate}")
-    return optional_section("Facts:", lines)
+    return Section("Facts:", lines)
 
 
 def time_text(at_ms: int) -> str:
@@ -241,56 +218,52 @@ def time_text(at_ms: int) -> str:
     return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds")
 
 
-VERDICT_COLUMNS = ("check", "level", "where", "text")
-MOVE_COLUMNS = ("lane", "topic", "partitions", "replication", "sources")
 LETTER_COLUMNS = ("topic", "cluster", "letters", "references", "gone", "groups", "then")
-BACKLOG_COLUMNS = ("group", "topic", "offsets", "size_bytes", "time_lag_s", "eta_s")
 
 
 def plan_report(plan: FailoverPlan, command: str = "streams failover plan", done: str = "") -> Report:
     """A plan; it exits with 2 where a precondition is refused."""
     operation = plan.operation
-    rows = tuple((v.check, v.level, v.where, v.text) for v in plan.verdicts)
-    moves = [(m.lane, m.topic, m.partitions, m.replication, m.sources) for m in operation.moves]
-    backlog = [(row.group, row.topic, row.offsets, row.size_bytes, row.time_lag_s, row.eta_s) for row in plan.backlog]
-    lines = [
-        f"{operation.request.kind.noun} of stream {operation.stream} to {operation.request.to} "
-        f"(cluster {operation.cluster_id})",
-        f"plan {plan.sha256}",
-        "",
-        *text_table(MOVE_COLUMNS, moves).splitlines(),
-    ]
-    lines += section("Preconditions:", text_table(VERDICT_COLUMNS, rows).splitlines())
-    total = sum(row.offsets or 0 for row in plan.backlog)
-    lines += optional_section("To be read from the old topics:", _table(backlog, total))
+    rows: Sequence[tuple[object, ...]] = [(v.check, v.level, v.where, v.text) for v in plan.verdicts]
+    verdicts = ResultTable(("check", "level", "where", "text"), rows, "Preconditions:")
+    rows = [(m.lane, m.topic, m.partitions, m.replication, m.sources) for m in operation.moves]
+    moves = ResultTable(("lane", "topic", "partitions", "replication", "sources"), rows)
+    rows = [(row.group, row.topic, row.offsets, row.size_bytes, row.time_lag_s, row.eta_s) for row in plan.backlog]
+    backlog = ResultTable(("group", "topic", "offsets", "size_bytes", "time_lag_s", "eta_s"), rows)
+    total = counted(sum(row.offsets or 0 for row in plan.backlog), "offset")
     letters = [
         (row.topic, row.cluster, row.letters, row.references, row.gone, ", ".join(row.groups) or "no group", row.then)
         for row in plan.letters
     ]
-    lines += optional_section("Dead letters:", text_table(LETTER_COLUMNS, letters).splitlines() if letters else [])
-    lines += section("Quiet:", _quiet_lines(plan))
-    lines += section("Records that may come a second time:", [budget_words(plan.budget)])
-    if done:
-        lines += ["", done]
     return Report(
         command=command,
         data={
             "stream": operation.stream,
             "plan_sha256": plan.sha256,
             "operation": plain_value(operation),
-            "verdicts": records(VERDICT_COLUMNS, rows),
-            "moves": records(MOVE_COLUMNS, moves),
-            "backlog": records(BACKLOG_COLUMNS, backlog),
+            "verdicts": verdicts.records(),
+            "moves": moves.records(),
+            "backlog": backlog.records(),
             "dead_letters": plain_value(plan.letters),
-            "fences": plain_value(plan.fences),
-            "windows_s": plain_value(plan.windows_s),
+            **attributes(plan, "fences windows_s"),
             "duplicates": plain_value(plan.budget),
             "refused": bool(plan.refused),
             "reason": plan.refused[0].check if plan.refused else "",
         },
-        text=text_of(lines),
-        columns=VERDICT_COLUMNS,
-        rows=rows,
+        sections=(
+            f"{operation.request.kind.noun} of stream {operation.stream} to {operation.request.to} "
+            f"(cluster {operation.cluster_id})",
+            f"plan {plan.sha256}",
+            "",
+            moves,
+            verdicts,
+            Section("To be read from the old topics:", (backlog, total) if rows else ()),
+            ResultTable(LETTER_COLUMNS, letters, "Dead letters:", empty=""),
+            Section("Quiet:", _quiet_lines(plan)),
+            Section("Records that may come a second time:", (budget_words(plan.budget),)),
+            *(("", done) if done else ()),
+        ),
+        table=verdicts,
         code=ExitCode.USAGE if plan.refused else ExitCode.DONE,
     )
 
@@ -315,15 +288,10 @@ def _quiet_lines(plan: FailoverPlan) -> Iterator[str]:
                 yield f"{plan.topics[number]}, fence {verdict.kind}: {state} ({words})"
 
 
-def _table(rows: Sequence[tuple[object, ...]], total: int) -> list[str]:
-    table = text_table(BACKLOG_COLUMNS, rows).splitlines()
-    return [*table, counted(total, "offset")] if rows else []
-
-
 PREFIX = "kafkakit_failover_"
 TRAFFIC_COLUMNS = ("lane", "topic", "cluster", "state", "end", "records/s", "problem")
 DRAIN_COLUMNS = ("group", "topic", "left", "read", "records/s", "ETA")
-MOST_ROWS = 40
+MOST_ROWS, REST = 40, "and {} more"
 
 
 def live_report(view: LiveView) -> Report:
@@ -331,27 +299,22 @@ def live_report(view: LiveView) -> Report:
     return Report(
         command="streams failover status",
         data=asdict(view),
-        text=live_text(view),
-        columns=TRAFFIC_COLUMNS,
-        rows=_traffic_rows(view),
+        sections=live_sections(view),
     )
 
 
-def live_text(view: LiveView) -> str:
+def live_sections(view: LiveView) -> Iterator[Part]:
     """The whole view, to be replaced in place."""
-    lines = [_head(view)]
-    lines += [f"lease: {view.holder}"] if view.holder else []
-    lines += optional_section("Waits for:" if view.reason else "Now:", list(view.lines[:5]))
-    traffic, drain = _traffic_rows(view), tuple(_drain_row(each) for each in view.drain)
-    lines += section("Traffic:", text_table(TRAFFIC_COLUMNS, traffic[:MOST_ROWS]).splitlines())
-    lines += [f"and {len(traffic) - MOST_ROWS} more"] if len(traffic) > MOST_ROWS else []
-    if drain:
-        lines += section("Drain:", text_table(DRAIN_COLUMNS, drain[:MOST_ROWS]).splitlines())
-        lines += [f"and {len(drain) - MOST_ROWS} more"] if len(drain) > MOST_ROWS else []
+    yield _head(view)
+    if view.holder:
+        yield f"lease: {view.holder}"
+    yield Section("Waits for:" if view.reason else "Now:", view.lines[:5])
+    yield ResultTable(TRAFFIC_COLUMNS, _traffic_rows(view), "Traffic:", most=MOST_ROWS, rest=REST)
+    drain = tuple(_drain_row(each) for each in view.drain)
+    yield ResultTable(DRAIN_COLUMNS, drain, "Drain:", empty="", most=MOST_ROWS, rest=REST)
     if view.operation and view.holder == NO_PROCESS:
         resume = shell_command("streams failover resume", view.stream)
-        lines += ["", f"no process works on it; to continue: {resume}"]
-    return text_of(lines)
+        yield from ("", f"no process works on it; to continue: {resume}")
 
 
 def phase_line(view: LiveView) -> str:
@@ -459,13 +422,6 @@ def history_report(
         )
         for record in found
     )
-    lines = (
-        text_table(HISTORY_COLUMNS, rows).splitlines() if rows else [f"stream {stream}: no operation was ever begun"]
-    )
-    if commands:
-        lines += section(
-            "Commands:", text_table(COMMAND_COLUMNS, [_command_row(each) for each in commands]).splitlines()
-        )
     return Report(
         command="streams failover history",
         data={
@@ -476,9 +432,10 @@ def history_report(
                 for each in commands
             ],
         },
-        text=text_of(lines),
-        columns=HISTORY_COLUMNS,
-        rows=rows,
+        sections=(
+            ResultTable(HISTORY_COLUMNS, rows, empty=f"stream {stream}: no operation was ever begun"),
+            ResultTable(COMMAND_COLUMNS, [_command_row(each) for each in commands], "Commands:", empty=""),
+        ),
         warnings=(f"{counted(damaged, 'line')} of the audit log cannot be read",) if damaged else (),
     )
 
@@ -489,7 +446,6 @@ def _command_row(each: AuditedCommand) -> tuple[object, ...]:
     return each.began[:19], line.by, line.command, line.operation, line.plan_sha256[:16], each.outcome, why
 
 
-REHEARSAL_STEP_COLUMNS = ("step", "seconds")
 REHEARSAL_COLUMNS = ("rehearsal", "to", "by", "result", "seconds", "pause ms", "acknowledged", "open", "again", "score")
 
 
@@ -501,23 +457,21 @@ def rehearsal_report(rehearsal: Rehearsal) -> Report:
     load = found.load
     rows = tuple((step, at_ms / 1000) for step, at_ms in sorted(found.steps_ms.items(), key=lambda each: each[1]))
     budget = "not bounded" if found.budget is None else f"{found.budget:,}"
-    lines = [
+    sections = (
         f"stream {rehearsal.stream}: readiness {readiness(rehearsal)} of 100, {found.result} in {found.seconds:g} s",
         f"{load.acknowledged:,} records at {load.per_s:g} a second (asked: {rehearsal.per_s:g}), "
         f"longest time without an answer {load.longest_pause_ms:,} ms",
         f"not handled: {load.open:,}; failed: {load.failed:,}; handled again: {load.handled_again:,} (plan: {budget})",
         f"quiet by {found.basis}" if found.basis else "not sealed",
         f"certificate {'verified' if found.is_verified else 'not verified'}",
-    ]
-    lines += optional_section("Reason:", list(found.lines))
-    lines += section("Steps, since the beginning:", text_table(REHEARSAL_STEP_COLUMNS, rows).splitlines())
+        Section("Reason:", found.lines),
+        ResultTable(("step", "seconds"), rows, "Steps, since the beginning:"),
+    )
     code = CODES[EndKind(found.result)]
     return Report(
         command="streams failover rehearse",
         data=_data(rehearsal),
-        text=text_of(lines),
-        columns=REHEARSAL_STEP_COLUMNS,
-        rows=rows,
+        sections=sections,
         code=ExitCode.FAILED if code is ExitCode.DONE and (load.open or not found.is_verified) else code,
     )
 
@@ -526,15 +480,11 @@ def rehearsals_report(stream: str, found: Sequence[Rehearsal], now_ms: int) -> R
     """All rehearsals of a stream, oldest first; the readiness of the stream is that of the newest, by its age."""
     rows = tuple(_row(each) for each in found)
     now = readiness_at(found[-1], now_ms) if found else None
-    lines = [f"stream {stream}: {'it was never rehearsed' if now is None else f'readiness {now} of 100'}"]
-    if rows:
-        lines += section("Rehearsals:", text_table(REHEARSAL_COLUMNS, rows).splitlines())
+    head = f"stream {stream}: {'it was never rehearsed' if now is None else f'readiness {now} of 100'}"
     return Report(
         command="streams failover history",
         data={"stream": stream, "readiness": now, "rehearsals": [_data(each) for each in found]},
-        text=text_of(lines),
-        columns=REHEARSAL_COLUMNS,
-        rows=rows,
+        sections=(head, ResultTable(REHEARSAL_COLUMNS, rows, "Rehearsals:", empty="")),
     )
 
 
@@ -543,7 +493,7 @@ def leftovers_report(stream: str, removed: Sequence[str]) -> Report:
     return Report(
         command="streams failover rehearse",
         data={"stream": stream, "removed": list(removed)},
-        text=text_of([f"stream {stream}: {', '.join(removed) or 'nothing'} removed"]),
+        sections=(f"stream {stream}: {', '.join(removed) or 'nothing'} removed",),
     )
 
 

@@ -5,14 +5,14 @@ rows, and the exit code); and where share groups stand.
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from kafkakit.core.cluster_facts import GroupState, ItemError, ShareOffset
 from kafkakit.core.errors import ExitCode, KafkakitError, OperationFailedError, TryLaterError
-from kafkakit.core.text import printable, shown_name, text_table
-from kafkakit.report.report import Report, attributes, records
+from kafkakit.core.text import printable, shown_name
+from kafkakit.report.report import Part, Report, ResultTable, attributes, records
 from kafkakit.streams.lag.decide.limits import GRAVITY, Breach, CheckResult, Verdict
 from kafkakit.streams.lag.decide.measure.table import LagStatus
 from kafkakit.streams.lag.decide.measure.time_lag import NOT_KNOWN, range_text, span_text, utc_text
@@ -47,14 +47,15 @@ def view_report(
     return Report(
         command=command,
         data=data,
-        text=view_text(view, look.conditions, look.at_ms, readers),
-        columns=columns,
-        rows=rows,
+        sections=view_sections(view, look.conditions, look.at_ms, readers),
+        table=ResultTable(columns, rows),
         failure=failure,
     )
 
 
-def view_text(view: LagView, conditions: Sequence[MonitorCondition], at_ms: int, readers: Readers | None = None) -> str:
+def view_sections(
+    view: LagView, conditions: Sequence[MonitorCondition], at_ms: int, readers: Readers | None = None
+) -> Iterator[Part]:
     """A table with the worst lines first, and below it what is not known."""
     kinds = KINDS[view.level]
     if len({c.cluster for c in conditions}) < 2:
@@ -100,11 +101,11 @@ def view_text(view: LagView, conditions: Sequence[MonitorCondition], at_ms: int,
             columns.pop(at)
             for row in rows:
                 row.pop(at)
-    table = text_table(columns, rows) if rows else "no commits found" if is_known(conditions) else "not known"
+    yield ResultTable(columns, rows, empty="no commits found" if is_known(conditions) else "not known")
     notes = _status_notes(view.lines)
     notes += [f"{c.cluster}: {note}" for c in conditions for note in c.notes]
     notes += [] if readers is None else readers.notes
-    return "\n".join([table, *([""] if notes else []), *notes]) + "\n"
+    yield from ["", *notes] if notes else []
 
 
 def _status_notes(lines: Sequence[ViewLine]) -> list[str]:
@@ -206,8 +207,7 @@ def line_data(line: ViewLine) -> dict[str, Any]:
         "lost": line.lost,
         "records_without_commit": line.unread,
         "time_lag_ms": line.backlog.estimate_ms,
-        "low_ms": line.backlog.low_ms,
-        "high_ms": line.backlog.high_ms,
+        **attributes(line.backlog, "low_ms high_ms"),
         "max_low_ms": line.max_low_ms,
         "source": line.backlog.source.word,
         "flags": list(line.backlog.flags.words),
@@ -225,8 +225,7 @@ def line_data(line: ViewLine) -> dict[str, Any]:
         "retention_basis": line.retention_basis.word,
         "consumed_per_s": _rounded(line.consumed_per_s),
         "produced_per_s": _rounded(line.produced_per_s),
-        "unknown": line.unknown,
-        "stale": line.stale,
+        **attributes(line, "unknown stale"),
         "lag_as_of_ms": _or_none(line.lag_as_of_ms),
         "as_of_ms": _or_none(line.oldest_as_of_ms),
     }
@@ -241,17 +240,14 @@ def condition_data(c: MonitorCondition) -> dict[str, object]:
         "ends_as_of_ms": _or_none(c.ends_as_of_ms),
         "read_offsets": c.done,
         "past_offsets": c.total,
-        "group_partitions": c.group_partitions,
-        "partitions": c.partitions,
+        **attributes(c, "group_partitions partitions"),
         "blind": [{"partition": b.partition, "reason": b.reason, "as_of_ms": _or_none(b.as_of_ms)} for b in c.blind],
         "open_transactions": [
             {
                 "partition": h.partition,
-                "producer_id": h.transaction.producer_id,
-                "since_offset": h.transaction.since_offset,
+                **attributes(h.transaction, "producer_id since_offset"),
                 "since_ms": _or_none(h.transaction.since_ms),
-                "commits": h.transaction.commits,
-                "groups": list(h.transaction.groups),
+                **attributes(h.transaction, "commits groups"),
             }
             for h in c.held_back
         ],
@@ -266,8 +262,7 @@ def condition_data(c: MonitorCondition) -> dict[str, object]:
         "record_reads": c.record_reads,
         "record_read_failures": c.record_failures,
         "restored_from_ms": _or_none(c.warm_since_ms),
-        "clock_steps": c.clock_steps,
-        "notes": list(c.notes),
+        **attributes(c, "clock_steps notes"),
     }
 
 
@@ -390,9 +385,8 @@ def check_report(found: CheckResult, look: Look, *, nagios: bool) -> Report:
             "silenced_count": found.silenced_count,
             "clusters": [condition_data(c) for c in look.conditions],
         },
-        text=f"{summary} | {found.performance}",
-        columns=CHECK_COLUMNS,
-        rows=(*rows, *(("silenced", *row[1:]) for row in silenced)),
+        sections=(f"{summary} | {found.performance}",),
+        table=ResultTable(CHECK_COLUMNS, (*rows, *(("silenced", *row[1:]) for row in silenced))),
         code=int(verdict) if nagios else codes.get(verdict, ExitCode.FAILED),
     )
 
@@ -410,7 +404,7 @@ def report_or_unknown(checked: Callable[[], Report]) -> Report:
     except KafkakitError as error:
         summary = f"LAG UNKNOWN - {' '.join(error.message.split())}"
         data = {"verdict": "unknown", "summary": summary}
-        return Report(command=COMMAND, data=data, text=summary, code=int(Verdict.UNKNOWN))
+        return Report(command=COMMAND, data=data, sections=(summary,), code=int(Verdict.UNKNOWN))
 
 
 def _summary(found: CheckResult, verdict: Verdict, look: Look) -> str:
@@ -445,15 +439,14 @@ def share_group_report(
     lines = rows
     if all(row[-1] is None for row in rows):
         columns, lines = SHARE_GROUP_COLUMNS[:-1], [row[:-1] for row in rows]
-    text = text_table(columns, lines) if rows else "no share groups found" if not refused else "not known"
+    empty = "no share groups found" if not refused else "not known"
     return Report(
         command="streams lag share-groups",
         data={
             "groups": [{"group": g, "state": states[g].value, "partitions": _data(found[g])} for g in sorted(found)],
         },
-        text=text + "\n",
-        columns=SHARE_GROUP_COLUMNS,
-        rows=tuple(rows),
+        sections=(ResultTable(columns, lines, empty=empty),),
+        table=ResultTable(SHARE_GROUP_COLUMNS, tuple(rows)),
         failure=_failure(refused),
     )
 
@@ -463,8 +456,7 @@ def _data(offsets: tuple[ShareOffset, ...] | ItemError) -> list[dict[str, object
         return None
     return [
         {
-            "topic": one.place.topic,
-            "partition": one.place.partition,
+            **attributes(one.place, "topic partition"),
             "start_offset": one.start,
             "lag": one.lag,
             "error": None if one.error is None else str(one.error),

@@ -237,7 +237,7 @@ def purge(
     from kafkakit.core.quantities import epoch_ms
     from kafkakit.streams.lanes.act.dead_letters import Purger
     from kafkakit.streams.lanes.decide import PurgeOutcome, letter_filter
-    from kafkakit.streams.lanes.report import purge_report, purge_text
+    from kafkakit.streams.lanes.report import purge_lines, purge_report
     from kafkakit.streams.routes.api_act import RouteStore
 
     if bool(where) == everything:
@@ -253,7 +253,7 @@ def purge(
         outcome = PurgeOutcome(plan=purger.plan(route, letter_filter(where, epoch_ms(opened.clock.now()))), errors={})
         is_plan = consent.dry_run or outcome.plan.is_empty
         if not is_plan and not consent.yes:
-            cli.output.say(purge_text(stream, outcome.plan))
+            cli.output.say("\n".join(purge_lines(stream, outcome.plan)))
             is_plan = not consent.confirm(cli, "Delete these records?")
         if not is_plan:
             outcome = purger.carry_out(route, outcome.plan)

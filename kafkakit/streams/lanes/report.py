@@ -10,8 +10,8 @@ from dataclasses import asdict
 
 from kafkakit.core.errors import ExitCode, OperationFailedError
 from kafkakit.core.quantities import counted
-from kafkakit.core.text import printable, shell_command, text_table
-from kafkakit.report.report import Report, attributes, section, text_of
+from kafkakit.core.text import printable, shell_command
+from kafkakit.report.report import INDENT, FactList, Report, ResultTable, Section, attributes
 from kafkakit.streams.lanes.decide import CopyOutcome, DeadLetter, LaneShare, PurgeOutcome, PurgePlan, ReplayOutcome
 from kafkakit.streams.model.commit import utc_text
 from kafkakit.streams.model.provenance import Provenance
@@ -32,12 +32,6 @@ def letters_report(
 ) -> Report:
     """The first records that match; `matching` counts all of them by reason, `strange` are no entries of a ledger."""
     total = sum(matching.values())
-    lines = [f"{kind} {stream}: {counted(total, 'rejected record')}"]
-    lines += [f"  {number:>7,}  {printable(reason)}" for reason, number in sorted(matching.items())]
-    if letters:
-        lines += ["", text_table(LETTER_COLUMNS, map(_row, letters))]
-    if total > len(letters):
-        lines.append(f"the first {len(letters):,} are shown; --limit shows more")
     warnings = (f"{counted(strange, 'record')} of the reject ledger cannot be read",) if strange else ()
     return Report(
         command="streams dlq list",
@@ -48,9 +42,13 @@ def letters_report(
             "unreadable_references": strange,
             "records": [letter_data(letter) for letter in letters],
         },
-        text="\n".join(lines),
-        columns=LETTER_COLUMNS,
-        rows=tuple(_row(letter) for letter in letters),
+        sections=(
+            f"{kind} {stream}: {counted(total, 'rejected record')}",
+            *(f"  {number:>7,}  {printable(reason)}" for reason, number in sorted(matching.items())),
+            *([""] if letters else []),
+            ResultTable(LETTER_COLUMNS, [_row(letter) for letter in letters], empty=""),
+            *([f"the first {len(letters):,} are shown; --limit shows more"] if total > len(letters) else []),
+        ),
         warnings=warnings,
     )
 
@@ -60,18 +58,14 @@ def letter_report(letter: DeadLetter, found: Found, most_bytes: int) -> Report:
     problem = found.problem or found.entries[0].instead
     record = None if problem else found.entries[0]
     held = "in the DLQ lane" if letter.entry is None else "by reference"
-    lines = [f"{printable(letter.name)} on cluster {letter.cluster_id}", f"  held         {held}"]
-    lines += _provenance_lines(letter.provenance)
-    lines.append(f"  replayed     {'yes' if letter.is_replayed else 'no'}")
+    facts = [("held", held), *_provenance_facts(letter.provenance), ("replayed", "yes" if letter.is_replayed else "no")]
     if record is not None:
-        lines.append(f"  time         {utc_text(record.at_ms) if record.at_ms >= 0 else 'none'}")
-        lines.append(f"  key          {bytes_text(record.key, most_bytes)}")
-        lines.append(f"  value        {bytes_text(record.value, most_bytes)}")
-        lines += [
-            f"  header       {printable(name)} = {bytes_text(value, most_bytes)}" for name, value in record.headers
-        ]
+        facts.append(("time", utc_text(record.at_ms) if record.at_ms >= 0 else "none"))
+        facts.append(("key", bytes_text(record.key, most_bytes)))
+        facts.append(("value", bytes_text(record.value, most_bytes)))
+        facts += [("header", f"{printable(name)} = {bytes_text(value, most_bytes)}") for name, value in record.headers]
     if problem:
-        lines.append(f"  record       {problem}")
+        facts.append(("record", problem))
     body = None
     if record is not None:
         body = {
@@ -83,7 +77,7 @@ def letter_report(letter: DeadLetter, found: Found, most_bytes: int) -> Report:
     return Report(
         command="streams dlq show",
         data={**letter_data(letter), "problem": problem or None, "record": body},
-        text="\n".join(lines),
+        sections=(f"{printable(letter.name)} on cluster {letter.cluster_id}", FactList(facts, 13, INDENT)),
         failure=OperationFailedError(f"{printable(letter.name)}: {problem}") if problem else None,
     )
 
@@ -94,8 +88,7 @@ def letter_data(letter: DeadLetter) -> dict[str, object]:
     return {
         "cluster_id": letter.cluster_id,
         "place": letter.name,
-        "topic": letter.place.topic,
-        "partition": letter.place.partition,
+        **attributes(letter.place, "topic partition"),
         "offset": letter.offset,
         "held": "copy" if letter.entry is None else "reference",
         "replayed": letter.is_replayed,
@@ -127,29 +120,28 @@ def _provenance_data(found: Provenance) -> dict[str, object]:
     return {
         **attributes(origin, "stream lane segment epoch cluster_id topic partition offset"),
         "timestamp_ms": origin.at_ms,
-        "group": failure.group,
-        "reason": failure.reason,
+        **attributes(failure, "group reason"),
         "failed_ms": failure.at_ms,
         **attributes(failure, "tries error_class error_text"),
         "hops": found.hops,
     }
 
 
-def _provenance_lines(found: Provenance | None) -> Iterator[str]:
+def _provenance_facts(found: Provenance | None) -> Iterator[tuple[str, str]]:
     if found is None:
-        yield "  provenance   none that can be read"
+        yield "provenance", "none that can be read"
         return
     origin, failure = found.origin, found.failure
     tries = counted(failure.tries, "try", "tries")
-    yield f"  reason       {printable(failure.reason)}, after {tries} of group {printable(failure.group)}"
-    yield f"  failed       {utc_text(failure.at_ms)}"
+    yield "reason", f"{printable(failure.reason)}, after {tries} of group {printable(failure.group)}"
+    yield "failed", utc_text(failure.at_ms)
     if failure.error_class or failure.error_text:
-        yield f"  error        {printable(failure.error_class)}: {printable(failure.error_text)}"
-    yield f"  origin       {_origin(found)} on cluster {printable(origin.cluster_id)}"
-    yield f"  route        stream {origin.stream}, lane {origin.lane}, segment {origin.segment}, epoch {origin.epoch}"
+        yield "error", f"{printable(failure.error_class)}: {printable(failure.error_text)}"
+    yield "origin", f"{_origin(found)} on cluster {printable(origin.cluster_id)}"
+    yield "route", f"stream {origin.stream}, lane {origin.lane}, segment {origin.segment}, epoch {origin.epoch}"
     if origin.at_ms is not None:
-        yield f"  written      {utc_text(origin.at_ms)}"
-    yield f"  moved        {counted(found.hops, 'time')}"
+        yield "written", utc_text(origin.at_ms)
+    yield "moved", counted(found.hops, "time")
 
 
 def _origin(found: Provenance) -> str:
@@ -193,20 +185,20 @@ def replay_report(stream: str, outcome: ReplayOutcome, kind: str = "stream") -> 
         command="streams dlq replay",
         data={
             "stream": stream,
-            "is_plan": outcome.is_plan,
-            "matching": outcome.matching,
-            "replayed": outcome.replayed,
+            **attributes(outcome, "is_plan matching replayed"),
             "may_be_twice": outcome.uncertain,
             "stayed": outcome.stayed,
             "targets": dict(outcome.targets),
         },
-        text="\n".join(lines),
-        columns=("matching", "replayed", "may_be_twice", "stayed"),
-        rows=((outcome.matching, outcome.replayed, outcome.uncertain, stayed),),
+        sections=lines,
+        table=ResultTable(
+            ("matching", "replayed", "may_be_twice", "stayed"),
+            ((outcome.matching, outcome.replayed, outcome.uncertain, stayed),),
+        ),
     )
 
 
-def purge_text(stream: str, plan: PurgePlan) -> str:
+def purge_lines(stream: str, plan: PurgePlan) -> list[str]:
     """The plan of a purge."""
     references = sum(map(len, plan.references.values()))
     records = sum(cut.records for cut in plan.cuts)
@@ -217,13 +209,13 @@ def purge_text(stream: str, plan: PurgePlan) -> str:
     ]
     if behind:
         lines.append(f"{counted(behind, 'matching record')} stay: others that do not match lie before them")
-    return "\n".join(lines)
+    return lines
 
 
 def purge_report(stream: str, outcome: PurgeOutcome, *, is_plan: bool) -> Report:
     """What a purge deleted, or would delete."""
     plan, failure = outcome.plan, None
-    lines = [purge_text(stream, plan)]
+    lines = purge_lines(stream, plan)
     if not is_plan:
         lines += [f"not deleted: {place}: {error}" for place, error in outcome.errors.items()]
         lines += [] if outcome.errors else ["deleted"]
@@ -232,8 +224,7 @@ def purge_report(stream: str, outcome: PurgeOutcome, *, is_plan: bool) -> Report
     cuts = [
         {
             "cluster_id": cut.cluster_id,
-            "topic": cut.place.topic,
-            "partition": cut.place.partition,
+            **attributes(cut.place, "topic partition"),
             "offset": cut.offset,
             "records": cut.records,
             "matching_behind": cut.behind,
@@ -249,9 +240,11 @@ def purge_report(stream: str, outcome: PurgeOutcome, *, is_plan: bool) -> Report
             "references": {cluster: len(keys) for cluster, keys in plan.references.items()},
             "errors": {place: str(error) for place, error in outcome.errors.items()},
         },
-        text="\n".join(lines),
-        columns=("cluster_id", "topic", "partition", "offset", "records", "matching_behind"),
-        rows=tuple(tuple(cut.values()) for cut in cuts),
+        sections=lines,
+        table=ResultTable(
+            ("cluster_id", "topic", "partition", "offset", "records", "matching_behind"),
+            tuple(tuple(cut.values()) for cut in cuts),
+        ),
         failure=failure,
     )
 
@@ -272,16 +265,15 @@ def copy_report(stream: str, outcome: CopyOutcome) -> Report:
         command="streams dlq copy",
         data={
             "stream": stream,
-            "is_plan": outcome.is_plan,
-            "copied": outcome.copied,
-            "waiting": outcome.waiting,
+            **attributes(outcome, "is_plan copied waiting"),
             "next_ms": outcome.next_at_ms,
-            "lost": outcome.lost,
-            "failed": outcome.failed,
+            **attributes(outcome, "lost failed"),
         },
-        text="\n".join(lines),
-        columns=("copied", "waiting", "next_ms", "lost", "failed"),
-        rows=((outcome.copied, outcome.waiting, outcome.next_at_ms, len(outcome.lost), len(outcome.failed)),),
+        sections=lines,
+        table=ResultTable(
+            ("copied", "waiting", "next_ms", "lost", "failed"),
+            ((outcome.copied, outcome.waiting, outcome.next_at_ms, len(outcome.lost), len(outcome.failed)),),
+        ),
         failure=failure,
     )
 
@@ -294,10 +286,6 @@ def copy_line(stream: str, outcome: CopyOutcome) -> str:
         f"stream {stream}: {verb} {counted(outcome.copied, 'record')}, {outcome.waiting:,} waiting{following}, "
         f"{len(outcome.lost):,} lost, {len(outcome.failed):,} not readable"
     )
-
-
-RECONCILIATION_COLUMNS = ("difference", "records")
-SIDE_COLUMNS = ("stream", "records", "ids", "duplicates", "without_id")
 
 
 def reconciliation_report(primary: str, secondary: str, from_ms: int, to_ms: int, found: Reconciliation) -> Report:
@@ -314,11 +302,7 @@ def reconciliation_report(primary: str, secondary: str, from_ms: int, to_ms: int
         "only in secondary": found.examples_extra,
         "other key": found.examples_other_key,
     }
-    table = ((name, s.records, s.identities, s.duplicates, s.without_identity) for name, s in sides)
-    lines = ["no difference" if found.is_equal else f"{primary} and {secondary} differ", ""]
-    lines += [*text_table(RECONCILIATION_COLUMNS, rows).splitlines(), "", *text_table(SIDE_COLUMNS, table).splitlines()]
-    for name, ids in examples.items():
-        lines += section(f"Ids, {name}:", ids) if ids else []
+    table = [(name, s.records, s.identities, s.duplicates, s.without_identity) for name, s in sides]
     return Report(
         command="streams reconcile",
         data={
@@ -326,16 +310,20 @@ def reconciliation_report(primary: str, secondary: str, from_ms: int, to_ms: int
             "secondary": {"stream": secondary, **asdict(found.secondary)},
             "from_ms": from_ms,
             "to_ms": to_ms,
-            "is_equal": found.is_equal,
-            "both": found.both,
+            **attributes(found, "is_equal both"),
             "only_in_primary": found.missing,
             "only_in_secondary": found.extra,
             "other_key": found.other_key,
             "examples": {name.replace(" ", "_"): ids for name, ids in examples.items()},
         },
-        text=text_of(lines),
-        columns=RECONCILIATION_COLUMNS,
-        rows=rows,
+        sections=(
+            "no difference" if found.is_equal else f"{primary} and {secondary} differ",
+            "",
+            ResultTable(("difference", "records"), rows),
+            "",
+            ResultTable(("stream", "records", "ids", "duplicates", "without_id"), table),
+            *(Section(f"Ids, {name}:", ids) for name, ids in examples.items()),
+        ),
         warnings=tuple(
             f"{counted(side.without_identity, 'record')} of stream {name} without an id: not compared"
             for name, side in sides
@@ -346,7 +334,6 @@ def reconciliation_report(primary: str, secondary: str, from_ms: int, to_ms: int
 
 
 RULE_COLUMNS = ("rule", "lane", "where")
-ROUTING_COLUMNS = ("lane", "rule", "records", "share", "where")
 
 
 def routing_report(shares: Sequence[LaneShare], source: str) -> Report:
@@ -375,9 +362,14 @@ def routing_report(shares: Sequence[LaneShare], source: str) -> Report:
                 {"lane": s.lane, "rule": s.rule, "where": s.where or None, "records": s.records} for s in shares
             ],
         },
-        text=f"{counted(total, 'record')} by the rules of {printable(source)}\n\n{text_table(ROUTING_COLUMNS, rows)}",
-        columns=("lane", "rule", "records", "where"),
-        rows=tuple((s.lane, s.rule, s.records, s.where or None) for s in shares),
+        sections=(
+            f"{counted(total, 'record')} by the rules of {printable(source)}",
+            "",
+            ResultTable(("lane", "rule", "records", "share", "where"), rows),
+        ),
+        table=ResultTable(
+            ("lane", "rule", "records", "where"), tuple((s.lane, s.rule, s.records, s.where or None) for s in shares)
+        ),
     )
 
 
@@ -387,17 +379,18 @@ def rules_report(before: Route, route: Route) -> Report:
     is_changed, differs = route.epoch != before.epoch, route.rules != before.rules
     said = "replaced" if is_changed else "not replaced; these would be the rules" if differs else "as they are"
     shown = [(number, lane, printable(where)) for number, lane, where in rows]
-    table = text_table(RULE_COLUMNS, shown) if rows else "No rules: every record goes to lane live.\n"
     return Report(
         command="streams lane rules",
         data={
-            "stream": route.stream,
-            "epoch": route.epoch,
+            **attributes(route, "stream epoch"),
             "changed": is_changed,
             "before": [{"lane": rule.lane, "where": rule.where} for rule in before.rules],
             "rules": [{"lane": rule.lane, "where": rule.where} for rule in route.rules],
         },
-        text=f"stream {route.stream}, epoch {route.epoch}: {counted(len(rows), 'rule')}, {said}\n\n{table}",
-        columns=RULE_COLUMNS,
-        rows=rows,
+        sections=(
+            f"stream {route.stream}, epoch {route.epoch}: {counted(len(rows), 'rule')}, {said}",
+            "",
+            ResultTable(RULE_COLUMNS, shown, empty="No rules: every record goes to lane live."),
+        ),
+        table=ResultTable(RULE_COLUMNS, rows),
     )

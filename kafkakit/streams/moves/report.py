@@ -4,15 +4,11 @@ from collections.abc import Iterator, Mapping
 
 from kafkakit.core.errors import ExitCode
 from kafkakit.core.quantities import counted, format_percent
-from kafkakit.core.text import plain_value, text_table
-from kafkakit.report.report import Report, optional_section, records, section, text_of
+from kafkakit.core.text import plain_value
+from kafkakit.report.report import Part, Report, ResultTable, Section, attributes
 from kafkakit.streams.failover.api import EndKind, FailoverPlan, Level
 from kafkakit.streams.moves.decide import PPM, MoveEnd, Pace, Series, SeriesEnd, SpreadFigures, most_in_an_hour
 
-MOVE_COLUMNS = ("stream", "to", "lanes", "load", "verdict", "text")
-SHARE_COLUMNS = ("cluster", "capacity", "before", "after", "use")
-END_COLUMNS = ("stream", "to", "result", "operation", "text")
-LEFT_COLUMNS = ("stream", "topics", "why")
 CODES = {
     EndKind.DONE: ExitCode.DONE,
     EndKind.WAITING: ExitCode.TRY_LATER,
@@ -35,31 +31,31 @@ def series_report(
         )
         for move in series.moves
     )
+    moves = ResultTable(("stream", "to", "lanes", "load", "verdict", "text"), rows, empty="nothing to move")
     is_refused = any(isinstance(each, MoveEnd) and each.kind is EndKind.REFUSED for each in judged.values())
-    lines = [f"{_title(series)}: {counted(len(series.moves), 'stream')}", f"plan {series.sha256}", pace_words(pace), ""]
-    lines += text_table(MOVE_COLUMNS, rows).splitlines() if rows else ["nothing to move"]
-    if series.figures is not None:
-        lines += section("Clusters:", _figure_lines(series.figures))
-    lines += optional_section("Not moved:", [f"{name}: {why}" for name, why in sorted(series.skipped.items())])
-    if done:
-        lines += ["", done]
     return Report(
         command=command,
         data={
-            "kind": series.kind,
-            "subject": series.subject,
+            **attributes(series, "kind subject"),
             "emptied": series.cluster_id,
             "plan_sha256": series.sha256,
             "pace": plain_value(pace),
             "template": plain_value(series.template),
-            "moves": records(MOVE_COLUMNS, rows),
+            "moves": moves.records(),
             "skipped": dict(series.skipped),
             "figures": plain_value(series.figures),
             "refused": is_refused,
         },
-        text=text_of(lines),
-        columns=MOVE_COLUMNS,
-        rows=rows,
+        sections=(
+            f"{_title(series)}: {counted(len(series.moves), 'stream')}",
+            f"plan {series.sha256}",
+            pace_words(pace),
+            "",
+            moves,
+            Section("Clusters:", () if series.figures is None else _figures(series.figures)),
+            Section("Not moved:", [f"{name}: {why}" for name, why in sorted(series.skipped.items())]),
+            *(("", done) if done else ()),
+        ),
         code=ExitCode.USAGE if is_refused else ExitCode.DONE,
     )
 
@@ -73,36 +69,36 @@ def end_report(command: str, end: SeriesEnd) -> Report:
         for move in series.moves
         for found in (record.ends.get(move.stream),)
     )
-    left = [(each.stream, ",".join(each.topics), each.why) for each in end.left]
+    columns = ("stream", "to", "result", "operation", "text")
+    moves = ResultTable(columns, rows, "Moves:", empty="there is no stream to move")
+    still = [(each.stream, ",".join(each.topics), each.why) for each in end.left]
+    left = ResultTable(("stream", "topics", "why"), still, "Left:", empty="")
     done = sum(record.is_done(move.stream) for move in series.moves)
     hour = most_in_an_hour(record.counted_ms)
-    lines = [
-        f"{end.kind}: {_title(series)}, {done} of {counted(len(series.moves), 'stream')} moved",
-    ]
-    if rows:
-        lines.append(f"at most {record.most_open} at once, at most {hour} begun within an hour")
-    lines += section("Moves:", text_table(END_COLUMNS, rows).splitlines() if rows else ["there is no stream to move"])
-    lines += optional_section("Left:", text_table(LEFT_COLUMNS, left).splitlines() if left else [])
-    if left:
-        lines += ["", "the same command continues"]
+    closing: tuple[str, ...] = ()
+    if still:
+        closing = ("", "the same command continues")
     elif series.kind == "evacuate" and rows:
-        lines += ["", "once their grace is over, delete old topics with: kafkakit streams failover reclaim STREAM"]
+        closing = ("", "once their grace is over, delete old topics with: kafkakit streams failover reclaim STREAM")
     return Report(
         command=command,
         data={
-            "kind": series.kind,
-            "subject": series.subject,
+            **attributes(series, "kind subject"),
             "emptied": series.cluster_id,
             "result": end.kind,
             "done": done,
             "most_at_once": record.most_open,
             "most_in_an_hour": hour,
-            "moves": records(END_COLUMNS, rows),
-            "left": records(LEFT_COLUMNS, left),
+            "moves": moves.records(),
+            "left": left.records(),
         },
-        text=text_of(lines),
-        columns=END_COLUMNS,
-        rows=rows,
+        sections=(
+            f"{end.kind}: {_title(series)}, {done} of {counted(len(series.moves), 'stream')} moved",
+            *([f"at most {record.most_open} at once, at most {hour} begun within an hour"] if rows else ()),
+            moves,
+            left,
+            *closing,
+        ),
         code=CODES[end.kind],
     )
 
@@ -130,9 +126,9 @@ def _why(end: MoveEnd | None) -> str:
     return "" if end is None else "; ".join(each for each in (end.reason, *end.lines[:1]) if each)
 
 
-def _figure_lines(figures: SpreadFigures) -> Iterator[str]:
+def _figures(figures: SpreadFigures) -> Iterator[Part]:
     rows = [(c.profile, c.capacity, c.before, c.after, _percent(c.after * PPM // c.capacity)) for c in figures.clusters]
-    yield from text_table(SHARE_COLUMNS, rows).splitlines()
+    yield ResultTable(("cluster", "capacity", "before", "after", "use"), rows)
     yield f"{figures.unit}; largest use {_percent(figures.largest_ppm)}, no plan is below {_percent(figures.bound_ppm)}"
 
 

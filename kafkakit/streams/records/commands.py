@@ -248,7 +248,7 @@ def _marked(
     if consent.dry_run:
         return api.plan_report(plan, "")
     if plan.changes:
-        cli.output.say(api.render_plan(plan))
+        cli.output.say(api.plan_text(plan))
     opening = api.opening_for(plan, who=opened.requester, reason="batches in quarantine")
     outcome = cluster.carry_out(plan, opening, None if consent.yes else cli.output.ask_typed)
     undo = shell_command("streams commits undo", "last", program=cli.program, group=group)

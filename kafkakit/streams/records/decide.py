@@ -18,12 +18,12 @@ from enum import StrEnum
 from kafkakit.core.cluster_facts import ItemError, LogSpan, cluster_id_problem
 from kafkakit.core.documents import encode_document
 from kafkakit.core.errors import ExitCode, InputError, OperationFailedError, TryLaterError, UsageError
-from kafkakit.core.findings import Finding, Rule, Severity, findings_data, findings_text, in_order
+from kafkakit.core.findings import Finding, Rule, Severity, findings_data, in_order
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.quantities import counted, format_bytes
 from kafkakit.core.records import Record
 from kafkakit.core.text import printable, shell_command
-from kafkakit.report.report import Report, attributes
+from kafkakit.report.report import INDENT, FactList, Part, Report, ResultTable, attributes, findings_sections, records
 from kafkakit.streams.model.binary import CHECKED_FROM, CRC_AT
 from kafkakit.streams.model.commit import OffsetRanges, amount, topic_id_text, utc_text
 from kafkakit.streams.model.guarded_reads import BatchVerdict, VerdictKind
@@ -228,19 +228,19 @@ FATES = {
 def records_report(found: Found, cluster_id: str, most_bytes: int) -> Report:
     """What was found; keys, values and headers are cut after `most_bytes`. It fails where nothing was found."""
     place = printable(f"{found.key.topic}/{found.key.partition}@{found.offset}")
-    lines = [f"{place} on cluster {cluster_id}: the log holds {found.span.start} to {found.span.end - 1}"]
+    holds = f"the log holds {found.span.start} to {found.span.end - 1}"
     if found.span.start == found.span.end:
-        lines = [f"{place} on cluster {cluster_id}: the log is empty, the next offset is {found.span.end}"]
+        holds = f"the log is empty, the next offset is {found.span.end}"
+    sections: list[Part] = [f"{place} on cluster {cluster_id}: {holds}"]
     if found.entries and found.problem:
-        lines.append(f"{found.offset} was {found.problem}")
+        sections.append(f"{found.offset} was {found.problem}")
     for entry in found.entries:
-        lines += ["", *_lines(entry, most_bytes)]
+        sections += ["", *_entry_sections(entry, most_bytes)]
     return Report(
         command="streams records show",
         data={
             "cluster_id": cluster_id,
-            "topic": found.key.topic,
-            "partition": found.key.partition,
+            **attributes(found.key, "topic partition"),
             "offset": found.offset,
             "log_start": found.span.start,
             "log_stable": found.span.stable,
@@ -248,28 +248,27 @@ def records_report(found: Found, cluster_id: str, most_bytes: int) -> Report:
             "problem": found.problem or None,
             "records": [_data(entry, most_bytes) for entry in found.entries],
         },
-        text="\n".join(lines),
-        columns=RECORD_COLUMNS,
-        rows=tuple(_row(entry, most_bytes) for entry in found.entries),
+        sections=sections,
+        table=ResultTable(RECORD_COLUMNS, tuple(_row(entry, most_bytes) for entry in found.entries)),
         failure=None if found.entries else OperationFailedError(f"{place}: {found.problem}"),
     )
 
 
-def _lines(entry: Entry, most: int) -> Iterator[str]:
-    batch = entry.batch
+def _entry_sections(entry: Entry, most: int) -> Iterator[Part]:
+    batch, facts = entry.batch, []
     yield f"offset {entry.offset}" if entry.last == entry.offset else f"offsets {entry.offset} to {entry.last}"
     if entry.instead:
         of = f" of producer {batch.producer_id}, epoch {batch.producer_epoch}" if batch.is_control else ""
         yield f"  {entry.instead}{of}"
     if entry.at_ms >= 0:
-        yield f"  time         {utc_text(entry.at_ms)} ({entry.time_type})"
+        facts.append(("time", f"{utc_text(entry.at_ms)} ({entry.time_type})"))
     if not entry.instead:
-        yield f"  key          {bytes_text(entry.key, most)}"
-        yield f"  value        {bytes_text(entry.value, most)}"
-        for name, value in entry.headers:
-            yield f"  header       {printable(name)} = {bytes_text(value, most)}"
+        facts += [("key", bytes_text(entry.key, most)), ("value", bytes_text(entry.value, most))]
+        facts += [("header", f"{printable(name)} = {bytes_text(value, most)}") for name, value in entry.headers]
     if entry.fate is not None:
-        yield f"  transaction  {FATES[entry.fate]} (producer {batch.producer_id}, epoch {batch.producer_epoch})"
+        words = f"{FATES[entry.fate]} (producer {batch.producer_id}, epoch {batch.producer_epoch})"
+        facts.append(("transaction", words))
+    yield FactList(facts, 13, INDENT)
 
 
 def bytes_text(data: bytes | None, most: int) -> str:
@@ -544,7 +543,7 @@ def scan_report(scan: BombScan, program: str) -> Report:
         f"cluster {scan.cluster_id}: {counted(scan.partitions, 'partition')}, {scan.batches:,} batches"
         f" ({format_bytes(scan.size)}) read, limit {amount(scan.limit_bytes, 'byte')}"
     )
-    more = f"and {scan.more} more batches that are not listed\n" if scan.more else ""
+    more = [f"and {scan.more} more batches that are not listed"] if scan.more else []
     missing = TryLaterError(
         f"{len(unread)} of {counted(scan.partitions, 'partition')} not read to the end: {unread[0]}" if unread else "",
         hint="what was read holds no batch over the limit",
@@ -555,16 +554,15 @@ def scan_report(scan: BombScan, program: str) -> Report:
             **attributes(scan, "cluster_id limit_bytes partitions batches"),
             "bytes": scan.size,
             "found": total,
-            "listed": [dict(zip(BOMB_COLUMNS, batch_row(found), strict=True)) for found in scan.found],
+            "listed": records(BOMB_COLUMNS, map(batch_row, scan.found)),
             "unread": [
                 {"topic": key.topic, "partition": key.partition, "reason": reason}
                 for key, reason in sorted(scan.unread.items())
             ],
             **findings_data(findings),
         },
-        text=f"{head}\n\n{findings_text(findings)}{more}",
-        columns=BOMB_COLUMNS,
-        rows=tuple(batch_row(found) for found in scan.found),
+        sections=(head, "", *findings_sections(findings), *more),
+        table=ResultTable(BOMB_COLUMNS, tuple(batch_row(found) for found in scan.found)),
         failure=missing if unread and not total else None,
         code=ExitCode.FAILED if total else ExitCode.DONE,
     )
@@ -605,13 +603,12 @@ def quarantine_report(
             ],
             "edit": None if edit is None else edit.data,
         },
-        text="\n".join(lines),
-        columns=(*BOMB_COLUMNS, "path"),
-        rows=tuple((*batch_row(one.found), one.path or None) for one in kept),
+        sections=lines,
+        table=ResultTable((*BOMB_COLUMNS, "path"), tuple((*batch_row(one.found), one.path or None) for one in kept)),
     )
     if edit is None:
         return report
-    return replace(report, text=f"{report.text}\n\n{edit.text}", failure=edit.failure)
+    return replace(report, sections=(*report.sections, "", *edit.sections), failure=edit.failure)
 
 
 def _findings(scan: BombScan, program: str) -> tuple[Finding, ...]:

@@ -13,8 +13,8 @@ from itertools import islice
 from kafkakit.core.cluster_facts import ItemError, LogSpan
 from kafkakit.core.errors import KafkakitError, OperationFailedError
 from kafkakit.core.quantities import agreeing, counted, format_span
-from kafkakit.core.text import printable, some, text_table
-from kafkakit.report.report import Report
+from kafkakit.core.text import printable, some
+from kafkakit.report.report import Report, ResultTable, attributes
 from kafkakit.streams.model.pathways import (
     ContextFault,
     DDSketch,
@@ -250,7 +250,6 @@ def _outs(parent: int, service: str, env: str, streams: Collection[SeenStream]) 
 
 
 QUANTILES = {"p50_ms": 0.5, "p95_ms": 0.95, "p99_ms": P99, "max_ms": 1.0}
-COLUMNS = ("topic", "pathway", "latency", "records", *QUANTILES, "negative")
 HEADINGS = ("topic", "pathway", "latency", "records", "p50", "p95", "p99", "max")
 
 
@@ -258,10 +257,7 @@ def pathways_report(sample: PathwaySample, cluster_id: str, limit_s: float | Non
     """What was read; it fails where a partition was not, where no record has a pathway, and above the limit of p99."""
     rows = tuple(row for topic in sample.topics for row in _rows(topic))
     read, named = (sum(getattr(topic, name) for topic in sample.topics) for name in ("records", "with_pathway"))
-    lines = [f"{named} of {counted(read, 'record')} on cluster {cluster_id} have a pathway"]
-    lines += [line for topic in sample.topics for line in _remarks(topic)]
-    if rows:
-        lines += ["", text_table(HEADINGS, ((*row[:4], *map(_words, row[4:8])) for row in rows))]
+    table = [(*row[:4], *map(_words, row[4:8])) for row in rows]
     slow = tuple(slow_pathways(sample.topics, limit_s)) if limit_s is not None else ()
     return Report(
         command="streams pathway",
@@ -272,9 +268,13 @@ def pathways_report(sample: PathwaySample, cluster_id: str, limit_s: float | Non
             "problems": [error.message for error in sample.problems],
             "topics": [_data(topic) for topic in sample.topics],
         },
-        text="\n".join(lines),
-        columns=COLUMNS,
-        rows=rows,
+        sections=(
+            f"{named} of {counted(read, 'record')} on cluster {cluster_id} have a pathway",
+            *(line for topic in sample.topics for line in _remarks(topic)),
+            *([""] if table else []),
+            ResultTable(HEADINGS, table, empty=""),
+        ),
+        table=ResultTable(("topic", "pathway", "latency", "records", *QUANTILES, "negative"), rows),
         warnings=tuple(_warnings(sample)),
         failure=_failure(sample, slow, limit_s),
     )
@@ -340,12 +340,9 @@ def _words(ms: object) -> str:
 
 def _data(topic: TopicSample) -> dict[str, object]:
     return {
-        "topic": topic.topic,
-        "records": topic.records,
-        "with_pathway": topic.with_pathway,
+        **attributes(topic, "topic records with_pathway"),
         "faulty_headers": topic.faults,
-        "unread": topic.unread,
-        "folded": topic.folded,
+        **attributes(topic, "unread folded"),
         "pathways": [
             {
                 "pathway": _name(hash_),

@@ -15,13 +15,21 @@ from enum import StrEnum
 from kafkakit.config.security import Mechanism, Security
 from kafkakit.core.errors import ExitCode, UsageError
 from kafkakit.core.quantities import counted
-from kafkakit.core.text import plain_value, printable, text_table
-from kafkakit.report.report import Report, attributes, optional_section, records, section, text_of
+from kafkakit.core.text import plain_value, printable
+from kafkakit.report.report import (
+    Part,
+    RawDocument,
+    Remarks,
+    Report,
+    ResultTable,
+    Section,
+    attributes,
+    records,
+    text_of,
+)
 from kafkakit.streams.model.route import DLQ, Lane, Route, Segment
 from kafkakit.streams.routes.decide import KeptChange, PlannedTopic, RouteFacts
 
-LIST_COLUMNS = ("stream", "epoch", "lanes", "segments", "clusters", "problem")
-SHOW_COLUMNS = ("lane", "segment", "state", "cluster", "topic", "partitions", "records", "problem")
 LANE_COLUMNS = ("lane", "state", "weight", "segments", "writes to", "partitions", "quota_bytes_per_s")
 READER_COLUMNS = ("topic", "group", "state", "members", "unread")
 HISTORY_COLUMNS = ("epoch", "time", "by", "what", "in effect")
@@ -30,15 +38,13 @@ SHOWN_CHANGES = 50
 
 def list_report(found: Mapping[str, Route | str]) -> Report:
     """The streams of a store; a text stands for a route that cannot be read, and makes the command exit with 1."""
-    rows = tuple(_list_row(name, route) for name, route in found.items())
+    columns = ("stream", "epoch", "lanes", "segments", "clusters", "problem")
+    empty = "there are no streams; to make one: kafkakit streams create NAME"
+    table = ResultTable(columns, tuple(_list_row(name, route) for name, route in found.items()), empty=empty)
     return Report(
         command="streams list",
-        data={"streams": records(LIST_COLUMNS, rows)},
-        text=text_table(LIST_COLUMNS, rows)
-        if rows
-        else "there are no streams; to make one: kafkakit streams create NAME",
-        columns=LIST_COLUMNS,
-        rows=rows,
+        data={"streams": table.records()},
+        sections=(table,),
         code=ExitCode.FAILED if any(isinstance(route, str) for route in found.values()) else ExitCode.DONE,
     )
 
@@ -58,27 +64,26 @@ def show_report(route: Route, facts: RouteFacts) -> Report:
         )
         for lane, segment in route.segments()
     )
+    segments = ResultTable(("lane", "segment", "state", "cluster", "topic", "partitions", "records", "problem"), rows)
     topics = {segment.id: segment.topic for _, segment in route.segments()}
     readers = [(topics[r.segment], r.group, r.state, r.members, r.unread) for r in facts.readers]
-    lines = [f"stream {route.stream}, epoch {route.epoch}", "", *text_table(SHOW_COLUMNS, rows).splitlines()]
-    if route.operation is not None:
-        lines.insert(1, f"{route.operation.kind} {route.operation.id} is open, step {route.operation.step}")
-    lines += section("Lanes:", text_table(LANE_COLUMNS, map(_lane_row, route.lanes)).splitlines())
+    operation = route.operation
+    is_open = [] if operation is None else [f"{operation.kind} {operation.id} is open, step {operation.step}"]
     left = [f"{lane.name}: {each.topic} on {each.cluster}" for lane, each in route.left()]
-    lines += optional_section("Kept for references to rejected records, read by no client:", left)
-    if route.rules:
-        lines += section("Rules:", (f"to {rule.lane}: where {rule.where}" for rule in route.rules))
-    if route.groups:
-        lines += section("Groups that must read:", (f"{g.name} (seen epoch {g.ack_epoch})" for g in route.groups))
-    lines += section(
-        "Readers:", text_table(READER_COLUMNS, readers).splitlines() if readers else ["no group reads the stream"]
-    )
     return Report(
         command="streams show",
-        data={"route": plain_value(route), "segments": records(SHOW_COLUMNS, rows), "readers": facts.readers},
-        text=text_of(lines),
-        columns=SHOW_COLUMNS,
-        rows=rows,
+        data={"route": plain_value(route), "segments": segments.records(), "readers": facts.readers},
+        sections=(
+            f"stream {route.stream}, epoch {route.epoch}",
+            *is_open,
+            "",
+            segments,
+            ResultTable(LANE_COLUMNS, tuple(map(_lane_row, route.lanes)), "Lanes:"),
+            Section("Kept for references to rejected records, read by no client:", left),
+            Section("Rules:", (f"to {rule.lane}: where {rule.where}" for rule in route.rules)),
+            Section("Groups that must read:", (f"{g.name} (seen epoch {g.ack_epoch})" for g in route.groups)),
+            ResultTable(READER_COLUMNS, readers, "Readers:", empty="no group reads the stream"),
+        ),
         warnings=tuple(f"the groups are not known: {reason}" for reason in facts.unknown),
         code=ExitCode.FAILED if any(row[-1] for row in rows) else ExitCode.DONE,
     )
@@ -86,13 +91,11 @@ def show_report(route: Route, facts: RouteFacts) -> Report:
 
 def lanes_report(route: Route) -> Report:
     """The lanes of a stream."""
-    rows = tuple(map(_lane_row, route.lanes))
+    lanes = ResultTable(LANE_COLUMNS, tuple(map(_lane_row, route.lanes)))
     return Report(
         command="streams lane list",
-        data={"stream": route.stream, "epoch": route.epoch, "lanes": records(LANE_COLUMNS, rows)},
-        text=text_table(LANE_COLUMNS, rows),
-        columns=LANE_COLUMNS,
-        rows=rows,
+        data={"stream": route.stream, "epoch": route.epoch, "lanes": lanes.records()},
+        sections=(lanes,),
     )
 
 
@@ -103,17 +106,16 @@ def history_report(stream: str, kept: Sequence[KeptChange]) -> Report:
         for each in kept
     )
     shown = rows[-SHOWN_CHANGES:]
-    lines = [text_table(HISTORY_COLUMNS, shown)]
+    sections: list[Part] = [ResultTable(HISTORY_COLUMNS, shown)]
     if len(rows) > len(shown):
-        lines.insert(0, f"the last {len(shown)} of {counted(len(rows), 'change')} (all of them with -o tsv)")
+        sections.insert(0, f"the last {len(shown)} of {counted(len(rows), 'change')} (all of them with -o tsv)")
     if not all(each.in_effect for each in kept):
-        lines.append("a change that is not in effect was cut before the route was written, or is being made now")
+        sections.append("a change that is not in effect was cut before the route was written, or is being made now")
     return Report(
         command="streams history",
         data={"stream": stream, "changes": [_change_data(each) for each in kept]},
-        text=text_of(lines),
-        columns=HISTORY_COLUMNS,
-        rows=rows,
+        sections=sections,
+        table=ResultTable(HISTORY_COLUMNS, rows),
     )
 
 
@@ -125,9 +127,8 @@ def changed_report(command: str, stream: str, route: Route | None, before: Route
     return Report(
         command=command,
         data={"stream": stream, "changed": is_changed, "epoch": epoch, "route": plain_value(left)},
-        text=f"{result}: {said}\nstream {stream}, {'no epoch yet' if epoch is None else f'epoch {epoch}'}\n",
-        columns=("stream", "epoch", "changed"),
-        rows=((stream, epoch, is_changed),),
+        sections=(f"{result}: {said}", f"stream {stream}, {'no epoch yet' if epoch is None else f'epoch {epoch}'}"),
+        table=ResultTable(("stream", "epoch", "changed"), ((stream, epoch, is_changed),)),
     )
 
 
@@ -163,16 +164,14 @@ def _time(at_ms: int) -> str:
 
 
 COLUMNS = ("lane", "topic", "partitions", "replication", "quota_bytes_per_s", "configs", "action")
-DELETED_COLUMNS = ("topic", "cluster", "result")
 
 
-def plan_lines(planned: Sequence[PlannedTopic], leftovers: Sequence[str] = ()) -> list[str]:
-    """The topics that are created or adopted, as lines."""
-    lines = text_table(COLUMNS, map(_row, planned)).splitlines()
-    lines += [f"note: {note}" for note in _notes(planned)]
+def plan_sections(planned: Sequence[PlannedTopic], leftovers: Sequence[str] = ()) -> Iterator[Part]:
+    """The topics that are created or adopted."""
+    yield ResultTable(COLUMNS, tuple(map(_row, planned)))
+    yield Remarks("note", _notes(planned))
     if leftovers:
-        lines.append(f"not part of the stream, maybe left by an earlier run: {', '.join(leftovers)}")
-    return lines
+        yield f"not part of the stream, maybe left by an earlier run: {', '.join(leftovers)}"
 
 
 def _notes(planned: Sequence[PlannedTopic]) -> tuple[str, ...]:
@@ -205,22 +204,19 @@ def created_report(
             "notes": _notes(planned),
             "route": None if route is None else plain_value(route),
         },
-        text=text_of([f"stream {stream} on cluster {cluster_id}", said, "", *plan_lines(planned, leftovers)]),
-        columns=COLUMNS,
-        rows=rows,
+        sections=(f"stream {stream} on cluster {cluster_id}", said, "", *plan_sections(planned, leftovers)),
     )
 
 
 def deleted_report(route: Route, results: Sequence[tuple[Segment, str]], *, is_done: bool) -> Report:
     """What became of a stream's topics; without any the topics stay."""
     rows = tuple((segment.topic, segment.cluster, result) for segment, result in results)
+    topics = ResultTable(("topic", "cluster", "result"), rows)
     done = f"deleted: stream {route.stream}; its history stays" if is_done else "nothing is done"
     return Report(
         command="streams delete",
-        data={"stream": route.stream, "deleted": is_done, "topics": records(DELETED_COLUMNS, rows)},
-        text=text_of([done, "", text_table(DELETED_COLUMNS, rows)]),
-        columns=DELETED_COLUMNS,
-        rows=rows,
+        data={"stream": route.stream, "deleted": is_done, "topics": topics.records()},
+        sections=(done, "", topics),
     )
 
 
@@ -260,17 +256,14 @@ def resolve_report(
     return Report(
         command="streams resolve",
         data={
-            "stream": route.stream,
-            "epoch": route.epoch,
+            **attributes(route, "stream epoch"),
             "clusters": {each.name: each for each in clusters},
             "lanes": {lane.name: _lane_data(lane) for lane in lanes},
             "lost": LOST,
         },
-        text=text_of(_properties(route, lanes, clusters)),
-        columns=("lane", "is_written", "cluster", "topic", "partitions"),
-        rows=rows,
+        sections=(RawDocument(text_of(_properties(route, lanes, clusters))),),
+        table=ResultTable(("lane", "is_written", "cluster", "topic", "partitions"), rows),
         warnings=(*warnings, *LOST),
-        is_document=True,
     )
 
 
@@ -384,7 +377,7 @@ def consumer_report(base: Report, route: Route, topics: Sequence[str], access: C
         f"# stream {route.stream}, epoch {route.epoch}, cluster {printable(access.profile)}: read all of these topics",
         f"# topics: {','.join(topics)}",
     )
-    return replace(base, text=text_of((*head, *lines(route.epoch, topics, access))))
+    return replace(base, sections=(RawDocument(text_of((*head, *lines(route.epoch, topics, access)))),))
 
 
 _READ = {"auto.offset.reset": "earliest", "isolation.level": "read_committed"}

@@ -10,9 +10,9 @@ from enum import StrEnum
 from typing import TypeAlias
 
 from kafkakit.core.quantities import counted
-from kafkakit.core.text import printable, text_table
+from kafkakit.core.text import printable
 from kafkakit.report.pages import PageTable, checked_drawing, html_page
-from kafkakit.report.report import Report, attributes, records, section, text_of
+from kafkakit.report.report import Part, RawDocument, Report, ResultTable, Section, attributes, records, text_of
 from kafkakit.streams.model.route import Lane, Route, Segment, SegmentState
 from kafkakit.streams.routes.decide import RouteFacts
 from kafkakit.streams.routes.pathways import SeenEdges
@@ -139,9 +139,8 @@ def topology_report(
     `seen` are edges between streams that records prove, `problems` the topics whose records could not be read.
     """
     rows = topology_rows(observed)
-    lines = text_table(COLUMNS, rows).splitlines() if rows else ["no streams"]
-    if seen is not None:
-        lines += section("Pathways:", _pathway_lines(seen))
+    chart = RawDocument(text_of(mermaid_lines(stream_graph(observed, seen))))
+    edges = Section("Pathways:", () if seen is None else _pathway_sections(seen))
     return Report(
         command="streams topology",
         data={
@@ -149,16 +148,14 @@ def topology_report(
             "pathways": None if seen is None else [attributes(edge, *EDGE_COLUMNS) for edge in seen.edges],
             "unexplained_records": None if seen is None else dict(seen.unexplained),
         },
-        text=text_of(mermaid_lines(stream_graph(observed, seen)) if as_mermaid else lines),
-        columns=COLUMNS,
-        rows=rows,
+        sections=(chart,) if as_mermaid else (ResultTable(COLUMNS, rows, empty="no streams"), edges),
+        table=ResultTable(COLUMNS, rows),
         warnings=tuple(
             f"stream {route.stream}: the groups are not known: {why}"
             for route, facts in observed
             for why in facts.unknown
         )
         + tuple(problems),
-        is_document=as_mermaid,
     )
 
 
@@ -188,9 +185,9 @@ def _shape(node: GraphNode) -> str:
     return f'{node.id}{opening}"{_text(node.name)}"{closing}'
 
 
-def _pathway_lines(seen: SeenEdges) -> Iterator[str]:
-    table = ((e.source or "(begins)", e.group, e.service, e.target, e.records) for e in seen.edges)
-    yield from text_table(EDGE_COLUMNS, table).splitlines() if seen.edges else ["no edge is proved"]
+def _pathway_sections(seen: SeenEdges) -> Iterator[Part]:
+    rows = [(e.source or "(begins)", e.group, e.service, e.target, e.records) for e in seen.edges]
+    yield ResultTable(EDGE_COLUMNS, rows, empty="no edge is proved")
     for stream, unnamed in seen.unexplained.items():
         if unnamed:
             yield f"{printable(stream)}: {counted(unnamed, 'record')} with a pathway of services that are not named"

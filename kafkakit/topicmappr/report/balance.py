@@ -5,26 +5,26 @@ new copies by dir, and what moves inside brokers.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from kafkakit.core.errors import InfeasibleError, KafkakitError, OperationFailedError
 from kafkakit.core.placement_statistics import degree_of
 from kafkakit.core.plan import Certificate, Plan, PlanDir, StorageFacts
 from kafkakit.core.quantities import counted, format_bytes, format_percent, format_rough_time
 from kafkakit.core.selection import TopicSelection
-from kafkakit.core.text import text_table
 from kafkakit.placement.by_size.lp_relaxation import PPM, BandGoal
 from kafkakit.report.report import (
     INDENT,
     Deferred,
+    NextCommands,
+    Part,
+    Remarks,
     Report,
+    ResultTable,
+    Section,
     attributes,
-    capped,
     gap_text,
-    optional_section,
     records,
-    section,
-    text_of,
 )
 from kafkakit.topicmappr.decide.assembly import SavedMap, SavedPlan
 from kafkakit.topicmappr.decide.rebalance import Rebalance, Relocation, relocations_of, smallest_tolerance
@@ -41,15 +41,14 @@ def rebalance_report(
 ) -> Report:
     """Everything kafka-kit prints, and the plan; `saved` is None when warnings forbade to write it."""
     plan, relocations = decided.plan, relocations_of(decided)
-    text = text_of(_head(decided, request, relocations, verbose=verbose)) + warn_section(plan.warnings)
+    head = (*_head(decided, request, relocations, verbose=verbose), warn_section(plan.warnings))
     if saved is None:
-        return refused(command, f"{text}\n  {MAPS_REFUSED}\n", refusal(plan, (), 0, what="map"))
+        return refused(command, (*head, *MAPS_REFUSED), refusal(plan, (), 0, what="map"))
     return Report(
         command=command,
         data=_data(decided, request, relocations, saved),
-        text=text + files_section(saved.maps) + plan_section(plan, saved),
-        columns=COLUMNS,
-        rows=_rows(relocations),
+        sections=(*head, *files_section(saved.maps), *plan_section(plan, saved)),
+        table=ResultTable(COLUMNS, _rows(relocations)),
         code=saved.code,
     )
 
@@ -60,26 +59,26 @@ def _rows(relocations: Sequence[Relocation]) -> tuple[tuple[object, ...], ...]:
 
 def _head(
     decided: Rebalance, request: RebalanceRequest, relocations: Sequence[Relocation], *, verbose: bool
-) -> Iterator[str]:
+) -> Iterator[Part]:
     yield from topics_sections(decided.scope.selection)
     yield from _brokers(decided, relocations)
-    yield from _parameters(decided, request, relocations)
+    yield _parameters(decided, request, relocations)
     if verbose:
         yield from _tries(decided)
     yield from _relocations(decided, relocations)
-    yield from map_changes(decided.scope, decided.before, decided.after)
-    yield from distribution(decided.plan, decided.before, decided.after)
+    yield map_changes(decided.scope, decided.before, decided.after)
+    yield distribution(decided.plan, decided.before, decided.after)
     yield from ("", *free_change_lines(decided.free))
 
 
-def _brokers(decided: Rebalance, relocations: Sequence[Relocation]) -> Iterator[str]:
+def _brokers(decided: Rebalance, relocations: Sequence[Relocation]) -> Iterator[Part]:
     change = decided.change
     messages = change.messages()
     added = [f"{len(change.new)} additional brokers added", "-"] if change.new else []
-    yield from section("Validating broker list:", [*messages, *(["-"] if messages else []), *added, "OK"])
+    yield Section("Validating broker list:", [*messages, *(["-"] if messages else []), *added, "OK"])
     chosen_by = decided.sources.chosen_by if decided.sources.brokers is not None else "(whatever the goal needs)"
     givers = map(str, _givers(decided, relocations) or ["[none]"])
-    yield from section(f"Brokers targeted for partition offloading {chosen_by}:", givers)
+    yield Section(f"Brokers targeted for partition offloading {chosen_by}:", givers)
 
 
 def _givers(decided: Rebalance, relocations: Sequence[Relocation]) -> tuple[int, ...]:
@@ -89,19 +88,21 @@ def _givers(decided: Rebalance, relocations: Sequence[Relocation]) -> tuple[int,
     return tuple(sorted({r.source for r in relocations}, key=lambda b: (decided.free.before.get(b, 0), b)))
 
 
-def _parameters(decided: Rebalance, request: RebalanceRequest, relocations: Sequence[Relocation]) -> Iterator[str]:
+def _parameters(decided: Rebalance, request: RebalanceRequest, relocations: Sequence[Relocation]) -> Section:
     sources = decided.sources
-    yield from ("", "Reassignment parameters:")
-    yield f"{INDENT}Ignoring partitions smaller than {request.smallest_bytes // MIB}MB"
-    yield f"{INDENT}Free storage mean, harmonic mean: {_gb(sources.mean)}, {_gb(sources.harmonic_mean)}"
+    lines = [
+        f"Ignoring partitions smaller than {request.smallest_bytes // MIB}MB",
+        f"Free storage mean, harmonic mean: {_gb(sources.mean)}, {_gb(sources.harmonic_mean)}",
+    ]
     if request.goal.given:
-        yield f"{INDENT}Goal: {decided.aim.words}{_budget(request)}"
-        yield f"{INDENT}Reached: {decided.aim.shown(decided.reached)}"
-        return
-    tolerance = tolerance_of(decided, request, relocations)
-    yield f"{INDENT}Broker free storage limits (with a {tolerance * 100:.2f}% tolerance from mean):"
-    yield f"{INDENT * 2}Sources limited to <= {_gb(sources.mean * (1 + tolerance))}"
-    yield f"{INDENT * 2}Destinations limited to >= {_gb(sources.mean * (1 - tolerance))}"
+        lines.append(f"Goal: {decided.aim.words}{_budget(request)}")
+        lines.append(f"Reached: {decided.aim.shown(decided.reached)}")
+    else:
+        tolerance = tolerance_of(decided, request, relocations)
+        lines.append(f"Broker free storage limits (with a {tolerance * 100:.2f}% tolerance from mean):")
+        lines.append(f"{INDENT}Sources limited to <= {_gb(sources.mean * (1 + tolerance))}")
+        lines.append(f"{INDENT}Destinations limited to >= {_gb(sources.mean * (1 - tolerance))}")
+    return Section("Reassignment parameters:", lines)
 
 
 def tolerance_of(decided: Rebalance, request: RebalanceRequest, relocations: Sequence[Relocation]) -> float:
@@ -143,13 +144,13 @@ def _measured(decided: Rebalance, max_deviation: int) -> str:
     return format_percent(max_deviation / PPM) if isinstance(decided.aim.balance, BandGoal) else _gb(max_deviation)
 
 
-def _relocations(decided: Rebalance, relocations: Sequence[Relocation]) -> Iterator[str]:
+def _relocations(decided: Rebalance, relocations: Sequence[Relocation]) -> Iterator[Part]:
     moving: dict[int, list[Relocation]] = {}
     for r in relocations:
         moving.setdefault(r.source, []).append(r)
     for source in _givers(decided, relocations):
         lines = [f"[{_gb(r.size)}] {r.key.topic} p{r.key.partition} -> {r.destination}" for r in moving.get(source, [])]
-        yield from section(f"Broker {source} relocations planned:", lines or ["[none]"])
+        yield Section(f"Broker {source} relocations planned:", lines or ["[none]"])
     yield from (INDENT + "-", f"{INDENT}Total relocation volume: {_gb(sum(r.size for r in relocations))}")
 
 
@@ -180,8 +181,7 @@ def _data(
         "relocations": Deferred(lambda: records(COLUMNS, _rows(relocations))),
         "relocated_bytes": sum(r.size for r in relocations),
         "changes": moves_data(plan),
-        "before": plan.before,
-        "after": plan.after,
+        **attributes(plan, "before after"),
         "storage_free": free_change_data(decided.free),
         "certificate": certificate_data(plan.certificate),
         "sizes": plan.storage,
@@ -199,8 +199,7 @@ def _goal_data(decided: Rebalance, request: RebalanceRequest, relocations: Seque
         "kind": "band" if band else "free-range" if goal.given else "tolerance",
         "asked": float(goal.band) if goal.band is not None else goal.free_range_bytes,
         "reached": reached / PPM if band else reached,
-        "max_moved_bytes": goal.max_moved_bytes,
-        "max_moves": goal.max_moves,
+        **attributes(goal, "max_moved_bytes max_moves"),
         "minimize": request.minimize.value,
     }
     if not goal.given:
@@ -210,7 +209,7 @@ def _goal_data(decided: Rebalance, request: RebalanceRequest, relocations: Seque
 
 Row = tuple[int, ...]
 SHOWN_CHANGES = 40
-MAPS_REFUSED = "Warnings encountered, partition map not created. Override with --ignore-warns."
+MAPS_REFUSED = ("", f"{INDENT}Warnings encountered, partition map not created. Override with --ignore-warns.")
 NOT_SAVED = SavedPlan()
 
 
@@ -238,26 +237,25 @@ def change_line(topic: str, partition: int, old: Row, new: Row) -> str:
     return f"{topic} p{partition}: {ids(old)} -> {ids(new)} {what_changed(old, new)}"
 
 
-def topics_sections(selection: TopicSelection) -> list[str]:
+def topics_sections(selection: TopicSelection) -> tuple[Part, ...]:
     """The topics chosen, and those left out, as kafka-kit lists them."""
-    chosen = section("Topics:", selection.selected)
-    return chosen + optional_section("Topics excluded:", selection.excluded)
+    return "", "Topics:", *(INDENT + t for t in selection.selected), Section("Topics excluded:", selection.excluded)
 
 
-def map_changes(scope: Scope, before: Sequence[Row], after: Sequence[Row]) -> list[str]:
+def map_changes(scope: Scope, before: Sequence[Row], after: Sequence[Row]) -> Section:
     """kafka-kit's section on partitions' lists; where many stay as they are, those become one line."""
     rows = list(zip(scope.partitions, before, after, strict=True))
     changed = [row for row in rows if row[1] != row[2]]
     same = len(rows) - len(changed)
     shown, rest = (rows, []) if same <= SHOWN_CHANGES else (changed, [f"{counted(same, 'partition')} unchanged"])
-    return section("Partition map changes:", [*(change_line(*p.key, old, new) for p, old, new in shown), *rest])
+    return Section("Partition map changes:", [*(change_line(*p.key, old, new) for p, old, new in shown), *rest])
 
 
-def distribution(plan: Plan, before: Sequence[Sequence[int]], after: Sequence[Sequence[int]]) -> list[str]:
+def distribution(plan: Plan, before: Sequence[Sequence[int]], after: Sequence[Sequence[int]]) -> Section:
     """kafka-kit's section on what each broker leads and follows, with those that were empty and stay so."""
     emptied = {load.broker for load in plan.before.brokers if load.replicas}
     loads = [load for load in plan.after.brokers if load.replicas or load.broker not in emptied]
-    return section(
+    return Section(
         "Broker distribution:",
         [
             f"degree [min/max/avg]: {degree_of(before)} -> {degree_of(after)}",
@@ -270,7 +268,7 @@ def distribution(plan: Plan, before: Sequence[Sequence[int]], after: Sequence[Se
     )
 
 
-def broker_table(plan: Plan) -> list[str]:
+def broker_table(plan: Plan) -> ResultTable:
     """The section on replicas and preferred leaders of each broker before and after, within the plan's topics."""
     before = {load.broker: load for load in plan.before.brokers}
     after = {load.broker: load for load in plan.after.brokers}
@@ -279,8 +277,7 @@ def broker_table(plan: Plan) -> list[str]:
         old, new = before.get(broker), after.get(broker)
         counts = (old.replicas if old else 0, new.replicas if new else 0, old.leaders if old else 0)
         rows.append((broker, (new or before[broker]).rack, *counts, new.leaders if new else 0))
-    table = text_table(("broker", "rack", "replicas", "after", "leaders", "after"), rows)
-    return section("Brokers:", table.splitlines())
+    return ResultTable(("broker", "rack", "replicas", "after", "leaders", "after"), rows, "Brokers:")
 
 
 def sizes_words(storage: StorageFacts) -> str:
@@ -289,36 +286,30 @@ def sizes_words(storage: StorageFacts) -> str:
     return f"sizes from {storage.source}{age}"
 
 
-def warn_section(warnings: Sequence[str]) -> str:
+def warn_section(warnings: Sequence[str]) -> Section:
     """The WARN section, sorted by text."""
-    return text_of(section("WARN:", sorted(warnings) or ["[none]"]))
+    return Section("WARN:", sorted(warnings) or ["[none]"])
 
 
-def files_section(maps: Sequence[SavedMap] | None) -> str:
+def files_section(maps: Sequence[SavedMap] | None) -> tuple[Part, ...]:
     """The list of written maps, the combined ones first; nothing where no maps are wanted."""
-    if maps is None:
-        return ""
-    if not maps:
-        return "\nNo partition reassignments, skipping map generation\n"
-    ordered = sorted(maps, key=lambda saved: not saved.combined)
-    return text_of(
-        section("New partition maps:", (f"{m.path}{' [combined map]' if m.combined else ''}" for m in ordered))
-    )
+    if maps is not None and not maps:
+        return "", "No partition reassignments, skipping map generation"
+    ordered = sorted(maps or (), key=lambda saved: not saved.combined)
+    return (Section("New partition maps:", (f"{m.path}{' [combined map]' if m.combined else ''}" for m in ordered)),)
 
 
-def plan_section(plan: Plan, saved: SavedPlan = NOT_SAVED) -> str:
+def plan_section(plan: Plan, saved: SavedPlan = NOT_SAVED) -> tuple[Section, Section]:
     """What the plan costs and why nothing cheaper exists, and the exact next command on its own line."""
-    return text_of([*dirs_section(plan), *outcome(plan, cost_line(plan), saved)])
+    return dirs_section(plan), outcome(plan, cost_line(plan), saved)
 
 
-def outcome(plan: Plan, cost: str, saved: SavedPlan) -> list[str]:
+def outcome(plan: Plan, cost: str, saved: SavedPlan) -> Section:
     """The section on a plan's cost and proof, with its file and the command that carries it out."""
-    lines = [cost, f"why: {plan.certificate.argument}", *(f"note: {note}" for note in plan.notes)]
-    if saved.path:
-        lines.append(f"saved to: {saved.path}")
-    if not saved.next_command:
-        return section("Plan:", lines)
-    return [*section("Plan:", [*lines, "next:"]), saved.next_command]
+    file = [f"saved to: {saved.path}"] if saved.path else []
+    command = [saved.next_command] if saved.next_command else []
+    proof = f"why: {plan.certificate.argument}"
+    return Section("Plan:", (cost, proof, Remarks("note", plan.notes), *file, NextCommands(command)))
 
 
 def cost_line(plan: Plan) -> str:
@@ -349,15 +340,15 @@ def refusal(plan: Plan, reasons: tuple[str, ...], left_alone: int, *, what: str 
     )
 
 
-def refusal_line(left_alone: int) -> str:
+def refusal_lines(left_alone: int) -> tuple[str, str]:
     """The last lines when warnings stop a plan."""
     left = f"; {counted(left_alone, 'partition')} cannot be served" if left_alone else ""
-    return f"\n{INDENT}No plan written because of the warnings above{left}. --ignore-warns writes it without them.\n"
+    return "", f"{INDENT}No plan written because of the warnings above{left}. --ignore-warns writes it without them."
 
 
-def refused(command: str, text: str, failure: KafkakitError) -> Report:
+def refused(command: str, sections: Iterable[Part], failure: KafkakitError) -> Report:
     """The report of a plan that was not written."""
-    return Report(command=command, data={}, text=text, failure=failure, refused=True)
+    return Report(command=command, data={}, sections=sections, failure=failure, refused=True)
 
 
 def moves_data(plan: Plan) -> Deferred:
@@ -384,14 +375,14 @@ def remarks_data(plan: Plan) -> Mapping[str, object]:
 SHOWN_BROKERS = 40
 
 
-def dirs_section(plan: Plan) -> list[str]:
-    """The lines of the section "Log dirs:"; none where the plan has nothing to do with log dirs.
+def dirs_section(plan: Plan) -> Section:
+    """The section "Log dirs:", without lines where the plan has nothing to do with log dirs.
 
     One line a dir of each broker with several of them on which something changes, at most 40 brokers.
     """
     arriving = _arriving(plan)
     if not arriving and not plan.dir_moves:
-        return []
+        return Section("Log dirs:", ())
     moved_in = Counter((m.broker, m.target_dir) for m in plan.dir_moves)
     moved_out = Counter((m.broker, m.source_dir) for m in plan.dir_moves)
     brokers: dict[int, list[PlanDir]] = {}
@@ -401,12 +392,13 @@ def dirs_section(plan: Plan) -> list[str]:
     shown = [b for b in brokers if b in touched]
     moved = sum(m.size_bytes or 0 for m in plan.dir_moves)
 
-    def broker_lines(b: int) -> str:
-        return "\n".join([f"Broker {b}", *(INDENT + _line(d, arriving, moved_in, moved_out) for d in brokers[b])])
-
-    rows = capped(shown, broker_lines, SHOWN_BROKERS, "... and {} more (all of them in the plan file)")
-    rows.append(f"inside brokers: {counted(len(plan.dir_moves), 'copy', 'copies')}, {format_bytes(moved)}")
-    return section("Log dirs:", "\n".join(rows).split("\n"))
+    lines = []
+    for b in shown[:SHOWN_BROKERS]:
+        lines += [f"Broker {b}", *(INDENT + _line(d, arriving, moved_in, moved_out) for d in brokers[b])]
+    if len(shown) > SHOWN_BROKERS:
+        lines.append(f"... and {len(shown) - SHOWN_BROKERS} more (all of them in the plan file)")
+    lines.append(f"inside brokers: {counted(len(plan.dir_moves), 'copy', 'copies')}, {format_bytes(moved)}")
+    return Section("Log dirs:", lines)
 
 
 def _arriving(plan: Plan) -> Counter[tuple[int, str]]:

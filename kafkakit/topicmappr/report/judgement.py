@@ -7,20 +7,24 @@ impossible.
 
 from collections.abc import Iterator, Sequence
 
-from kafkakit.core.findings import COLUMNS, FailOn, exit_code_of, finding_rows, findings_data, findings_text
+from kafkakit.core.findings import COLUMNS, FailOn, exit_code_of, finding_rows, findings_data
 from kafkakit.core.quantities import counted, format_bytes
-from kafkakit.core.text import ShellCommand, printable, some, text_table
+from kafkakit.core.text import ShellCommand, printable, some
 from kafkakit.placement.by_size.lp_relaxation import PPM
 from kafkakit.report.pages import Area, Box, Chart, Label, PageTable, html_page, px
 from kafkakit.report.report import (
     INDENT,
     Bar,
+    NextCommands,
+    Part,
+    Remarks,
     Report,
+    ResultTable,
+    Section,
     attributes,
+    findings_sections,
     gap_text,
-    optional_section,
-    section,
-    text_of,
+    lines_of,
     text_plot,
 )
 from kafkakit.topicmappr.decide.audit import Audit, Yardstick, as_band
@@ -39,28 +43,26 @@ def audit_report(audit: Audit, source: str, fail_on: FailOn) -> Report:
     return Report(
         command="topicmappr audit",
         data=audit_data(audit, source),
-        text=audit_text(audit, source),
-        columns=COLUMNS,
-        rows=finding_rows(audit.findings),
+        sections=audit_sections(audit, source),
+        table=ResultTable(COLUMNS, finding_rows(audit.findings)),
         code=exit_code_of(audit.findings, fail_on),
     )
 
 
-def audit_text(audit: Audit, source: str) -> str:
+def audit_sections(audit: Audit, source: str) -> Iterator[Part]:
     """Everything for people, worst findings first, and what each of them risks."""
-    lines = [*_audit_head(audit, source), "", text_table(("measure", "before", "after", "best"), _measures(audit))]
-    costs = _costs(audit)
-    if costs:
-        lines += section("The same balance at the least cost:", ())
-        lines.append(text_table(("unit", "this map", "our plan", "lower bound", "gap"), costs))
-        lines += [f"  {name}: {y.argument}" for name, y in _yardsticks(audit)]
-    lines += ["", findings_text(audit.findings).rstrip("\n")]
-    risks = dict.fromkeys(f.rule for f in audit.findings)
-    if risks:
-        told = {rule.name: rule.risk for rule in audit.rules}
-        lines += section("if it is applied:", (f"{name}: {told[name]}" for name in risks))
-    lines += [f"note: {note}" for note in audit.notes]
-    return text_of(lines)
+    yield from (*_audit_head(audit, source), "")
+    yield ResultTable(("measure", "before", "after", "best"), _measures(audit))
+    if costs := _costs(audit):
+        yield from ("", "The same balance at the least cost:")
+        yield ResultTable(("unit", "this map", "our plan", "lower bound", "gap"), costs)
+        yield from (f"{INDENT}{name}: {y.argument}" for name, y in _yardsticks(audit))
+    yield from ("", *findings_sections(audit.findings))
+    told = {rule.name: rule.risk for rule in audit.rules}
+    yield Section(
+        "if it is applied:", [f"{name}: {told[name]}" for name in dict.fromkeys(f.rule for f in audit.findings)]
+    )
+    yield Remarks("note", audit.notes)
 
 
 def _audit_head(audit: Audit, source: str) -> list[str]:
@@ -161,8 +163,7 @@ def _yardstick(y: Yardstick | None) -> dict[str, object] | None:
         "tightness_reached": y.reached,
         "tightness_compared": y.goal,
         "tightest_for_the_same": y.finest,
-        "possible": y.possible,
-        "argument": y.argument,
+        **attributes(y, "possible argument"),
     }
 
 
@@ -172,12 +173,10 @@ def check_report(report: CheckReport, fail_on: FailOn) -> Report:
     return Report(
         command="topicmappr check",
         data={
-            "cluster_id": report.cluster_id,
-            "brokers": report.brokers,
+            **attributes(report, "cluster_id brokers"),
             "topics": len(report.selection.selected),
             "topics_excluded": report.selection.excluded,
-            "partitions": report.partitions,
-            "replicas": report.replicas,
+            **attributes(report, "partitions replicas"),
             "sizes": report.storage,
             **findings_data(report.findings),
             "rules": [
@@ -186,23 +185,22 @@ def check_report(report: CheckReport, fail_on: FailOn) -> Report:
             ],
             "notes": report.notes,
         },
-        text=text_of(_check_lines(report)),
-        columns=COLUMNS,
-        rows=finding_rows(report.findings),
+        sections=_check_sections(report),
+        table=ResultTable(COLUMNS, finding_rows(report.findings)),
         code=exit_code_of(report.findings, fail_on),
     )
 
 
-def _check_lines(report: CheckReport) -> list[str]:
-    head = (
+def _check_sections(report: CheckReport) -> Iterator[Part]:
+    yield (
         f"cluster {report.cluster_id}: {counted(len(report.brokers), 'broker')}, "
         f"{counted(len(report.selection.selected), 'topic')}, {counted(report.partitions, 'partition')}, "
         f"{counted(report.replicas, 'replica')}; {sizes_words(report.storage)}"
     )
-    lines = [head, "", findings_text(report.findings).rstrip("\n")]
+    yield from ("", *findings_sections(report.findings))
     if report.unchecked:
-        lines += ["", f"skipped: {', '.join(f'{name} ({UNCHECKED_FOR[name]})' for name in report.unchecked)}"]
-    return lines + [f"note: {note}" for note in report.notes]
+        yield from ("", f"skipped: {', '.join(f'{name} ({UNCHECKED_FOR[name]})' for name in report.unchecked)}")
+    yield Remarks("note", report.notes)
 
 
 _SINGLY = 4
@@ -214,18 +212,20 @@ def explain_report(found: Explanation) -> Report:
     return Report(
         command="topicmappr explain",
         data=explanation_data(found),
-        text=explanation_text(found),
-        columns=("broker", "part", "kind", "words"),
-        rows=tuple((r.broker, part, r.kind, r.words) for part, reasons in parts for r in reasons),
+        sections=explanation_lines(found),
+        table=ResultTable(
+            ("broker", "part", "kind", "words"),
+            tuple((r.broker, part, r.kind, r.words) for part, reasons in parts for r in reasons),
+        ),
     )
 
 
-def explanation_text(found: Explanation) -> str:
+def explanation_lines(found: Explanation) -> Iterator[str]:
     """The explanation for people; brokers that are refused for one and the same reason stand on one line."""
-    return "".join(f"{printable(line)}\n" for line in _explain_lines(found))
+    return map(printable, lines_of(_explanation(found)))
 
 
-def _explain_lines(found: Explanation) -> Iterator[str]:
+def _explanation(found: Explanation) -> Iterator[Part]:
     size = f" ({format_bytes(found.size_bytes)})" if found.size_bytes is not None else ""
     yield f"{found.key.topic} p{found.key.partition}{size}: {ids(found.before)} -> {ids(found.after)} {found.outcome}"
     if found.now is not None:
@@ -234,8 +234,8 @@ def _explain_lines(found: Explanation) -> Iterator[str]:
     yield from (INDENT + line for line in found.whole)
     yield from (f"{INDENT}warning: {line}" for line in found.warnings)
     for title, reasons in (("Leaves:", found.leaving), ("Comes:", found.coming)):
-        yield from optional_section(title, [f"{r.broker}: {r.words}" for r in reasons])
-    yield from optional_section("Not on the other brokers:", list(_grouped(found.others)))
+        yield Section(title, [f"{r.broker}: {r.words}" for r in reasons])
+    yield Section("Not on the other brokers:", _grouped(found.others))
 
 
 def _grouped(reasons: Sequence[Reason]) -> Iterator[str]:
@@ -256,8 +256,7 @@ def _grouped(reasons: Sequence[Reason]) -> Iterator[str]:
 def explanation_data(found: Explanation) -> dict[str, object]:
     """The explanation for JSON and YAML."""
     return {
-        "topic": found.key.topic,
-        "partition": found.key.partition,
+        **attributes(found.key, "topic partition"),
         **attributes(found, "before after now size_bytes outcome"),
         "summary": found.whole,
         **attributes(found, "leaving coming others warnings"),
@@ -280,32 +279,32 @@ def goal_option(metric: Metric, deviation: int) -> tuple[str, str]:
 
 def frontier_report(frontier: Frontier, next_command: str | None, *, plain: bool) -> Report:
     """Table, plot and reasons; in the rows deviations are in millionths of the share or in bytes."""
+    rows = tuple(
+        (p.max_deviation, p.cost, p.bound, None if p.gap is None else f"{p.gap:.6g}", p.moves, p.reached, _code(p))
+        for p in frontier.points
+    )
     return Report(
         command="topicmappr frontier",
         data=frontier_data(frontier, next_command),
-        text=frontier_text(frontier, next_command, plain=plain),
-        columns=("goal", "plan_bytes", "bound_bytes", "gap", "moves", "reached", "state"),
-        rows=tuple(
-            (p.max_deviation, p.cost, p.bound, None if p.gap is None else f"{p.gap:.6g}", p.moves, p.reached, _code(p))
-            for p in frontier.points
-        ),
+        sections=frontier_sections(frontier, next_command, plain=plain),
+        table=ResultTable(("goal", "plan_bytes", "bound_bytes", "gap", "moves", "reached", "state"), rows),
     )
 
 
-def frontier_text(frontier: Frontier, next_command: str | None, *, plain: bool = False) -> str:
+def frontier_sections(frontier: Frontier, next_command: str | None, *, plain: bool = False) -> Iterator[Part]:
     """Head, table, plot, reasons, what is the tightest, and the next command on a line of its own."""
-    lines = [*_frontier_head(frontier), "", _table(frontier), "", *_plot(frontier, plain)]
+    yield from (*_frontier_head(frontier), "")
+    yield _table(frontier)
+    yield from ("", *_plot(frontier, plain))
     reasons = [p for p in frontier.points if p.impossible]
-    lines += optional_section(
-        "impossible:", [f"{shown(frontier.metric, p.max_deviation)}: {p.impossible}" for p in reasons]
-    )
+    yield Section("impossible:", [f"{shown(frontier.metric, p.max_deviation)}: {p.impossible}" for p in reasons])
     if frontier.tightest is not None:
-        lines += ["", f"{_best_words(frontier.metric)}: {shown(frontier.metric, frontier.tightest)}"]
-    lines += [f"note: {note}" for note in frontier.notes]
-    lines += [f"warning: {line}" for line in frontier.warnings]
+        yield from ("", f"{_best_words(frontier.metric)}: {shown(frontier.metric, frontier.tightest)}")
+    yield Remarks("note", frontier.notes)
+    yield Remarks("warning", frontier.warnings)
     if next_command:
-        lines += ["", f"next, for example{_refused(frontier)}:", next_command]
-    return text_of(lines)
+        yield ""
+        yield NextCommands((next_command,), f"next, for example{_refused(frontier)}:")
 
 
 def _frontier_head(f: Frontier) -> list[str]:
@@ -337,7 +336,7 @@ def counts(f: Frontier) -> str:
     )
 
 
-def _table(f: Frontier) -> str:
+def _table(f: Frontier) -> ResultTable:
     name = "band" if f.metric is Metric.BAND else "free range"
     rows = [
         (
@@ -350,7 +349,7 @@ def _table(f: Frontier) -> str:
         )
         for p in f.points
     ]
-    return text_table((name, "plan", "lower bound", "gap", "moves", "state"), rows)
+    return ResultTable((name, "plan", "lower bound", "gap", "moves", "state"), rows)
 
 
 def state_of(metric: Metric, p: Point) -> str:
@@ -415,13 +414,12 @@ def frontier_data(frontier: Frontier, next_command: str | None) -> dict[str, obj
         "points": [
             {"goal": shown(metric, p.max_deviation), "max_deviation": p.max_deviation, "tightness": p.max_deviation,
              "state": _code(p),
-             "plan_bytes": p.cost, "bound_bytes": None if p.impossible else p.bound, "gap": p.gap, "moves": p.moves,
-             "reached": p.reached, "plan_of": p.borrowed, "reason": p.impossible}
+             "plan_bytes": p.cost, "bound_bytes": None if p.impossible else p.bound,
+             **attributes(p, "gap moves reached"), "plan_of": p.borrowed, "reason": p.impossible}
             for p in frontier.points
         ],
         "next": next_command,
-        "notes": frontier.notes,
-        "warnings": frontier.warnings,
+        **attributes(frontier, "notes warnings"),
     }  # fmt: skip
 
 

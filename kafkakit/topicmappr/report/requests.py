@@ -9,16 +9,19 @@ from collections.abc import Iterator, Sequence
 
 from kafkakit.core.plan import DirMove, Move, Plan
 from kafkakit.core.quantities import counted, format_bytes
-from kafkakit.core.text import quote, some, text_table
+from kafkakit.core.text import quote, some
 from kafkakit.report.report import (
     INDENT,
+    NextCommands,
+    Part,
+    Remarks,
     Report,
+    ResultTable,
+    Section,
     attributes,
     capped,
     gap_text,
-    optional_section,
     records,
-    section,
     text_of,
 )
 from kafkakit.topicmappr.decide.assembly import PlannedChange, SavedMap, SavedPlan
@@ -39,12 +42,11 @@ def rebuild_report(rebuild: Rebuild, request: RebuildRequest, saved: SavedPlan |
     """Everything kafka-kit prints, and the plan; `saved` is None when warnings forbade to write it."""
     plan = rebuild.plan
     head = [*_rebuild_head(rebuild, request), *(_chunks(rebuild, request.chunk_step) if request.chunk_step else ())]
-    text = text_of(head) + balance.warn_section(plan.warnings)
+    head.append(balance.warn_section(plan.warnings))
     if saved is None:
         short = infeasible(rebuild.shortages, rebuild.unplaced, rebuild.left_alone) if rebuild.shortages else None
-        return balance.refused(
-            REBUILD_COMMAND, f"{text}\n  {balance.MAPS_REFUSED}\n", short or balance.refusal(plan, (), 0, what="map")
-        )
+        failure = short or balance.refusal(plan, (), 0, what="map")
+        return balance.refused(REBUILD_COMMAND, (*head, *balance.MAPS_REFUSED), failure)
     rows = tuple(
         (*p.key, old, new, balance.what_changed(old, new))
         for p, old, new in zip(rebuild.scope.partitions, rebuild.before, rebuild.after, strict=True)
@@ -65,33 +67,32 @@ def rebuild_report(rebuild: Rebuild, request: RebuildRequest, saved: SavedPlan |
             "map_files": [m.path for m in saved.maps or ()],
             "maps": _series_data(rebuild, saved.maps or ()),
         },
-        text=text + balance.files_section(saved.maps) + balance.plan_section(plan, saved),
-        columns=REBUILD_COLUMNS,
-        rows=rows,
+        sections=(*head, *balance.files_section(saved.maps), *balance.plan_section(plan, saved)),
+        table=ResultTable(REBUILD_COLUMNS, rows),
         code=saved.code,
     )
 
 
-def _rebuild_head(rebuild: Rebuild, request: RebuildRequest) -> Iterator[str]:
+def _rebuild_head(rebuild: Rebuild, request: RebuildRequest) -> Iterator[Part]:
     change = rebuild.change
     yield from balance.topics_sections(rebuild.scope.selection)
     messages = change.messages()
     affinities = [f"Substitution affinity: {a}" for a in rebuild.affinities]
     parts = [*messages, *(["-"] if messages else []), *affinities, *(["-"] if affinities else []), change.summary()]
-    yield from section("Broker change summary:", parts)
+    yield Section("Broker change summary:", parts)
     actions = change.actions(
         force_rebuild=request.force_rebuild,
         replication=request.replication,
         optimize_leadership=request.optimize_leadership,
     )
-    yield from section("Action:", actions or ["no-op"])
-    yield from balance.map_changes(rebuild.scope, rebuild.before, rebuild.after)
-    yield from balance.distribution(rebuild.plan, rebuild.before, rebuild.after)
+    yield Section("Action:", actions or ["no-op"])
+    yield balance.map_changes(rebuild.scope, rebuild.before, rebuild.after)
+    yield balance.distribution(rebuild.plan, rebuild.before, rebuild.after)
     if rebuild.free is not None:
         yield from ("", *free_change_lines(rebuild.free))
 
 
-def _chunks(rebuild: Rebuild, step: int) -> Iterator[str]:
+def _chunks(rebuild: Rebuild, step: int) -> Iterator[Part]:
     """What each chunk changes; unlike kafka-kit only the partitions that do, since there may be hundreds of chunks."""
     yield from ("", "", f"Generating reassignments in chunks {step} brokers at a time: ", "")
     now = list(rebuild.before)
@@ -104,9 +105,7 @@ def _chunks(rebuild: Rebuild, step: int) -> Iterator[str]:
         yield from ("", "", f"Changes for partition map chunk {number} for brokers {window}")
         changes = sorted(chunk.changes.items())
         keys = rebuild.scope.partitions
-        yield from section(
-            "Partition map changes:", [balance.change_line(*keys[i].key, now[i], new) for i, new in changes]
-        )
+        yield Section("Partition map changes:", [balance.change_line(*keys[i].key, now[i], new) for i, new in changes])
         for i, new in changes:
             now[i] = new
         number += 1
@@ -156,33 +155,32 @@ def replan_report(replan: Replan, source: str, saved: SavedPlan | None, old_comm
     `old_command` carries out the plan that was given, where that is a file.
     """
     plan = replan.plan
-    text = text_of(_replan_lines(replan, source)) + balance.warn_section(plan.warnings)
+    head = (*_replan_head(replan, source), balance.warn_section(plan.warnings))
     if saved is None:
         failure = balance.refusal(plan, replan.reasons, replan.left_alone)
-        return balance.refused(REPLAN_COMMAND, text + balance.refusal_line(replan.left_alone), failure)
+        return balance.refused(REPLAN_COMMAND, (*head, *balance.refusal_lines(replan.left_alone)), failure)
     rows = tuple((*c.key, c.fate.value, c.now, c.old, c.new) for c in replan.changes)
     return Report(
         command=REPLAN_COMMAND,
         data=_data(replan, rows),
-        text=text + balance.plan_section(plan, saved) + _old_file(replan, saved, old_command),
-        columns=REPLAN_COLUMNS,
-        rows=rows,
+        sections=(*head, *balance.plan_section(plan, saved), *_old_file(replan, saved, old_command)),
+        table=ResultTable(REPLAN_COLUMNS, rows),
         code=saved.code,
     )
 
 
-def _replan_lines(replan: Replan, source: str) -> Iterator[str]:
+def _replan_head(replan: Replan, source: str) -> Iterator[Part]:
     plan = replan.plan
     yield f"Replan of {source} ({plan.request.get('command', 'plan')}) on cluster {plan.cluster_id}"
     yield f"{INDENT}goal: {replan.goal.words}"
     fates = Counter(change.fate for change in replan.changes)
     counts = [f"{fates[fate]} {name}" for fate, name in _NAMES.items() if fates[fate]]
     yield f"{INDENT}moves: {', '.join(counts) or 'none'}"
-    yield from section("Drift:", replan.drift or ("none",))
+    yield Section("Drift:", replan.drift or ("none",))
     yield from ("", verdict(replan))
     changed = replan.having(MoveChange.CHANGED, MoveChange.DROPPED, MoveChange.ADDED)
-    yield from optional_section("Changes to the plan:", capped(changed, _change, balance.SHOWN_CHANGES))
-    yield from balance.broker_table(plan)
+    yield Section("Changes to the plan:", capped(changed, _change, balance.SHOWN_CHANGES))
+    yield balance.broker_table(plan)
 
 
 def verdict(replan: Replan) -> str:
@@ -216,12 +214,12 @@ def _change(c: Change) -> str:
     return f"{where}: goes to {balance.ids(c.new or ())} instead of {balance.ids(c.old or ())}"
 
 
-def _old_file(replan: Replan, saved: SavedPlan, old_command: str | None) -> str:
+def _old_file(replan: Replan, saved: SavedPlan, old_command: str | None) -> tuple[Part, ...]:
     if replan.intact and old_command and replan.plan.moves and not saved.next_command:
-        return f"\n{INDENT}The old file still serves:\n{old_command}\n"
+        return "", NextCommands((old_command,), f"{INDENT}The old file still serves:")
     if replan.plan.moves and not saved.path:
-        return f"\n{INDENT}The old file is refused for lists that have changed; --plan FILE writes the new plan.\n"
-    return ""
+        return "", f"{INDENT}The old file is refused for lists that have changed; --plan FILE writes the new plan."
+    return ()
 
 
 def _data(replan: Replan, rows: Sequence[Sequence[object]]) -> dict[str, object]:
@@ -236,42 +234,35 @@ def _data(replan: Replan, rows: Sequence[Sequence[object]]) -> dict[str, object]
         "moves": {fate.value: fates[fate.value] for fate in MoveChange},
         "changes": records(REPLAN_COLUMNS, rows),
         "certificate": balance.certificate_data(plan.certificate),
-        "before": plan.before,
-        "after": plan.after,
+        **attributes(plan, "before after"),
         "reasons": replan.reasons,
         **balance.remarks_data(plan),
     }
-
-
-CHANGE_COLUMNS = ("topic", "partition", "before", "after", "change")
 
 
 def change_report(command: str, change: PlannedChange, saved: SavedPlan | None) -> Report:
     """The report of a request; `saved` is None when warnings forbade to write its plan."""
     plan = change.plan
     if saved is None:
-        text = _change_head(change) + balance.refusal_line(change.left_alone)
-        return balance.refused(command, text, balance.refusal(plan, change.reasons, change.left_alone))
+        sections = (*_change_head(change), *balance.refusal_lines(change.left_alone))
+        return balance.refused(command, sections, balance.refusal(plan, change.reasons, change.left_alone))
+    moves = ((m.topic, m.partition, m.before, m.after, balance.what_changed(m.before, m.after)) for m in plan.moves)
+    rows: tuple[tuple[object, ...], ...] = (*moves, *_inside_rows(plan))
     return Report(
         command=command,
         data={
             **title_data(change),
             "changes": balance.moves_data(plan),
             "certificate": balance.certificate_data(plan.certificate),
-            "before": plan.before,
-            "after": plan.after,
+            **attributes(plan, "before after"),
             "left_alone": change.left_alone,
             "left_for_later": left_data(change.later),
             "reasons": change.reasons,
             **(dirs_data(plan) if plan.dir_moves else {}),
             **balance.remarks_data(plan),
         },
-        text=_change_head(change) + balance.plan_section(plan, saved),
-        columns=CHANGE_COLUMNS,
-        rows=(
-            *((m.topic, m.partition, m.before, m.after, balance.what_changed(m.before, m.after)) for m in plan.moves),
-            *_inside_rows(plan),
-        ),
+        sections=(*_change_head(change), *balance.plan_section(plan, saved)),
+        table=ResultTable(("topic", "partition", "before", "after", "change"), rows),
         code=saved.code,
     )
 
@@ -286,15 +277,19 @@ def _inside_rows(plan: Plan) -> Iterator[tuple[object, ...]]:
 
 def planned_change_text(change: PlannedChange) -> str:
     """The report's text for a plan that goes into no file."""
-    return _change_head(change) + balance.plan_section(change.plan)
+    return text_of((*_change_head(change), *balance.plan_section(change.plan)))
 
 
-def _change_head(change: PlannedChange) -> str:
+def _change_head(change: PlannedChange) -> tuple[Part, ...]:
     plan = change.plan
     changes = capped(plan.moves, _move_line, balance.SHOWN_CHANGES)
     changes = [*changes, *capped(plan.dir_moves, _dir_move_line, balance.SHOWN_CHANGES)] or ["none"]
-    lines = [*title_lines(change), *section("Changes:", changes), *balance.broker_table(plan)]
-    return text_of(lines) + balance.warn_section(change.plan.warnings)
+    return (
+        *title_lines(change),
+        Section("Changes:", changes),
+        balance.broker_table(plan),
+        balance.warn_section(plan.warnings),
+    )
 
 
 def _move_line(move: Move) -> str:
@@ -328,10 +323,15 @@ def rebalance_dirs_report(change: PlannedChange, saved: SavedPlan | None) -> Rep
         f"{counted(len(plan.dir_moves), 'copy', 'copies')} to move inside brokers ({format_bytes(c.objective)}); "
         f"lower bound {format_bytes(c.lower_bound)}, gap {gap_text(c.gap)} ({c.status})"
     )
-    head = text_of([*title_lines(change), *section("Changes:", moves), *dirs_section(plan)])
-    text = head + balance.warn_section(plan.warnings) + text_of(balance.outcome(plan, cost, saved or balance.NOT_SAVED))
+    sections: tuple[Part, ...] = (
+        *title_lines(change),
+        Section("Changes:", moves),
+        dirs_section(plan),
+        balance.warn_section(plan.warnings),
+        balance.outcome(plan, cost, saved or balance.NOT_SAVED),
+    )
     if saved is None:
-        return balance.refused(DIRS_COMMAND, text, balance.refusal(plan, (), 0))
+        return balance.refused(DIRS_COMMAND, sections, balance.refusal(plan, (), 0))
     return Report(
         command=DIRS_COMMAND,
         data={
@@ -340,9 +340,8 @@ def rebalance_dirs_report(change: PlannedChange, saved: SavedPlan | None) -> Rep
             "certificate": balance.certificate_data(plan.certificate),
             **balance.remarks_data(plan),
         },
-        text=text,
-        columns=DIR_MOVE_COLUMNS,
-        rows=dir_move_rows(plan),
+        sections=sections,
+        table=ResultTable(DIR_MOVE_COLUMNS, dir_move_rows(plan)),
         code=saved.code,
     )
 
@@ -372,13 +371,14 @@ def place_report(placed: NewTopic, map_file: str, address: str | None) -> Report
             "notes": placed.notes,
             "map_file": map_file,
         },
-        text=text_of(_place_lines(placed, map_file, address)),
-        columns=("topic", "partition", "replicas"),
-        rows=tuple((placed.topic, n, row) for n, row in placed.numbered),
+        sections=_place_sections(placed, map_file, address),
+        table=ResultTable(
+            ("topic", "partition", "replicas"), tuple((placed.topic, n, row) for n, row in placed.numbered)
+        ),
     )
 
 
-def _place_lines(placed: NewTopic, map_file: str, address: str | None) -> Iterator[str]:
+def _place_sections(placed: NewTopic, map_file: str, address: str | None) -> Iterator[Part]:
     shape = placed.shape
     size = f", about {format_bytes(shape.partition_bytes)} each" if shape.partition_bytes is not None else ""
     what = f"New topic {placed.topic}: {counted(shape.partitions, 'partition')}"
@@ -387,28 +387,26 @@ def _place_lines(placed: NewTopic, map_file: str, address: str | None) -> Iterat
         what = f"Topic {placed.topic}: {more} beside the {len(placed.present)} that it has"
     yield f"{what}, replication {shape.replication}{size}"
     shown = capped(placed.numbered, lambda row: f"p{row[0]}: {ids(row[1])}", SHOWN_PARTITIONS, REST)
-    yield from section("Replicas:", shown)
-    yield from section("Brokers (all topics):", _table(placed).splitlines())
-    yield from (f"note: {note}" for note in placed.notes)
+    yield Section("Replicas:", shown)
+    yield _broker_shares(placed)
+    yield Remarks("note", placed.notes)
     yield from ("", f"New map: {map_file}")
     command = create_command(placed, address)
     if command is None:
         yield "The assignment is too long for one argument of kafka-topics; use the map file"
     else:
-        yield from ("Add the partitions with:" if placed.present else "Create the topic with:", command)
+        yield NextCommands((command,), "Add the partitions with:" if placed.present else "Create the topic with:")
 
 
-def _table(placed: NewTopic) -> str:
+def _broker_shares(placed: NewTopic) -> ResultTable:
     by_bytes = placed.shape.partition_bytes is not None
     head = ("broker", "rack", "replicas", "new", "leaders", "new", *(("bytes", "new") if by_bytes else ()))
-    return text_table(
-        head,
-        [
-            (s.broker, s.rack, s.replicas, s.new_replicas, s.leaders, s.new_leaders)
-            + ((format_bytes(s.bytes), format_bytes(s.new_bytes)) if by_bytes else ())
-            for s in placed.shares
-        ],
-    )
+    rows = [
+        (s.broker, s.rack, s.replicas, s.new_replicas, s.leaders, s.new_leaders)
+        + ((format_bytes(s.bytes), format_bytes(s.new_bytes)) if by_bytes else ())
+        for s in placed.shares
+    ]
+    return ResultTable(head, rows, "Brokers (all topics):")
 
 
 def create_command(placed: NewTopic, address: str | None) -> str | None:

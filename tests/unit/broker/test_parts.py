@@ -6,11 +6,12 @@ import pytest
 
 from kafkakit.broker.decide.operation import Safety, holdings_of, judge_safety
 from kafkakit.broker.decide.plans import OperationCommands, OperationGoal, decide_operation
-from kafkakit.broker.report import BrokerOutcome, outcome_data, outcome_rows, render_outcome
+from kafkakit.broker.report import BrokerOutcome, outcome_data, outcome_rows, outcome_sections
 from kafkakit.core.errors import InfeasibleError
 from kafkakit.core.model import BrokerState, ClusterSnapshot, TopicPartition
 from kafkakit.core.selection import BrokerList
 from kafkakit.execution.decide.runs import Direction
+from kafkakit.report.report import text_of
 from tests.fakes.admin import FakeCluster
 from tests.rigs.broker import make_cluster
 
@@ -155,7 +156,7 @@ def test_the_result_has_the_same_facts_in_every_form() -> None:
         next_commands=("again",),
         undo="back",
     )
-    text = render_outcome(outcome).splitlines()
+    text = text_of(outcome_sections(outcome)).splitlines()
     assert text == [
         "incomplete: decommission broker 1",
         "broker 1: alive, 5 replicas, 3 leaderships",

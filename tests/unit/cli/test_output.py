@@ -12,15 +12,59 @@ from kafkakit.config.security import Secret
 from kafkakit.core.documents import json_text
 from kafkakit.core.errors import RefusedError
 from kafkakit.core.text import plain_value, text_table, tsv_lines
-from kafkakit.report.report import Report
+from kafkakit.report.report import (
+    INDENT,
+    FactList,
+    NextCommands,
+    Part,
+    Remarks,
+    Report,
+    ResultTable,
+    Section,
+    page_of,
+)
 
 RESULT = Report(
     command="tool list",
     data={"items": ({"name": "a", "count": 3},), "at": datetime(2026, 1, 2, tzinfo=UTC)},
-    text="a 3",
-    columns=("name", "count"),
-    rows=(("a", 3), ("b\tc", None)),
+    sections=("a 3",),
+    table=ResultTable(("name", "count"), (("a", 3), ("b\tc", None))),
 )
+
+
+SECTIONS: tuple[Part, ...] = (
+    "head",
+    Section("Empty:", (Remarks("note", ()), ResultTable(("a",), (), empty=""))),
+    Section("Some:", ("one", Remarks("note", ("n",)), NextCommands(("kafkakit x",)))),
+    FactList((("name", "x"), ("size", 3)), 6, INDENT),
+    ResultTable(("id", "a b"), ((1, "x"), (20, "y"), (3, "z")), "Rows:", most=2, rest="and {} more"),
+    ResultTable(("id",), (), "None:", empty="nothing"),
+)
+
+
+def test_sections_are_laid_out_and_the_first_table_gives_the_rows() -> None:
+    report = Report(command="x", data={}, sections=iter(SECTIONS))
+    assert report.text.splitlines() == [
+        "head",
+        *("", "Some:", "  one", "  note: n", "  next:", "kafkakit x"),
+        *("  name  x", "  size  3"),
+        *("", "Rows:", "  ID  A-B", "   1  x", "  20  y", "and 1 more"),
+        *("", "None:", "  nothing"),
+    ]
+    assert report.text.endswith("nothing\n")
+    assert format_result(report, OutputFormat.TSV) == "1\tx\n20\ty\n3\tz\n"
+
+
+def test_a_template_gets_sections_by_kind() -> None:
+    found = page_of(Report(command="x", data={}, sections=SECTIONS[::2]))
+    assert found["command"] == "x"
+    parts = [{"kind": "Remarks", "label": "note", "sentences": ("n",)}]
+    parts = [{"kind": "line", "text": "one"}, *parts]
+    parts.append({"kind": "NextCommands", "commands": ("kafkakit x",), "purpose": "next:"})
+    sections = found["sections"]
+    assert isinstance(sections, list)
+    assert sections[:2] == [{"kind": "line", "text": "head"}, {"kind": "Section", "title": "Some:", "parts": parts}]
+    assert (sections[2]["kind"], sections[2]["rows"]) == ("ResultTable", ((1, "x"), (20, "y"), (3, "z")))
 
 
 class Kind(Enum):

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from kafkakit.core.documents import decode_partition_map, decode_snapshot, decoded_json, encode_snapshot
 from kafkakit.core.errors import InputError
-from kafkakit.core.findings import Rule, Severity, findings_text
+from kafkakit.core.findings import Rule, Severity
 from kafkakit.core.model import ClusterSnapshot, decode_tags
 from kafkakit.core.records import UNREADABLE_HEADER, headers_of
 from kafkakit.core.rights import DUTIES, lacking, lacking_on_topics
@@ -23,13 +23,14 @@ from kafkakit.fleet.decide import read_fleet
 from kafkakit.registry.decide.access import read_access, read_jwt_rules
 from kafkakit.registry.decide.desired import read_desired, read_objects
 from kafkakit.registry.decide.tags import read_history
+from kafkakit.report.report import findings_sections, text_of
 from tests.rigs.documents import acl_markdown
 
 RULE = Rule(name="dir-share", severity=Severity.WARNING, about="dirs are even")
 
 
 def repairs(*hints: str) -> list[str]:
-    text = findings_text([RULE.finding(f"broker {n}", "uneven", hint) for n, hint in enumerate(hints)])
+    text = text_of(findings_sections([RULE.finding(f"broker {n}", "uneven", hint) for n, hint in enumerate(hints)]))
     return [line.strip() for line in text.partition("to repair:\n")[2].splitlines() if line.startswith("  ")]
 
 

@@ -56,7 +56,8 @@ from kafkakit.execution.decide.status_looks import (
     without_moves,
 )
 from kafkakit.execution.decide.throttle import FOLLOWER_LIST, FOLLOWER_RATE, INSIDE_RATE, LEADER_LIST, LEADER_RATE
-from kafkakit.reassign.report.status import TOP, render_metrics, render_screen, render_status, status_line
+from kafkakit.reassign.report.status import TOP, render_metrics, screen_sections, status_line, status_sections
+from kafkakit.report.report import text_of
 from tests.clusters.plans import make_plan
 from tests.fakes.admin import FakeClock, FakeCluster
 from tests.invariants.exposition import parse
@@ -250,7 +251,9 @@ def test_what_was_forecast_as_an_interval_is_shown_as_one(now_s: int, words: str
     view = view_run(
         run, [flight(0, (3, 2), 60 * MB, 2 * MB)], None, NOW.timestamp() + now_s, "kafkakit", bytes_per_s=9e6
     )
-    shown = render_status(StatusView(cluster_id="c", at=NOW, window_s=0.0, runs=(replace(view, eta_s=30.0),)))
+    shown = text_of(
+        status_sections(StatusView(cluster_id="c", at=NOW, window_s=0.0, runs=(replace(view, eta_s=30.0),)))
+    )
     assert words in shown
 
 
@@ -413,8 +416,8 @@ def test_copies_that_change_dirs_inside_a_broker_are_seen_and_followed() -> None
         clock.advance(5.0)
     assert cluster.unfiltered_dirs == 1
     view = look_once(observer(cluster, clock), clock, 12.0)
-    assert "between log dirs: 1 copy\n" in render_status(view)
-    assert f"t-0 on broker 1: to {there}, 0 B of 47.7 MiB, 0 B/s, 1 record behind" in render_status(view)
+    assert "between log dirs: 1 copy\n" in text_of(status_sections(view))
+    assert f"t-0 on broker 1: to {there}, 0 B of 47.7 MiB, 0 B/s, 1 record behind" in text_of(status_sections(view))
     _, run = cluster_and_run(dirs_sent={TopicPartitionReplica("t", 0, 1): (there,)})
     assert observer(cluster, clock, run).look().inside[0].run == "apply of p.json"
     cluster.advance(1.0)
@@ -535,9 +538,9 @@ def test_the_library_of_prometheus_reads_the_metrics_alike() -> None:
 
 def test_texts_stay_short_on_thousands_of_moves() -> None:
     view = view_of(3000, "t")
-    assert render_status(view).count("\n") < 50
-    assert "  and 2970 more: kafkakit reassign list\n" in render_status(view)
-    assert render_screen(view).count("\n") < 50
+    assert text_of(status_sections(view)).count("\n") < 50
+    assert "  and 2970 more: kafkakit reassign list\n" in text_of(status_sections(view))
+    assert text_of(screen_sections(view)).count("\n") < 50
     assert status_line(view).startswith("00:00:00Z 3000 moves, 0 B of 4.29 MiB, 4.5 kB/s")
 
 
@@ -574,7 +577,7 @@ def test_a_copy_in_sync_is_not_stalled_while_the_other_one_copies_or_waits() -> 
         clock.advance(5.0)
     assert [(c.broker, c.state) for c in move.copies] == [(3, CopyState.IN_SYNC), (4, CopyState.STALLED)]
     assert move.stalled
-    assert "broker 3: in sync" in render_status(watcher.look())
+    assert "broker 3: in sync" in text_of(status_sections(watcher.look()))
     cluster.revive(4)
     cluster.advance(1.0)
     (move,) = watcher.look().moves
@@ -761,7 +764,7 @@ def test_the_total_of_a_watch_does_not_shrink_as_moves_end() -> None:
     while cluster.reassignments():
         view = watching.look()
         totals.append(view.total_bytes + view.ended_bytes)
-        assert f" of {format_bytes(120 * MB)} copied" in render_status(view)
+        assert f" of {format_bytes(120 * MB)} copied" in text_of(status_sections(view))
         assert f" of {format_bytes(120 * MB)}, " in f"{status_line(view)}, "
         clock.sleep(2.0)
     assert set(totals) == {120 * MB}

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kafkakit.lint import report as sarif_module
 from kafkakit.lint.decide.decision import LintResult
-from kafkakit.lint.report import github, gitlab, junit, lint_text, markdown, rendered, sarif, statistics_text
+from kafkakit.lint.report import github, gitlab, junit, lint_sections, markdown, rendered, sarif, statistics_text
 from kafkakit.report.exports import uri_of
 from kafkakit.rules.catalogue import all_rules
 from tests.places import ROOT
@@ -41,7 +41,7 @@ def named(name: str) -> LintResult:
 
 
 def test_text_has_a_line_a_finding_and_the_totals(result: LintResult) -> None:
-    lines = lint_text(result).splitlines()
+    lines = list(lint_sections(result))
     assert lines[0].startswith("b.yaml:1:")
     assert (
         "dir/a.yaml:6:12: warning KKT001 no-zero-retention: retention is 0 (topic a of orders) [owner: team-a]" in lines
@@ -99,7 +99,7 @@ def test_names_from_files_cannot_break_a_format(name: str) -> None:
     )
     assert len(json.loads(gitlab(found))) == 2
     jsonschema.validate(json.loads(sarif(found, "1")), SCHEMA)
-    assert len(lint_text(found).splitlines()) <= 8
+    assert len(list(lint_sections(found))) <= 8
     assert all(
         line.count("|") - line.count("\\|") == 5 for line in markdown(found).splitlines() if line.startswith("| 1")
     )

@@ -17,7 +17,8 @@ from kafkakit.execution.decide.runs import Commands, Request
 from kafkakit.execution.decide.schedule.work import Limits, Rates
 from kafkakit.execution.decide.throttle import FOLLOWER_RATE
 from kafkakit.reassign.act.control import note_pause
-from kafkakit.reassign.report.run import render_outcome
+from kafkakit.reassign.report.run import outcome_sections
+from kafkakit.report.report import text_of
 from tests.clusters.plans import make_plan
 from tests.fakes.admin import FakeCluster
 from tests.fakes.control import FakeControlStore
@@ -311,7 +312,7 @@ def test_without_a_throttle_the_eta_is_an_interval_and_the_next_run_uses_what_th
     assert outcome.promise is not None
     assert (outcome.promise.least_s, outcome.promise.most_s) == (0.4, 16.4)
     assert 0.4 <= outcome.seconds <= 16.4
-    assert "(0s to 16s were forecast)" in render_outcome(outcome)
+    assert "(0s to 16s were forecast)" in text_of(outcome_sections(outcome))
     bench.reporter.said.clear()
     bench.rollback()
     assert "  measured, since no throttle limits it: 10 MB/s a broker" in bench.reporter.said

@@ -209,7 +209,7 @@ def test_a_rebuild_names_dirs_and_shows_them() -> None:
     request = RebuildRequest(brokers=BrokerList(ids=(2,)), topics=("t",), words={})
     made = decide_rebuild(snapshot, request).plan
     assert [dict(m.dirs) for m in made.moves] == [{2: "/b"}]
-    assert dirs_section(made) == [
+    assert list(dirs_section(made).lines()) == [
         "",
         "Log dirs:",
         "  Broker 2",
@@ -223,7 +223,7 @@ def test_a_rebuild_names_dirs_and_shows_them() -> None:
 def test_nothing_about_dirs_is_shown_where_nothing_happens_to_them() -> None:
     snapshot = world([5], [(1,)], {1: ONE, 2: ONE}, {(0, 1): "/x"})
     made = decide_rebuild(snapshot, RebuildRequest(brokers=BrokerList(ids=(2,)), topics=("t",), words={})).plan
-    assert dirs_section(made) == []
+    assert list(dirs_section(made).lines()) == []
 
 
 def test_what_may_not_be_moved_is_named_as_the_reason() -> None:

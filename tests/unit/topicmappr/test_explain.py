@@ -23,8 +23,9 @@ from kafkakit.core.plan import (
     SolverStatus,
 )
 from kafkakit.core.text import plain_value
+from kafkakit.report.report import text_of
 from kafkakit.topicmappr.decide.explain import Explanation, explain
-from kafkakit.topicmappr.report.judgement import explanation_data, explanation_text
+from kafkakit.topicmappr.report.judgement import explanation_data, explanation_lines
 from tests.clusters.strategies import TAKEN_AT
 
 RACKS: dict[int, str | None] = {1: "a", 2: "a", 3: "b", 4: "b", 5: "c", 6: None}
@@ -97,7 +98,7 @@ def kinds(found: Explanation) -> dict[int, str]:
 def test_a_broker_that_is_no_target_gives_its_copy_away() -> None:
     found = explain(plan_of((1, 3), (2, 3), targets=(2, 3, 4, 5)), KEY)
     assert kinds(found) == {1: "no-target", 2: "comes", 4: "same-rack", 5: "equally-good"}
-    assert "same rack (b) as 3" in explanation_text(found)
+    assert "same rack (b) as 3" in text_of(explanation_lines(found))
     assert found.outcome == "moved"
     assert any("leadership passes from 1, whose copy leaves, to 2" in line for line in found.whole)
 
@@ -111,7 +112,9 @@ def test_a_snapshot_tells_dead_brokers_from_unlisted_ones_and_changed_lists() ->
 
     assert "(not alive)" in explain(plan, KEY, seen(BrokerState.MISSING)).leaving[0].words
     assert "(alive, but not listed)" in explain(plan, KEY, seen(BrokerState.ALIVE)).leaving[0].words
-    assert "no such partition; the plan is out of date" in explanation_text(explain(plan, KEY, seen(BrokerState.ALIVE)))
+    assert "no such partition; the plan is out of date" in text_of(
+        explanation_lines(explain(plan, KEY, seen(BrokerState.ALIVE)))
+    )
 
 
 def test_a_crowded_rack_is_named() -> None:
@@ -148,7 +151,7 @@ def test_ceilings_and_floors_are_compared_with_what_the_brokers_hold() -> None:
     assert kinds(found)[4] == "same-rack"
     without_rack = explain(replace(plan, moves=(replace(plan.moves[0], after=(5, 2)),)), KEY)
     assert kinds(without_rack)[4] == "over-ceiling"
-    assert "would pass its ceiling: 95 B and this copy, at most 100 B" in explanation_text(without_rack)
+    assert "would pass its ceiling: 95 B and this copy, at most 100 B" in text_of(explanation_lines(without_rack))
 
 
 def test_limits_that_slide_are_not_held_against_a_single_broker() -> None:
@@ -181,7 +184,7 @@ def test_rules_keep_brokers_out_and_partitions_in() -> None:
     ],
 )
 def test_a_partition_that_copies_nothing_is_explained_too(plan: Plan, words: str) -> None:
-    assert words in explanation_text(explain(plan, KEY))
+    assert words in text_of(explanation_lines(explain(plan, KEY)))
 
 
 def test_warnings_that_name_the_partition_are_quoted() -> None:
@@ -196,7 +199,7 @@ def test_data_is_plain_json() -> None:
 
 def test_terminal_controls_in_a_plan_file_are_not_printed() -> None:
     plan = plan_of((1, 3), (1, 3), warnings=("t p0: \x1b[2Jgone",))
-    text = explanation_text(explain(plan, KEY))
+    text = text_of(explanation_lines(explain(plan, KEY)))
     assert "\x1b" not in text
     assert "\\x1b[2Jgone" in text
 
@@ -204,6 +207,6 @@ def test_terminal_controls_in_a_plan_file_are_not_printed() -> None:
 def test_copies_that_change_log_dirs_are_told() -> None:
     inside = DirMove(topic="t", partition=0, broker=3, source_dir="/d0", target_dir="/d1")
     plan = replace(plan_of((1, 3), (1, 3)), dir_moves=(inside, replace(inside, partition=1, target_dir="/d2")))
-    told = explanation_text(explain(plan, KEY))
+    told = text_of(explanation_lines(explain(plan, KEY)))
     assert "on broker 3 its copy changes its log dir, from /d0 to /d1" in told
     assert "/d2" not in told

@@ -96,10 +96,10 @@ def show_plan(ctx: typer.Context, plan: EditPlan, verb: str, argument: str) -> N
 
 def asking(ctx: typer.Context, plan: EditPlan, consent: EditConsent) -> Callable[[str], bool] | None:
     """Print the plan that is about to be written, and give the question; None if no question is asked."""
-    from kafkakit.streams.commits.report.edits import render_plan
+    from kafkakit.streams.commits.report.edits import plan_text
 
     output = cli_context(ctx).output
-    output.say(render_plan(plan))
+    output.say(plan_text(plan))
     return None if consent.yes else output.ask_typed
 
 

@@ -11,8 +11,8 @@ from textwrap import wrap
 
 from kafkakit.core.findings import Severity
 from kafkakit.core.quantities import counted, format_rough_time
-from kafkakit.core.text import printable, quote, text_table
-from kafkakit.report.report import Report, attributes
+from kafkakit.core.text import printable, quote
+from kafkakit.report.report import INDENT, FactList, Part, Report, ResultTable, attributes
 from kafkakit.streams.commits.decide.documents import EncodedCommit
 from kafkakit.streams.commits.decide.hazards import hazards_of
 from kafkakit.streams.commits.decide.offset_states import (
@@ -65,9 +65,8 @@ def commit_report(facts: CommitFacts, *, columns: int, style: DrawingStyle) -> R
     return Report(
         command="streams commits decode",
         data=commit_data(facts),
-        text=commit_text(facts, width=columns, style=style),
-        columns=COMMIT_COLUMNS,
-        rows=(commit_row(facts),),
+        sections=commit_sections(facts, width=columns, style=style),
+        table=ResultTable(COMMIT_COLUMNS, (commit_row(facts),)),
     )
 
 
@@ -77,23 +76,21 @@ def encoded_report(encoded: EncodedCommit) -> Report:
     return Report(
         command="streams commits encode",
         data=asdict(encoded),
-        text=encoded.metadata,
-        columns=columns,
-        rows=(tuple(getattr(encoded, name) for name in columns),),
+        sections=(encoded.metadata,),
+        table=ResultTable(columns, (tuple(getattr(encoded, name) for name in columns),)),
     )
 
 
-def commit_text(facts: CommitFacts, *, width: int, style: DrawingStyle) -> str:
+def commit_sections(facts: CommitFacts, *, width: int, style: DrawingStyle) -> Iterator[Part]:
     """Everything about one commit; `width` is that of the terminal."""
-    lines = [_head(facts)]
-    lines += [f"  {label:<{LABEL_WIDTH}}{value}" for label, value in _facts(facts)]
+    yield _head(facts)
+    yield FactList(_facts(facts), LABEL_WIDTH, INDENT)
     drawing = draw(facts.state, width=width, style=style, lossy=facts.reading.is_lossy)
     if drawing is not None:
-        lines += ["", *drawing.rows, f"  {drawing.legend}"]
+        yield from ("", *drawing.rows, f"  {drawing.legend}")
     words = hazard_lines(facts, width)
     if words:
-        lines += ["", *words]
-    return "\n".join(lines) + "\n"
+        yield from ("", *words)
 
 
 def restart_text(again: Duplicates) -> str:
@@ -398,9 +395,9 @@ def commit_row(facts: CommitFacts) -> tuple[object, ...]:
     )
 
 
-def commit_table(commits: Sequence[CommitFacts]) -> str:
+def commit_table(commits: Sequence[CommitFacts]) -> ResultTable:
     """A table for people, one line a commit."""
-    return text_table(_SHOWN, [_shown(facts) for facts in commits])
+    return ResultTable(_SHOWN, [_shown(facts) for facts in commits], empty="no commits")
 
 
 def oldest_age_s(facts: CommitFacts) -> float | None:
@@ -483,8 +480,7 @@ def identity_data(identity: CommitIdentity) -> dict[str, object]:
     return {
         "cluster_id": identity.cluster_id,
         "topic_id": topic_id_text(identity.topic_id),
-        "partition": identity.partition,
-        "group": identity.group,
+        **attributes(identity, "partition group"),
     }
 
 
@@ -493,8 +489,7 @@ def time_data(span: TimeSpan | None, at_ms: int | None) -> dict[str, object] | N
     if span is None:
         return None
     return {
-        "low_ms": span.low_ms,
-        "high_ms": span.high_ms,
+        **attributes(span, "low_ms high_ms"),
         "low": utc_text(span.low_ms),
         "high": utc_text(span.high_ms),
         "source": span.source,
@@ -522,28 +517,25 @@ def explained_report(facts: CommitFacts, found: Explanation, written: TimeSpan |
     return Report(
         command="streams commits explain",
         data=explained_data(facts, found, written),
-        text=explained_text(facts, found, addresses),
-        columns=EXPLAINED_COLUMNS,
-        rows=tuple((found.offset, found.standing.value, sentence) for sentence in found.sentences),
+        sections=explained_lines(facts, found, addresses),
+        table=ResultTable(
+            EXPLAINED_COLUMNS, tuple((found.offset, found.standing.value, sentence) for sentence in found.sentences)
+        ),
     )
 
 
-def explained_text(facts: CommitFacts, found: Explanation, addresses: str) -> str:
+def explained_lines(facts: CommitFacts, found: Explanation, addresses: str) -> Iterator[str]:
     """The sentences, one a line, and what can be done about an offset that holds others up.
 
     `addresses` are those of the brokers, for Kafka's own tools.
     """
     where = f"group {printable(facts.group or '')}, {printable(str(facts.key))}, offset {found.offset}"
-    lines = [f"{where}: {found.standing.value}", "", *(f"  {printable(sentence)}" for sentence in found.sentences)]
+    yield from (f"{where}: {found.standing.value}", "", *(f"  {printable(sentence)}" for sentence in found.sentences))
     steps = next_steps(facts, found, addresses)
     if steps:
         stop = " (stop its members first)" if facts.holder is not None else ""
-        lines += [
-            "",
-            f"to look at the record, and to let the group pass it{stop}:",
-            *(f"  {printable(step)}" for step in steps),
-        ]
-    return "\n".join(lines) + "\n"
+        yield from ("", f"to look at the record, and to let the group pass it{stop}:")
+        yield from (f"  {printable(step)}" for step in steps)
 
 
 def next_steps(facts: CommitFacts, found: Explanation, addresses: str) -> tuple[str, ...]:
@@ -565,8 +557,7 @@ def explained_data(facts: CommitFacts, found: Explanation, written: TimeSpan | N
         "topic": None if facts.key is None else facts.key.topic,
         "partition": None if facts.key is None else facts.key.partition,
         "committed": facts.offset,
-        "offset": found.offset,
-        "standing": found.standing,
+        **attributes(found, "offset standing"),
         "written": time_data(written, facts.at_ms),
         "sentences": list(found.sentences),
     }

@@ -1,12 +1,12 @@
 """Plans and outcomes of edits as text, as rows and as data."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from kafkakit.core.cluster_facts import CommittedOffset
 from kafkakit.core.errors import OperationFailedError
 from kafkakit.core.quantities import counted
 from kafkakit.core.text import printable, shown_name
-from kafkakit.report.report import Report, attributes
+from kafkakit.report.report import Part, Report, ResultTable, attributes, lines_of
 from kafkakit.streams.commits.decide.editing.edit import EditOutcome, EditPlan, PartitionEdit, PartitionResult
 from kafkakit.streams.model.commit import CommitState, OffsetRanges, ranges_text, topic_id_text
 from kafkakit.streams.model.kkm1.text import utf16_units
@@ -18,43 +18,49 @@ COLUMNS = (
 MOST_SHOWN = 50
 
 
-def render_plan(plan: EditPlan, next_command: str = "") -> str:
+def plan_sections(plan: EditPlan, next_command: str = "") -> Iterator[Part]:
     """The plan for people; `next_command` is what applies it, "" where that is asked or done anyway."""
-    lines = [f"{plan.verb} for group {shown_name(plan.group)} on cluster {plan.cluster_id}"]
-    lines += [f"  {printable(words)}" for words in plan.words]
+    yield f"{plan.verb} for group {shown_name(plan.group)} on cluster {plan.cluster_id}"
+    yield from (f"  {printable(words)}" for words in plan.words)
     shown = [edit for edit in plan.edits if edit.is_change or edit.notes or edit.warnings]
     for edit in shown[:MOST_SHOWN]:
-        lines += _edit_lines(edit)
+        yield from _edit_lines(edit)
     if len(shown) > MOST_SHOWN:
-        lines.append(f"and {counted(len(shown) - MOST_SHOWN, 'more partition')}; -o tsv lists all")
-    lines += ["", *_sum_lines(plan)]
+        yield f"and {counted(len(shown) - MOST_SHOWN, 'more partition')}; -o tsv lists all"
+    yield from ("", *_sum_lines(plan))
     if not plan.is_empty and next_command:
-        lines += ["Nothing is written yet. To apply exactly this plan:", f"  {printable(next_command)}"]
-    return "\n".join(lines)
+        yield from ("Nothing is written yet. To apply exactly this plan:", f"  {printable(next_command)}")
 
 
-def render_outcome(outcome: EditOutcome, undo: str = "") -> str:
+def plan_text(plan: EditPlan) -> str:
+    """The plan as it is shown before an answer, without the end of its last line."""
+    return "\n".join(lines_of(plan_sections(plan)))
+
+
+def outcome_sections(outcome: EditOutcome, undo: str = "") -> Iterator[Part]:
     """What came of it, for people; `undo` is the command that takes it back."""
     plan = outcome.plan
+    what = f"{plan.verb} for group {shown_name(plan.group)}"
     if outcome.declined:
-        return f"{plan.verb} for group {shown_name(plan.group)}: not confirmed, nothing was changed"
+        yield f"{what}: not confirmed, nothing was changed"
+        return
     if outcome.journal is None:
-        return f"nothing to do: {plan.verb} for group {shown_name(plan.group)}"
-    lines = [f"{plan.verb} for group {shown_name(plan.group)} on cluster {plan.cluster_id}: {outcome.verdict}"]
+        yield f"nothing to do: {what}"
+        return
+    yield f"{what} on cluster {plan.cluster_id}: {outcome.verdict}"
     after = {edit.partition: edit.after for edit in plan.edits}
     for result in outcome.results[:MOST_SHOWN]:
         kept = after[result.partition]
         stands = result.problem or ("no commit any more" if kept is None else f"{_commit_words(kept)} is committed")
-        lines.append(f"  {printable(str(result.partition))}: {stands}")
+        yield f"  {printable(str(result.partition))}: {stands}"
     if len(outcome.results) > MOST_SHOWN:
-        lines.append(f"  and {counted(len(outcome.results) - MOST_SHOWN, 'more partition')}; -o tsv lists all")
+        yield f"  and {counted(len(outcome.results) - MOST_SHOWN, 'more partition')}; -o tsv lists all"
     if plan.removes_group and not outcome.failed:
         still = f"is still there: {outcome.group_problem}" if outcome.group_problem else "is deleted"
-        lines.append(f"  the group {still}")
-    lines.append(f"Journal: {outcome.journal}")
+        yield f"  the group {still}"
+    yield f"Journal: {outcome.journal}"
     if undo:
-        lines += ["To undo it:", f"  {printable(undo)}"]
-    return "\n".join(lines)
+        yield from ("To undo it:", f"  {printable(undo)}")
 
 
 def plan_report(plan: EditPlan, next_command: str) -> Report:
@@ -62,9 +68,8 @@ def plan_report(plan: EditPlan, next_command: str) -> Report:
     return Report(
         command=f"streams commits {plan.verb}",
         data={**plan_data(plan), "next": None if plan.is_empty else next_command},
-        text=render_plan(plan, next_command),
-        columns=COLUMNS,
-        rows=rows_of(plan),
+        sections=plan_sections(plan, next_command),
+        table=ResultTable(COLUMNS, rows_of(plan)),
     )
 
 
@@ -73,9 +78,8 @@ def outcome_report(outcome: EditOutcome, undo: str = "") -> Report:
     return Report(
         command=f"streams commits {outcome.plan.verb}",
         data=outcome_data(outcome),
-        text=render_outcome(outcome, undo if outcome.journal and outcome.results and not outcome.failed else ""),
-        columns=COLUMNS,
-        rows=rows_of(outcome.plan, outcome.results),
+        sections=outcome_sections(outcome, undo if outcome.journal and outcome.results and not outcome.failed else ""),
+        table=ResultTable(COLUMNS, rows_of(outcome.plan, outcome.results)),
         failure=_failure(outcome),
     )
 
@@ -122,8 +126,7 @@ def outcome_data(outcome: EditOutcome) -> dict[str, object]:
         "group_deleted": outcome.plan.removes_group and not (outcome.failed or outcome.group_problem),
         "results": [
             {
-                "topic": result.partition.topic,
-                "partition": result.partition.partition,
+                **attributes(result.partition, "topic partition"),
                 "stands": result.standing,
                 "problem": result.problem or None,
             }
@@ -156,20 +159,19 @@ def rows_of(plan: EditPlan, results: Sequence[PartitionResult] = ()) -> tuple[tu
     return tuple(rows)
 
 
-def _edit_lines(edit: PartitionEdit) -> list[str]:
-    lines = ["", printable(str(edit.partition))]
+def _edit_lines(edit: PartitionEdit) -> Iterator[str]:
+    yield from ("", printable(str(edit.partition)))
     if edit.is_change:
-        lines.append(f"  now    {_commit_words(edit.before, edit.state_before, edit.dialect_before)}")
-        lines.append(f"  after  {_commit_words(edit.after, edit.state_after, edit.dialect_after)}")
+        yield f"  now    {_commit_words(edit.before, edit.state_before, edit.dialect_before)}"
+        yield f"  after  {_commit_words(edit.after, edit.state_after, edit.dialect_after)}"
         if edit.passed:
-            lines.append(f"  not delivered any more: {ranges_text(edit.passed)} ({_offsets(edit.passed)})")
+            yield f"  not delivered any more: {ranges_text(edit.passed)} ({_offsets(edit.passed)})"
         if edit.reopened:
-            lines.append(f"  delivered again: {ranges_text(edit.reopened)} (at most {_records(edit.reopened)})")
+            yield f"  delivered again: {ranges_text(edit.reopened)} (at most {_records(edit.reopened)})"
     else:
-        lines.append(f"  stays  {_commit_words(edit.before, edit.state_before, edit.dialect_before)}")
-    lines += [f"  {printable(note)}" for note in edit.notes]
-    lines += [f"  warning: {printable(warning)}" for warning in edit.warnings]
-    return lines
+        yield f"  stays  {_commit_words(edit.before, edit.state_before, edit.dialect_before)}"
+    yield from (f"  {printable(note)}" for note in edit.notes)
+    yield from (f"  warning: {printable(warning)}" for warning in edit.warnings)
 
 
 def _sum_lines(plan: EditPlan) -> list[str]:
@@ -201,8 +203,7 @@ def _commit_words(commit: CommittedOffset | None, state: CommitState | None = No
 
 def _edit_data(edit: PartitionEdit) -> dict[str, object]:
     return {
-        "topic": edit.partition.topic,
-        "partition": edit.partition.partition,
+        **attributes(edit.partition, "topic partition"),
         "topic_id": topic_id_text(edit.topic_id),
         "changes": edit.is_change,
         "before": _commit_data(edit.before, edit.state_before, edit.dialect_before),

@@ -17,13 +17,12 @@ from kafkakit.core.findings import (
     fails,
     finding_rows,
     findings_data,
-    findings_text,
     fingerprint_of,
     in_order,
 )
 from kafkakit.core.quantities import counted, format_rough_time
-from kafkakit.core.text import printable, shell_command, shown_name, some, text_table
-from kafkakit.report.report import Report
+from kafkakit.core.text import printable, shell_command, shown_name, some
+from kafkakit.report.report import Part, Remarks, Report, ResultTable, attributes, findings_sections, records, text_of
 from kafkakit.streams.commits.decide.documents import ShownDocument, state_of
 from kafkakit.streams.commits.decide.group_look import (
     LIMIT_KEY,
@@ -42,8 +41,8 @@ from kafkakit.streams.commits.report.commits import (
     DrawingStyle,
     commit_data,
     commit_row,
+    commit_sections,
     commit_table,
-    commit_text,
     oldest_age_s,
 )
 from kafkakit.streams.model.commit import CommitState, OffsetRanges, ranges_text, utc_text
@@ -54,31 +53,36 @@ IN_FULL = 8  # commits that are told in full beside the table
 TABLE_ROWS = 60
 
 
-def group_text(look: GroupLook, *, width: int, style: DrawingStyle) -> str:
+def group_sections(look: GroupLook, *, width: int, style: DrawingStyle) -> Iterator[Part]:
     """A single commit in full; several as a table, and in full those that hold more than an offset or a hazard."""
-    lines = [_head(look)]
+    yield _head(look)
     if len(look.commits) == 1:
-        lines += ["", commit_text(look.commits[0], width=width, style=style).rstrip("\n")]
+        yield from ("", *commit_sections(look.commits[0], width=width, style=style))
     elif look.commits:
-        shown = sorted(look.commits, key=_interest)[:TABLE_ROWS]
-        lines += ["", commit_table(sorted(shown, key=lambda facts: facts.key or ("", 0)))]
+        yield from ("", _most_interesting(look, TABLE_ROWS))
         if len(look.commits) > TABLE_ROWS:
-            lines.append(f"and {counted(len(look.commits) - TABLE_ROWS, 'more commit')}: see -o tsv, or name a topic")
+            yield f"and {counted(len(look.commits) - TABLE_ROWS, 'more commit')}: see -o tsv, or name a topic"
         full = [facts for facts in sorted(look.commits, key=_interest) if _interest(facts)[0] < 2]
         for facts in full[:IN_FULL]:
-            lines += ["", commit_text(facts, width=width, style=style).rstrip("\n")]
+            yield from ("", *commit_sections(facts, width=width, style=style))
         if len(full) > IN_FULL:
-            lines += ["", f"and {len(full) - IN_FULL} more that hold something: name one with --topic and --partition"]
-    lines += [
-        f"pending: {key}: a transaction that commits offsets is open, and there is no commit before it"
-        if is_unstable(error)
-        else f"cannot be read: {key}: {error}"
-        for key, error in sorted(look.refused.items())
-    ]
+            yield from (
+                "",
+                f"and {len(full) - IN_FULL} more that hold something: name one with --topic and --partition",
+            )
+    for key, error in sorted(look.refused.items()):
+        if is_unstable(error):
+            yield f"pending: {key}: a transaction that commits offsets is open, and there is no commit before it"
+        else:
+            yield f"cannot be read: {key}: {error}"
     if look.uncommitted:
-        lines.append(f"no commit: {_uncommitted_text(look)}")
-    lines += [f"note: {printable(note)}" for note in look.notes]
-    return "\n".join(lines) + "\n"
+        yield f"no commit: {_uncommitted_text(look)}"
+    yield Remarks("note", map(printable, look.notes))
+
+
+def _most_interesting(look: GroupLook, most: int) -> ResultTable:
+    shown = sorted(look.commits, key=_interest)[:most]
+    return commit_table(sorted(shown, key=lambda facts: facts.key or ("", 0)))
 
 
 def group_report(verb: str, look: GroupLook, *, columns: int, style: DrawingStyle) -> Report:
@@ -86,27 +90,22 @@ def group_report(verb: str, look: GroupLook, *, columns: int, style: DrawingStyl
     return Report(
         command=f"streams commits {verb}",
         data=group_data(look),
-        text=group_text(look, width=columns, style=style),
-        columns=COMMIT_COLUMNS,
-        rows=tuple(commit_row(facts) for facts in look.commits),
+        sections=group_sections(look, width=columns, style=style),
+        table=ResultTable(COMMIT_COLUMNS, tuple(commit_row(facts) for facts in look.commits)),
     )
 
 
 def screen_text(look: GroupLook, *, rows: int) -> str:
     """The head and the table, for a screen of so many rows."""
-    shown = sorted(look.commits, key=_interest)[: max(1, rows - 4)]
-    table = commit_table(sorted(shown, key=lambda facts: facts.key or ("", 0))) if shown else "no commits"
-    return f"{_head(look)}\n\n{table}\n"
+    return text_of((_head(look), "", _most_interesting(look, max(1, rows - 4))))
 
 
 def group_data(look: GroupLook) -> dict[str, object]:
     """The look as JSON fields."""
     return {
-        "group": look.group,
-        "cluster_id": look.cluster_id,
+        **attributes(look, "group cluster_id"),
         "at": utc_text(look.at_ms),
-        "type": look.type,
-        "state": look.state,
+        **attributes(look, "type state"),
         "members": [
             {"member_id": m.member_id, "client_id": m.client_id, "host": m.host, "partitions": len(m.partitions)}
             for m in look.members
@@ -120,8 +119,7 @@ def group_data(look: GroupLook) -> dict[str, object]:
         ],
         "uncommitted": [
             {
-                "topic": key.topic,
-                "partition": key.partition,
+                **attributes(key, "topic partition"),
                 "log_start": None if span is None else span.start,
                 "log_end": None if span is None else span.end,
             }
@@ -185,22 +183,20 @@ def changes_report(changes: Sequence[StateChange]) -> Report:
     return Report(
         command="streams commits diff",
         data={"changes": [change_data(change) for change in changes]},
-        text=changes_text(changes),
-        columns=CHANGE_COLUMNS,
-        rows=tuple(row for change in changes for row in change_rows(change)),
+        sections=changed_lines(changes),
+        table=ResultTable(CHANGE_COLUMNS, tuple(row for change in changes for row in change_rows(change))),
     )
 
 
-def changes_text(changes: Sequence[StateChange]) -> str:
+def changed_lines(changes: Sequence[StateChange]) -> Iterator[str]:
     """All that changed, a commit after another; one line for those that did not."""
-    lines: list[str] = []
     for change in changes:
         if not change.is_empty:
-            lines += [f"{printable(change.where)}:" if change.where else "", *(f"  {line}" for line in _lines(change))]
+            yield from [f"{printable(change.where)}:"] if change.where else []
+            yield from (f"  {line}" for line in _lines(change))
     same = sum(1 for change in changes if change.is_empty)
     if same or not changes:
-        lines.append(f"{counted(same, 'commit')} unchanged")
-    return "\n".join(line for line in lines if line) + "\n"
+        yield f"{counted(same, 'commit')} unchanged"
 
 
 def change_line(change: StateChange) -> str:
@@ -217,12 +213,10 @@ def change_data(change: StateChange) -> dict[str, object]:
         "where": change.where,
         "came": False,
         "went": False,
-        "base_before": found.base_before,
-        "base_after": found.base_after,
+        **attributes(found, "base_before base_after"),
         **{name: [list(pair) for pair in ranges] for name, ranges in _sets(found)},
         "retried": [{"start": a, "end": b, "before": old, "after": new} for a, b, old, new in found.retried],
-        "oldest_moved_ms": found.oldest_moved_ms,
-        "newest_moved_ms": found.newest_moved_ms,
+        **attributes(found, "oldest_moved_ms newest_moved_ms"),
     }
 
 
@@ -390,9 +384,8 @@ def findings_report(
             **findings_data(findings),
             "rules": [{"rule": rule, "about": about} for rule, about in ABOUT.items()],
         },
-        text=f"{head}\n\n{findings_text(findings)}",
-        columns=COLUMNS,
-        rows=finding_rows(findings),
+        sections=(head, "", *findings_sections(findings)),
+        table=ResultTable(COLUMNS, finding_rows(findings)),
         code=ExitCode.FAILED if fails(findings, fail_on) else ExitCode.DONE,
     )
 
@@ -518,23 +511,21 @@ def limits_report(limits: Limits, cluster_id: str, looks: Sequence[GroupLook], *
     return Report(
         command="streams commits limits",
         data=limits_data(limits, cluster_id, found, unread),
-        text=limits_text(limits, cluster_id, found, unread),
-        columns=HEADROOM_COLUMNS,
-        rows=tuple(headroom_row(headroom) for headroom in found),
+        sections=limits_sections(limits, cluster_id, found, unread),
+        table=ResultTable(HEADROOM_COLUMNS, tuple(headroom_row(headroom) for headroom in found)),
     )
 
 
-def limits_text(limits: Limits, cluster_id: str, groups: Sequence[Headroom], unread: Sequence[str]) -> str:
+def limits_sections(
+    limits: Limits, cluster_id: str, groups: Sequence[Headroom], unread: Sequence[str]
+) -> Iterator[Part]:
     """The limit, where brokers differ, then the groups, fullest first."""
-    lines = [f"cluster {cluster_id}: {_limit_words(limits)}"]
+    yield f"cluster {cluster_id}: {_limit_words(limits)}"
     if limits.unknown:
-        lines.append(f"brokers that did not report it: {', '.join(map(str, limits.unknown))}")
-    if groups:
-        lines += ["", text_table(_SHOWN, [_shown(headroom) for headroom in groups])]
-    else:
-        lines.append("no group has committed anything")
-    lines += [f"cannot be read: {printable(fault)}" for fault in unread]
-    return "\n".join(lines) + "\n"
+        yield f"brokers that did not report it: {', '.join(map(str, limits.unknown))}"
+    yield from [""] if groups else []
+    yield ResultTable(_SHOWN, [_shown(headroom) for headroom in groups], empty="no group has committed anything")
+    yield Remarks("cannot be read", map(printable, unread))
 
 
 def headroom_row(headroom: Headroom) -> tuple[object, ...]:
@@ -564,7 +555,7 @@ def limits_data(
         "limits_differ": limits.is_mixed,
         "brokers": [{"broker": broker, "limit_chars": limit} for broker, limit in limits.of_broker.items()],
         "unknown_brokers": list(limits.unknown),
-        "groups": [dict(zip(HEADROOM_COLUMNS, headroom_row(headroom), strict=True)) for headroom in groups],
+        "groups": records(HEADROOM_COLUMNS, map(headroom_row, groups)),
         "unread": list(unread),
     }
 

@@ -285,7 +285,8 @@ def watch_operation(
     """Show an operation until none is open; returns the last look."""
     from kafkakit.execution.act.retrier import Retrier
     from kafkakit.execution.act.status_loop import READ_TIMEOUT_S, watch_until_idle
-    from kafkakit.streams.failover.report import PhaseLines, live_metrics, live_text, phase_line
+    from kafkakit.report.report import text_of
+    from kafkakit.streams.failover.report import PhaseLines, live_metrics, live_sections, phase_line
     from kafkakit.wiring import write_file
 
     phases = PhaseLines()
@@ -296,7 +297,7 @@ def watch_operation(
 
     def show(view: LiveView) -> None:
         if phases.is_new(view) or cli.output.animate:
-            screen.show(live_text(view), phase_line(view))
+            screen.show(text_of(live_sections(view)), phase_line(view))
 
     with cli.output.screen() as screen:
         return watch_until_idle(

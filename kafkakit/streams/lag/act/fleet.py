@@ -33,6 +33,7 @@ from kafkakit.execution.act.run_journal import KnownRuns
 from kafkakit.ports.acting import Clock, ProgressBar, Reporter, Screen, repeat_every
 from kafkakit.ports.data import GroupAdmin
 from kafkakit.ports.stores import ControlStore
+from kafkakit.report.report import text_of
 from kafkakit.streams.lag.act.monitor import ClusterWatcher, MonitorContext, MonitoredCluster, MonitorPace, Schedule
 from kafkakit.streams.lag.act.reading import GROUPS_AT_ONCE
 from kafkakit.streams.lag.decide.monitors import (
@@ -48,7 +49,7 @@ from kafkakit.streams.lag.decide.monitors import (
     to_give,
 )
 from kafkakit.streams.lag.decide.views import Readers, RowFilter, ViewRequest, readers_of
-from kafkakit.streams.lag.report import Statuses, change_lines, statuses_of, view_text
+from kafkakit.streams.lag.report import Statuses, change_lines, statuses_of, view_sections
 
 COMMAND_CLOSE_S = 3.0
 """How long a command waits for its watchers at the end: one whose broker hangs must not hold it up."""
@@ -141,7 +142,7 @@ class LookDisplay:
         """Show one look."""
         view = self._request.of(look.tables)
         if self._in_place:
-            self._screen.show(view_text(view, look.conditions, look.at_ms), "")
+            self._screen.show(text_of(view_sections(view, look.conditions, look.at_ms)), "")
             return
         notes = frozenset(f"{c.cluster}: {note}" for c in look.conditions for note in c.notes)
         for line in (*change_lines(self._statuses, view), *sorted(notes - self._notes)):

@@ -397,10 +397,10 @@ def create_lanes(
     from functools import partial
 
     from kafkakit.core.quantities import counted
-    from kafkakit.report.report import cluster_words
+    from kafkakit.report.report import cluster_words, lines_of
     from kafkakit.streams.routes.act.clusters import create_topics, plan_on, set_quotas
     from kafkakit.streams.routes.decide import leftovers, quotas_of
-    from kafkakit.streams.routes.report import created_report, plan_lines
+    from kafkakit.streams.routes.report import created_report, plan_sections
     from kafkakit.topicmappr.api import tags_needed
 
     cli, shapes, scope = cli_context(ctx), shape.shapes(lanes), shape.scope
@@ -412,7 +412,7 @@ def create_lanes(
         return planned, leftovers(snapshot, stream, planned)
 
     if not consent.is_possible(cli):  # what cannot be planned is said first
-        cli.output.say("\n".join(plan_lines(*planned_topics())))
+        cli.output.say("\n".join(lines_of(plan_sections(*planned_topics()))))
     consent.require_possible(cli)  # the lease is taken before the question
     access = streams.claim(profile, command)
     planned, left = planned_topics()
@@ -420,7 +420,7 @@ def create_lanes(
     if consent.dry_run:
         return finish(cli, report(None))
     if not consent.yes:  # the report has the table, too
-        cli.output.say("\n".join(plan_lines(planned, left)))
+        cli.output.say("\n".join(lines_of(plan_sections(planned, left))))
     place = cluster_words(access.cluster_id, profile)
     if not consent.confirm(cli, f"Create {counted(len(planned), 'topic')} for stream {stream} on {place}?"):
         return finish(cli, report(None))

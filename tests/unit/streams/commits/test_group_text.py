@@ -4,10 +4,11 @@ from dataclasses import replace
 
 from kafkakit.core.cluster_facts import GroupState, GroupType, ItemError, LogSpan
 from kafkakit.core.model import TopicPartition
+from kafkakit.report.report import text_of
 from kafkakit.streams.commits.act.reading import Shown
 from kafkakit.streams.commits.decide.group_look import GroupLook, Limits
 from kafkakit.streams.commits.report.commits import ASCII
-from kafkakit.streams.commits.report.groups import IN_FULL, TABLE_ROWS, group_text, screen_text
+from kafkakit.streams.commits.report.groups import IN_FULL, TABLE_ROWS, group_sections, screen_text
 from kafkakit.streams.model.commit import CommitState, OffsetRanges, Reading
 from kafkakit.streams.model.dialects.dialect import CommitFacts
 
@@ -56,7 +57,7 @@ def test_commits_that_hold_something_are_told_in_full_and_never_cut_from_the_tab
     dull = [commit(number) for number in range(TABLE_ROWS + 10)]
     last = [commit(1000 + number, done=((7, 9),)) for number in range(IN_FULL + 2)]
     wrong = commit(2000, base=101)
-    text = group_text(look(*dull, *last, wrong), width=80, style=ASCII)
+    text = text_of(group_sections(look(*dull, *last, wrong), width=80, style=ASCII))
     assert text.count("of group g: committed") == IN_FULL
     assert text.index("t-2000 of group g") < text.index("t-1000 of group g"), "an error goes first"
     assert "and 21 more commits" in text

@@ -13,6 +13,7 @@ from kafkakit.core.errors import InputError, UsageError
 from kafkakit.core.model import TopicPartition, TopicPartitionReplica
 from kafkakit.execution.decide.journal import Layers, RunState
 from kafkakit.report.exports import MetricFamily
+from kafkakit.report.report import text_of
 from kafkakit.streams.lag.decide.limits import (
     LIMIT_KEYS,
     CheckResult,
@@ -37,7 +38,7 @@ from kafkakit.streams.lag.decide.measure.table import (
 )
 from kafkakit.streams.lag.decide.monitors import moved_topics, read_limit_rules
 from kafkakit.streams.lag.decide.views import GroupPartition, ViewLevel, stream_of, view
-from kafkakit.streams.lag.report import line_data, view_text
+from kafkakit.streams.lag.report import line_data, view_sections
 from kafkakit.streams.lag.service_report import datagrams, exposition, families
 from tests.clusters.lag_rows import T0, Bench
 from tests.invariants.exposition import parse
@@ -460,10 +461,9 @@ def test_a_group_that_all_members_left_at_a_transaction_is_stopped() -> None:
 
 def test_what_holds_a_group_back_is_in_text_json_and_metrics() -> None:
     shown = view([held_back()], ViewLevel.GROUP_TOPIC)
-    assert "g t: readers of committed data wait for a transaction open since 2023-11-14 22:13:21Z; " in view_text(
-        shown, (), 0
-    )
-    assert "for readers of uncommitted data the lag is 51\n" in view_text(shown, (), 0)
+    text = text_of(view_sections(shown, (), 0))
+    assert "g t: readers of committed data wait for a transaction open since 2023-11-14 22:13:21Z; " in text
+    assert "for readers of uncommitted data the lag is 51\n" in text
     data = line_data(shown.lines[0])
     assert (data["status"], data["lag"], data["uncommitted"]) == ("held_back", 0, 51)
     assert data["held_back_since_ms"] == 1_700_000_001_000
@@ -493,7 +493,7 @@ def test_a_commit_beyond_the_end_is_critical_or_unknown_and_never_ok() -> None:
     line = view([table], ViewLevel.GROUP_TOPIC).lines[0]
     assert (line.status, line.lag, line.unknown) == (LagStatus.AHEAD, 5, 1)
     note = "g t: commits beyond the end of the log, so the lag is not known: 1"
-    assert note in view_text(view([table], ViewLevel.GROUP_TOPIC), (), 0)
+    assert note in text_of(view_sections(view([table], ViewLevel.GROUP_TOPIC), (), 0))
 
 
 def test_the_numbers_of_statuses_are_those_of_earlier_versions() -> None:

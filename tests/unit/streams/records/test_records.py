@@ -35,7 +35,7 @@ class Scene:
         return RecordReader(self.log, self.data, self.clock, wait_s=5).read(KEY, offset, count)
 
     def shown(self, offset: int, count: int = 1, most: int = 100) -> str:
-        return records_report(self.read(offset, count), "C", most).text
+        return records_report(self.read(offset, count), "C", most).text.rstrip("\n")
 
 
 @pytest.fixture
