@@ -17,7 +17,16 @@ from kafkakit.core.errors import RefusedError, UsageError
 from kafkakit.core.journal_lines import Grammar, RecordKind, read_data
 from kafkakit.core.journal_lines import Line as JournalLine
 from kafkakit.core.model import TopicPartition
-from kafkakit.core.quantities import epoch_ms
+from kafkakit.core.options import (
+    REPEATED,
+    Completion,
+    not_typed,
+    option,
+    parsed_option,
+    required_argument,
+    required_option,
+)
+from kafkakit.core.quantities import epoch_ms, parse_duration
 from kafkakit.core.text import shell_command
 from kafkakit.streams.model.route import DLQ, Lane, Route, Segment, SegmentState, check_stream, lane_client_id
 
@@ -103,6 +112,30 @@ class DeadLetters(StrEnum):
     COPY = "copy"
 
 
+def _names(given: list[str] | None) -> tuple[str, ...]:
+    return tuple(sorted(set(given or ())))
+
+
+def _group_names(given: list[str] | None) -> tuple[str, ...]:
+    if "" in (given or ()):
+        raise UsageError("a group has a name", hint="--require-group GROUP, --ignore-group GROUP")
+    return _names(given)
+
+
+def dead_letters_option(usual: DeadLetters) -> DeadLetters:
+    """`--dead-letters` of a command that takes `usual` if it is not given."""
+    found: DeadLetters = parsed_option(
+        None,
+        "--dead-letters",
+        typed=DeadLetters | None,
+        parse=lambda given: given or usual,
+        help="What becomes of dead letters in the old topic of lane dlq, and of rejected records that references lead "
+        "to: leave (their topic stays readable until they are deleted, and reclaim keeps it), or copy (to the new "
+        "topic of lane dlq). copy if not given for an evacuation, leave for anything else.",
+    )
+    return found
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailoverRequest:
     """What an operator asks for; `to` is the target's profile, empty `lanes` are all lanes.
@@ -110,27 +143,86 @@ class FailoverRequest:
     `groups` are required beside those that are found, `ignored` are not. `quiet_s` None takes the rule's window.
     `is_open_by_default` states `allow.everyone.if.no.acl.found` of the old clusters, which brokers do not tell.
     With `partitions` the lanes stay on their cluster and get topics of so many partitions. The limits may be changed
-    while the operation runs, its shape may not (`differences`).
+    while the operation runs, its shape may not (`differences`). The order of the fields is in the hashes of plans.
     """
 
-    stream: str
-    to: str
-    lanes: tuple[str, ...] = ()
-    is_emergency: bool = False
-    fence: FenceChoice = FenceChoice.AUTO
-    groups: tuple[str, ...] = ()
-    ignored: tuple[str, ...] = ()
-    quiet_s: float | None = None
-    accept_loss: int = 0
-    max_duplicates: int | None = None
-    replication: int | None = None
-    is_open_by_default: bool | None = None
-    allow_compacted: bool = False
-    allow_transactions: bool = False
-    kind: OperationKind = OperationKind.FAILOVER
-    partitions: int | None = None
-    order: ReadOrder = ReadOrder.RELAXED
-    dead_letters: DeadLetters = DeadLetters.LEAVE
+    stream: str = required_argument(parse=check_stream, metavar="STREAM", help="The stream.", show_default=False)
+    to: str = required_option(
+        "--to",
+        metavar="PROFILE",
+        help="The profile of the cluster that is to take the writes.",
+        completion=Completion.PROFILES,
+    )
+    lanes: tuple[str, ...] = parsed_option(
+        None, "--lane", typed=REPEATED, parse=_names, metavar="LANE", help="Move this lane only. Repeatable."
+    )
+    is_emergency: bool = option(
+        False,
+        "--emergency",
+        help="Send producers to the target at once: do not check the old clusters or wait for consumers first.",
+    )
+    fence: FenceChoice = option(
+        FenceChoice.AUTO,
+        "--fence",
+        help="What keeps late writers from the old topics: auto (an ACL if one can be used), acl, config "
+        "(a size limit), quota (which only delays), none.",
+    )
+    groups: tuple[str, ...] = parsed_option(
+        None,
+        "--require-group",
+        typed=REPEATED,
+        parse=_group_names,
+        metavar="GROUP",
+        completion=Completion.GROUPS,
+        help="A group that must read the old topics. Repeatable.",
+    )
+    ignored: tuple[str, ...] = parsed_option(
+        None,
+        "--ignore-group",
+        typed=REPEATED,
+        parse=_group_names,
+        metavar="GROUP",
+        completion=Completion.GROUPS,
+        help="A group that is not waited for. Repeatable.",
+    )
+    quiet_s: float | None = parsed_option(
+        "",
+        "--quiet-for",
+        parse=lambda text: parse_duration(text, "--quiet-for") if text else None,
+        metavar="DURATION",
+        help="How long the ends of old logs must stay the same without a fence or acknowledgements, in place of 125s "
+        "or more; below 120s a record may come after the seal.",
+    )
+    accept_loss: int = option(
+        0, "--accept-loss", min=0, metavar="N", help="Continue even if up to N offsets were deleted unread."
+    )
+    max_duplicates: int | None = option(
+        None, "--max-duplicates", min=0, metavar="N", help="Refuse if more records than this may be delivered twice."
+    )
+    replication: int | None = option(
+        None, "--replication", min=1, metavar="N", help="Replicas of the new topics; as the old ones if not given."
+    )
+    is_open_by_default: bool | None = option(
+        None,
+        "--open-by-default/--closed-by-default",
+        help="State allow.everyone.if.no.acl.found of the old clusters, which brokers do not tell: an ACL on a topic "
+        "that has none needs it.",
+    )
+    allow_compacted: bool = option(False, "--allow-compacted", help="Also move compacted topics.")
+    allow_transactions: bool = option(False, "--allow-transactions", help="Move even if groups commit in transactions.")
+    kind: OperationKind = not_typed(OperationKind.FAILOVER)
+    partitions: int | None = not_typed(None)
+    order: ReadOrder = option(
+        ReadOrder.RELAXED,
+        "--order",
+        help="relaxed: consumers read new and old topics side by side; strict: the new ones once the old ones are "
+        "retired, so that records of a key stay in order.",
+    )
+    dead_letters: DeadLetters = dead_letters_option(DeadLetters.LEAVE)
+
+    def __post_init__(self) -> None:
+        for name in sorted({*self.groups} & {*self.ignored}):
+            raise UsageError(f"group {name} is given to --require-group and to --ignore-group")
 
     def differences(self, other: "FailoverRequest") -> Iterator[str]:
         """What keeps an operation of this request from being continued with the other one, in words."""
