@@ -234,7 +234,7 @@ def _move(ctx: typer.Context, goal: OperationGoal, options: PlacementOptions, ex
             ignore_warns=getattr(options, "ignore_warns", False),
         )
         template = run_request(cli, None, cluster_id, replace_fields(execution, consent=Consent(yes=True)))
-        access = partial(open_access, cli, cluster_id=cluster_id, without_lease=execution.running.without_lease)
+        access = partial(open_access, cli, cluster_id=cluster_id, without_lease=execution.rules.without_lease)
         runner = ReassignRunner(
             records, state_dir, cli.output, template, access, read_plan, again=again, undo_of=undo_of
         )
@@ -354,7 +354,7 @@ def rejoin(ctx: typer.Context, brokers: Comers, options: RejoinOptions, executio
         if record is not None and not consent.dry_run:  # its own command must not be running on it
             session.lock(*operation_lock(state_dir, cluster_id, base_name(record.kind, record.brokers, record.onto)))
         template = run_request(cli, None, cluster_id, replace_fields(execution, consent=Consent(yes=True)))
-        access = partial(open_access, cli, cluster_id=cluster_id, without_lease=execution.running.without_lease)
+        access = partial(open_access, cli, cluster_id=cluster_id, without_lease=execution.rules.without_lease)
         runner = ReassignRunner(
             records, state_dir, cli.output, template, access, read_plan, again=again, undo_of=lambda _: again
         )

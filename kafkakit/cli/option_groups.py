@@ -16,7 +16,7 @@ command that types some fields in another way, or not at all, takes a subclass, 
 """
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
 from functools import wraps
 from keyword import iskeyword
@@ -77,7 +77,12 @@ def option_words(group: object) -> tuple[str, ...]:
 
     Raises `TypeError` for an option that is read: what was typed is known to `options_given` alone.
     """
-    return tuple(flag if value is None else f"{flag} {quote(value)}" for flag, value in _options_of(group))
+    return quoted_words(_options_of(group))
+
+
+def quoted_words(given: Iterable[tuple[str, str | None]]) -> tuple[str, ...]:
+    """Options, flag and value as in `options_given`, as typed on a command line and quoted."""
+    return tuple(flag if value is None else f"{flag} {quote(value)}" for flag, value in given)
 
 
 def _options_of(group: Any) -> Iterator[tuple[str, str | None]]:

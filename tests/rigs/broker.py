@@ -17,7 +17,7 @@ from kafkakit.core.plan_rules import check_plan
 from kafkakit.execution.act.leases import ClusterAccess
 from kafkakit.execution.act.run_journal import RunJournal, read_run_state
 from kafkakit.execution.act.throttles import Leftovers
-from kafkakit.execution.decide.runs import Commands, Direction, Outcome, Request
+from kafkakit.execution.decide.runs import Commands, Direction, Outcome, Request, RunRules
 from kafkakit.execution.decide.schedule.work import RateRequest
 from kafkakit.reassign.act.run import Run
 from tests.fakes.admin import FakeClock, FakeCluster
@@ -129,6 +129,7 @@ class Bench:
             plan_path="/p.json",
             confirm=lambda: True,
             rates=RateRequest(given=self.rate is not None, rate=self.rate),
+            rules=RunRules(ingest_sample_s=0.0),
             dry_run=dry_run,
         )
         others = [f for name, f in self.journals.items() if name != identity and f.data]

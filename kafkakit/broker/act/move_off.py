@@ -590,7 +590,7 @@ class ReassignRunner:
         reporter = self._reporter
         if leg.kind is OperationPlanKind.LEADERS:
             reporter = reporter if dry_run else _LeadershipReporter(reporter)
-            request = replace(request, ingest_sample_s=0.0)  # nothing is copied
+            request = replace(request, rules=replace(request.rules, ingest_sample_s=0.0))  # nothing is copied
         return self._run(plan, path, direction, self._undo_of(operation), request, reporter)
 
     def begun(self, leg: OperationPlan) -> bool:

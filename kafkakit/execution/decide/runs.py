@@ -22,6 +22,7 @@ from kafkakit.core.cluster_facts import ConfigChange, ConfigOp, ResourceKind
 from kafkakit.core.documents import DocumentKind, decode_document, encode_document
 from kafkakit.core.errors import UsageError
 from kafkakit.core.model import TopicPartition
+from kafkakit.core.options import duration_option, option, options_given
 from kafkakit.core.plan import Plan
 from kafkakit.core.quantities import counted
 from kafkakit.core.text import ShellCommand
@@ -81,14 +82,53 @@ def replan_line(operation: str) -> str:
     return operation if not operation or "--replan" in operation.split() else f"{operation} --replan"
 
 
+WITHOUT_LEASE_HELP = (
+    "Continue if the control store does not answer, to repair what it depends on; only processes of this host are kept "
+    "away then. A lease that another process holds is respected."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRules:
+    """How a run deals with its surroundings.
+
+    `wait_for_others`: wait until no other process moves partitions, instead of refusing; `join`: carry on beside such
+    moves, and set rates over those that another process has set. `ingest_sample_s` is how long is measured what logs
+    take in (0: not at all).
+    """
+
+    ingest_sample_s: float = duration_option(
+        "5s",
+        "--ingest-sample",
+        may_be_zero=True,
+        help="How long to measure the growth of logs, for the forecast of time and disk use; 0: assume no growth.",
+    )
+    wait_for_others: bool = option(
+        False,
+        "--wait-for-others/--refuse-others",
+        help="Wait while moves not started by this run are in flight, or refuse; a move of another process is "
+        "never overwritten.",
+    )
+    join: bool = option(
+        False,
+        "--join",
+        help="Continue even if other moves are in flight or other replication throttles are set; those rates are "
+        "put back as they were.",
+    )
+    without_lease: bool = option(False, "--without-lease", help=WITHOUT_LEASE_HELP)
+    allow_drift: bool = option(
+        False, "--allow-drift", help="Continue even if other partitions or racks changed since the plan."
+    )
+    stall_timeout_s: float = duration_option("5m", "--stall-timeout", help="Stop if no byte was copied for this long.")
+    given: tuple[tuple[str, str | None], ...] = options_given()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
     """How to run; `rates` is laid over the throttles of an interrupted run, `limits` are those of the schedule.
 
-    `wait_for_others`: wait until no other process moves partitions, instead of refusing; `join`: carry on beside such
-    moves, and set rates over those that another process has set. `ingest_sample_s` is how long is measured what logs
-    take in (0: not at all). `note_stop_words` is told what to say, and the hint, when the process is stopped too
-    suddenly for the run to look: from the first effect on, None once it is over.
+    `note_stop_words` is told what to say, and the hint, when the process is stopped too suddenly for the run to look:
+    from the first effect on, None once it is over.
     """
 
     commands: Commands
@@ -97,12 +137,8 @@ class Request:
     pinned_cluster_id: str | None = None
     rates: RateRequest = field(default_factory=RateRequest)
     limits: Limits = field(default_factory=Limits)
-    wait_for_others: bool = False
-    join: bool = False
-    ingest_sample_s: float = 0.0
-    allow_drift: bool = False
+    rules: RunRules = RunRules()
     dry_run: bool = False
-    stall_timeout_s: float = 300.0
     retry_limit_s: float = 90.0
     note_stop_words: Callable[[tuple[str, str] | None], None] = lambda words: None
 

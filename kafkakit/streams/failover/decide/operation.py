@@ -6,14 +6,14 @@ that expires is in it: that a topic is quiet, or that a fence is up, is proven a
 stands is told by its route.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import TypeAlias
 
 from kafkakit.core.cluster_facts import AclBinding
-from kafkakit.core.errors import RefusedError, UsageError
+from kafkakit.core.errors import UsageError
 from kafkakit.core.journal_lines import Grammar, RecordKind, read_data
 from kafkakit.core.journal_lines import Line as JournalLine
 from kafkakit.core.model import TopicPartition
@@ -574,26 +574,6 @@ def standing(operation: Operation, route: Route) -> Step | None:
     )
 
 
-def routed_at(operation: Operation, routes: Iterable[Route]) -> int | None:
-    """The first epoch in which an operation's targets were active, from the routes that came into effect."""
-    for route in sorted(routes, key=lambda each: each.epoch):
-        targets = [operation.target_in(lane) for lane in route.lanes if operation.move_of(lane.name) is not None]
-        if targets and all(each is not None and each.state is SegmentState.ACTIVE for each in targets):
-            return route.epoch
-    return None
-
-
-def settled(record: OperationRecord, route: Route) -> Step | None:
-    """How an operation that the route does not name any more ended; None where its journal says so already, or the
-    route is still its own. One that was cut before it began counts as aborted."""
-    if record.end is not None or (route.operation is not None and route.operation.id == record.operation.id):
-        return None
-    if record.reached_ms and record.unretired(route) and Step.ROUTED in record.reached_ms:
-        return Step.SUPERSEDED
-    is_active = bool(record.reached_ms) and routed_at(record.operation, [route]) is not None
-    return Step.RETIRED if is_active and not record.unretired(route) else Step.ABORTED
-
-
 class RouteEdit(StrEnum):
     """The changes of the route that an operation makes, each a single compare-and-set."""
 
@@ -705,39 +685,3 @@ Action: TypeAlias = (
     | Refuse
     | Finished
 )
-
-
-def home_of(route: Route, lanes: Collection[str]) -> str:
-    """The profile of the cluster that the first of these lanes is written on; `UsageError` for one that is absent."""
-    for name in lanes:
-        lane = route.lane(name)
-        if lane is None or lane.active is None:
-            raise UsageError(f"stream {route.stream} has no lane {name} that is written")
-        return lane.active.cluster
-    raise UsageError("no lane is named")
-
-
-def left_cluster(route: Route, history: Sequence[Route], lanes: Collection[str] = ()) -> str:
-    """The profile of the cluster that the lanes were written on before the present one; without names all lanes.
-
-    `history` are the routes that came into effect, oldest first. Raises `RefusedError` where no lane was ever on
-    another cluster, or lanes came from different ones.
-    """
-    found: dict[str, list[str]] = {}
-    for lane in route.lanes:
-        if lane.active is None or (lanes and lane.name not in lanes):
-            continue
-        for earlier in reversed(history):
-            before = earlier.lane(lane.name)
-            active = None if before is None else before.active
-            if active is not None and active.cluster_id != lane.active.cluster_id:
-                found.setdefault(active.cluster, []).append(lane.name)
-                break
-    if not found:
-        raise RefusedError(
-            f"stream {route.stream} has not left a cluster", hint="kafkakit streams move STREAM --to CLUSTER"
-        )
-    if len(found) > 1:
-        words = "; ".join(f"{', '.join(names)}: {profile}" for profile, names in sorted(found.items()))
-        raise RefusedError(f"lanes of stream {route.stream} came from different clusters: {words}", hint="--lane LANE")
-    return next(iter(found))

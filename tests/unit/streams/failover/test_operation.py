@@ -28,7 +28,7 @@ from kafkakit.streams.failover.act.closing import abort, newest_certificate
 from kafkakit.streams.failover.act.observing import check_certificate
 from kafkakit.streams.failover.act.operations import aimed
 from kafkakit.streams.failover.commands.options import BackRequest, MoveRequest, RepartitionRequest
-from kafkakit.streams.failover.decide.history import CertificateCheck, EndKind
+from kafkakit.streams.failover.decide.history import CertificateCheck, EndKind, left_cluster, settled
 from kafkakit.streams.failover.decide.operation import (
     DeadLetters,
     FailoverRequest,
@@ -37,8 +37,6 @@ from kafkakit.streams.failover.decide.operation import (
     OperationKind,
     ReadOrder,
     Step,
-    left_cluster,
-    settled,
 )
 from kafkakit.streams.failover.decide.plan import FailoverPlan, Level
 from kafkakit.streams.model.route import Route, SegmentState, encode_route, route_path
