@@ -14,8 +14,7 @@ import typer
 from kafkakit.cli.option_groups import option_words, quoted_words
 from kafkakit.core.options import option
 from kafkakit.core.text import shell_command
-from kafkakit.execution.decide.runs import WITHOUT_LEASE_HELP, RunRules
-from kafkakit.execution.decide.schedule.work import Limits
+from kafkakit.execution.decide.schedule.work import WITHOUT_LEASE_HELP, Limits, RunRules
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -80,7 +80,11 @@ def parsed_option(
     """A field that is typed in another form; `parse` is called for the default as well."""
     made = Option(flags=flags, default=default, details=details, completion=completion, typed=typed, parse=parse)
     metadata = {OPTION: made, RECORDED: recorded, RECORDED_WHEN: recorded_when}
-    found: T = field(default=parse(default), metadata=metadata)
+    usual = parse(default)
+    if type(usual).__hash__ is None:  # such as a mapping: a new one for each request
+        fresh: T = field(default_factory=lambda: parse(default), metadata=metadata)
+        return fresh
+    found: T = field(default=usual, metadata=metadata)
     return found
 
 

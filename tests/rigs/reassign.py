@@ -10,8 +10,8 @@ from kafkakit.execution.act.journal_files import LineFile
 from kafkakit.execution.act.leases import GuardedAdmin, HeldClock, Lease
 from kafkakit.execution.act.run_journal import RunJournal
 from kafkakit.execution.act.throttles import Leftovers
-from kafkakit.execution.decide.runs import Commands, Outcome, Request, RunRules
-from kafkakit.execution.decide.schedule.work import Limits, RateRequest
+from kafkakit.execution.decide.runs import Commands, Outcome, Request
+from kafkakit.execution.decide.schedule.work import Limits, RateRequest, RunRules
 from kafkakit.ports.acting import Clock
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.reassign.act.run import Run

@@ -22,14 +22,13 @@ from kafkakit.core.cluster_facts import ConfigChange, ConfigOp, ResourceKind
 from kafkakit.core.documents import DocumentKind, decode_document, encode_document
 from kafkakit.core.errors import UsageError
 from kafkakit.core.model import TopicPartition
-from kafkakit.core.options import duration_option, option, options_given
 from kafkakit.core.plan import Plan
 from kafkakit.core.quantities import counted
 from kafkakit.core.text import ShellCommand
 from kafkakit.execution.decide import throttle as keys
 from kafkakit.execution.decide.journal import ConfigKey, Promise, RateHold, RunState, change_to_data
 from kafkakit.execution.decide.plan_state import Live, PartitionVerdict, listed
-from kafkakit.execution.decide.schedule.work import Limits, RateRequest, Rates, rates_to_data
+from kafkakit.execution.decide.schedule.work import Limits, RateRequest, Rates, RunRules, rates_to_data
 
 
 class Direction(StrEnum):
@@ -80,47 +79,6 @@ class Commands:
 def replan_line(operation: str) -> str:
     """The line of an operation on brokers that plans what is left of it anew; empty without an operation."""
     return operation if not operation or "--replan" in operation.split() else f"{operation} --replan"
-
-
-WITHOUT_LEASE_HELP = (
-    "Continue if the control store does not answer, to repair what it depends on; only processes of this host are kept "
-    "away then. A lease that another process holds is respected."
-)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunRules:
-    """How a run deals with its surroundings.
-
-    `wait_for_others`: wait until no other process moves partitions, instead of refusing; `join`: carry on beside such
-    moves, and set rates over those that another process has set. `ingest_sample_s` is how long is measured what logs
-    take in (0: not at all).
-    """
-
-    ingest_sample_s: float = duration_option(
-        "5s",
-        "--ingest-sample",
-        may_be_zero=True,
-        help="How long to measure the growth of logs, for the forecast of time and disk use; 0: assume no growth.",
-    )
-    wait_for_others: bool = option(
-        False,
-        "--wait-for-others/--refuse-others",
-        help="Wait while moves not started by this run are in flight, or refuse; a move of another process is "
-        "never overwritten.",
-    )
-    join: bool = option(
-        False,
-        "--join",
-        help="Continue even if other moves are in flight or other replication throttles are set; those rates are "
-        "put back as they were.",
-    )
-    without_lease: bool = option(False, "--without-lease", help=WITHOUT_LEASE_HELP)
-    allow_drift: bool = option(
-        False, "--allow-drift", help="Continue even if other partitions or racks changed since the plan."
-    )
-    stall_timeout_s: float = duration_option("5m", "--stall-timeout", help="Stop if no byte was copied for this long.")
-    given: tuple[tuple[str, str | None], ...] = options_given()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
