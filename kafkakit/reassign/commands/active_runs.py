@@ -505,7 +505,7 @@ def list_moves(
         )
         view = observer.look()
     moves = chosen(view.moves, ours=ours, foreign=foreign)
-    finish(cli, list_report(view.cluster_id, moves, view.damaged))
+    finish(cli, list_report(view.cluster_id, moves, view.around.damaged))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -135,7 +135,7 @@ def read_plan(path: str) -> ConfigPlan:
     return decode_config_plan(read_input(path, LIMIT_BYTES), path)
 
 
-def pieces_of(paths: list[str]) -> tuple[Pieces, ...]:
+def pieces_of(paths: Sequence[str]) -> tuple[Pieces, ...]:
     """What files declare; `UsageError` for a path that is not there or holds nothing that lint knows."""
     from kafkakit.lint.api_act import read_files
     from kafkakit.wiring import read_input

@@ -18,7 +18,7 @@ from kafkakit.cli.command_classes import CliContext
 from kafkakit.cli.completion import GROUP_NAME, TOPIC_NAME
 from kafkakit.cli.run_options import Consent
 from kafkakit.core.options import Completion, not_typed, option, typed_as
-from kafkakit.streams.commits.decide.editing.edit import OUTSIDE_LOG_HELP, EditAllowances
+from kafkakit.streams.commits.decide.editing.edit import OUTSIDE_LOG_HELP, EditAllowances, parse_partitions
 from kafkakit.streams.commits.decide.group_look import CommitScope
 from kafkakit.streams.model.dialects.registry import FORMS
 
@@ -146,8 +146,6 @@ class DrawingOptions:
         return ASCII if self.ascii_only or cli.terminal.is_dumb or encoding != "utf8" else BLOCKS
 
 
-MOST_PARTITIONS = 1_000_000
-
 if TYPE_CHECKING:
     FormWord: TypeAlias = str
 else:
@@ -218,19 +216,7 @@ def _scope(
         raise UsageError(f"give --topic NAME or {all_flag}")
     if partition and not topic:
         raise UsageError("--partition goes with --topic")
-    return PartitionScope(topic=topic, partitions=_numbers(partition), uncommitted=uncommitted)
-
-
-def _numbers(text: str) -> tuple[int, ...]:
-    from kafkakit.core.errors import UsageError
-    from kafkakit.streams.commits.decide.editing.edit import parse_offsets
-
-    if not text:
-        return ()
-    ranges = parse_offsets(text, "--partition")
-    if (ranges.end or 0) > MOST_PARTITIONS:
-        raise UsageError(f"--partition: {text!r:.40} is above the highest partition there can be")
-    return tuple(number for start, end in ranges for number in range(start, end))
+    return PartitionScope(topic=topic, partitions=parse_partitions(partition), uncommitted=uncommitted)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

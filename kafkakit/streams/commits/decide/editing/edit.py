@@ -553,6 +553,19 @@ MAX_PARTS = 10_000
 _PART = re.compile(r"([0-9]{1,19})(?:-([0-9]{1,19}))?")
 
 
+MOST_PARTITIONS = 1_000_000
+
+
+def parse_partitions(text: str) -> tuple[int, ...]:
+    """The partitions of `--partition`, such as `3,7-9`; none for an empty text. Raises `UsageError`."""
+    if not text:
+        return ()
+    ranges = parse_offsets(text, "--partition")
+    if (ranges.end or 0) > MOST_PARTITIONS:
+        raise UsageError(f"--partition: {text!r:.40} is above the highest partition there can be")
+    return tuple(number for start, end in ranges for number in range(start, end))
+
+
 def parse_offsets(text: str, flag: str = "--offsets") -> OffsetRanges:
     """Read a comma list of offsets and ranges; raises `UsageError` for anything else, and for nothing at all."""
     parts = [part.strip() for part in text.split(",")]
