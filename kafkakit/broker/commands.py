@@ -5,134 +5,57 @@ The options of every run are in `cli/run_options.py`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from functools import partial
+from typing import Annotated
 
 import typer
 
+from kafkakit.broker.decide.operation import Kind, OperationGoal, Pace, broker_ids
 from kafkakit.cli.command_classes import CliCommand, cli_context, new_group
-from kafkakit.cli.completion import BROKER_ID, BROKER_IDS
+from kafkakit.cli.completion import BROKER_IDS
 from kafkakit.cli.context import given_words
 from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.cli.run_options import Consent, ExecutionOptions
-from kafkakit.core.options import option
-from kafkakit.placement.problem import PlaceBy
-
-if TYPE_CHECKING:
-    from kafkakit.broker.act.operation_files import Pace
-    from kafkakit.broker.decide.plans import OperationGoal
-
+from kafkakit.core.options import (
+    Completion,
+    duration_option,
+    not_typed,
+    option,
+    required_argument,
+    required_option,
+    typed_as,
+)
 
 app = new_group("Drain, replace, decommission and rejoin brokers, each in one resumable step.")
 
-Ids = Annotated[str, typer.Argument(**BROKER_IDS, help="Brokers to empty; they may be dead.")]
-Old = Annotated[str, typer.Argument(**BROKER_ID, help="The broker to replace; it may be dead.")]
-New = Annotated[str, typer.Option("--with", **BROKER_ID, help="The broker that takes its place.")]
 Comers = Annotated[str, typer.Argument(**BROKER_IDS, help="The brokers that came back.")]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlacementOptions:
-    """Where replicas of a broker may go, and whether an interrupted operation is planned again."""
-
-    placement: PlaceBy | None = option(
-        None, help="What to balance: free bytes, or counts. Default: storage if all sizes are known, else counts."
-    )
-    min_rack_ids: int = option(
-        0,
-        min=0,
-        help="Minimum number of racks per partition before two replicas may share one; 0 means never share.",
-    )
-    replan: bool = option(
-        False,
-        "--replan",
-        help="Cancel the running moves of an interrupted operation, or of its undoing, and plan the rest again.",
-    )
-
-    def replacement(self, old: str, new: str, throttle: str | None) -> OperationGoal:
-        """What `replace` is to do; raises `UsageError`."""
-        from kafkakit.broker.decide.plans import OperationGoal
-
-        brokers = broker_ids(old, "OLD", most=1)
-        words = {"placement": self.placement, "min-rack-ids": self.min_rack_ids, "with": new}
-        return OperationGoal(
-            brokers=brokers,
-            onto=broker_ids(new, "--with", most=1)[0],
-            placement=self.placement,
-            min_rack_ids=self.min_rack_ids,
-            words=_recorded("replace", brokers, throttle, words),
-        )
-
-
-MOST_BROKERS = 100
-
-
-def _recorded(
-    verb: str, brokers: tuple[int, ...], throttle: str | None, options: Mapping[str, str | int | None]
-) -> dict[str, str]:
-    """The words of an operation's record; options that are not given are left out."""
-    given = {"throttle": throttle, **options}
-    listed = ",".join(map(str, brokers))
-    return {"command": f"broker {verb}", "brokers": listed, **{k: str(v) for k, v in given.items() if v}}
-
-
-def broker_ids(text: str, flag: str, most: int = MOST_BROKERS) -> tuple[int, ...]:
-    """Broker ids of a comma list, sorted; `UsageError` for anything else."""
-    from kafkakit.core.errors import UsageError
-    from kafkakit.core.selection import parse_broker_list
-
-    listed = parse_broker_list(text, flag)
-    if listed.where is not None:
-        raise UsageError(f"{flag}: queries are not taken here", hint="give the ids of the brokers")
-    if listed.existing or listed.everything:
-        raise UsageError(f"{flag}: name the brokers, -1 and -2 mean many of them")
-    if len(listed.ids) > most:
-        raise UsageError(f"{flag}: {len(listed.ids)} brokers are named, at most {most} can be")
-    return tuple(sorted(listed.ids))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DrainOptions(PlacementOptions):
-    """As for a replacement, and which brokers may take the replicas."""
-
-    to: str = option("", **BROKER_IDS, help="Brokers that may take the replicas; all other live ones if not given.")
-    exclude_receivers: str = option("", **BROKER_IDS, help="Brokers that get no copies.")
-    spread: bool = option(
-        False, "--spread", help="Instead, let the replicas of a partition per rack differ by at most one."
-    )
-    ignore_warns: bool = option(False, "--ignore-warns", help="Move the other replicas although some cannot be moved.")
-
-    def goal(self, verb: str, text: str, throttle: str | None) -> OperationGoal:
-        """What `drain` or `decommission` is to do with the brokers listed in `text`; raises `UsageError`."""
-        from kafkakit.broker.decide.plans import OperationGoal
-        from kafkakit.core.selection import BrokerList
-
-        def listed(given: str, flag: str) -> BrokerList | None:
-            return BrokerList(ids=broker_ids(given, flag)) if given else None
-
-        brokers = broker_ids(text, "ID")
-        words = {
-            "to": self.to,
-            "exclude-receivers": self.exclude_receivers,
-            "placement": self.placement,
-            "min-rack-ids": self.min_rack_ids,
-            "spread": self.spread,
-            "ignore-warns": self.ignore_warns,
-        }
-        return OperationGoal(
-            brokers=brokers,
-            receiving=listed(self.to, "--to"),
-            exclude_receivers=listed(self.exclude_receivers, "--exclude-receivers"),
-            placement=self.placement,
-            min_rack_ids=self.min_rack_ids,
-            spread=self.spread,
-            words=_recorded(verb, brokers, throttle, words),
-        )
+Replacement = Annotated[
+    OperationGoal,
+    typed_as(
+        brokers=required_argument(
+            parse=partial(broker_ids, flag="OLD", most=1),
+            metavar="ID",
+            completion=Completion.BROKERS,
+            help="The broker to replace; it may be dead.",
+        ),
+        onto=required_option(
+            "--with",
+            parse=lambda text: broker_ids(text, "--with", most=1)[0],
+            metavar="ID",
+            completion=Completion.BROKERS,
+            help="The broker that takes its place.",
+        ),
+        receiving=not_typed(None),
+        exclude_receivers=not_typed(None),
+        spread=not_typed(False),
+        ignore_warns=not_typed(False),
+    ),
+]
 
 
 @with_option_groups
-def drain(ctx: typer.Context, brokers: Ids, options: DrainOptions, execution: ExecutionOptions) -> None:
+def drain(ctx: typer.Context, goal: OperationGoal, execution: ExecutionOptions) -> None:
     """Move everything off brokers: leaderships first, then every replica, and verify that none is left.
 
     Plans like `topicmappr drain`, shows the plan and its forecast, asks for confirmation, and carries it out like
@@ -146,11 +69,11 @@ def drain(ctx: typer.Context, brokers: Ids, options: DrainOptions, execution: Ex
     kafkakit --profile prod broker drain 1004 --throttle 20MB
     kafkakit --profile prod broker drain 1004,1007 --to 1001,1002,1003 --yes
     """
-    _move(ctx, options.goal("drain", brokers, execution.rates.throttle), options, execution)
+    _move(ctx, Kind.DRAIN, goal, execution)
 
 
 @with_option_groups
-def replace(ctx: typer.Context, old: Old, with_: New, options: PlacementOptions, execution: ExecutionOptions) -> None:
+def replace(ctx: typer.Context, goal: Replacement, execution: ExecutionOptions) -> None:
     """Move every replica of one broker to another, each to the same place of its list.
 
     Once its copies are in sync, the new broker also leads where the old one was the preferred leader. Exits with 4
@@ -163,11 +86,11 @@ def replace(ctx: typer.Context, old: Old, with_: New, options: PlacementOptions,
     kafkakit --profile prod broker replace 1004 --with 1009 --dry-run
     kafkakit --profile prod broker replace 1004 --with 1009 --throttle 20MB --yes
     """
-    _move(ctx, options.replacement(old, with_, execution.rates.throttle), options, execution)
+    _move(ctx, Kind.REPLACE, goal, execution)
 
 
 @with_option_groups
-def decommission(ctx: typer.Context, brokers: Ids, options: DrainOptions, execution: ExecutionOptions) -> None:
+def decommission(ctx: typer.Context, goal: OperationGoal, execution: ExecutionOptions) -> None:
     """Drain brokers, report whether they may be stopped for good, and unregister those that are stopped.
 
     Brokers may be stopped when they hold no replica, lead no partition and do not report to be controllers.
@@ -180,19 +103,18 @@ def decommission(ctx: typer.Context, brokers: Ids, options: DrainOptions, execut
     kafkakit --profile prod broker decommission 1004 --dry-run
     kafkakit --profile prod broker decommission 1004 --throttle 20MB
     """
-    _move(ctx, options.goal("decommission", brokers, execution.rates.throttle), options, execution)
+    _move(ctx, Kind.DECOMMISSION, goal, execution)
 
 
-_PLANNING = ("to", "exclude_receivers", "placement", "min_rack_ids", "spread", "with_", "ignore_warns")
+_PLANNING = ("to", "exclude_receivers", "placement", "min_rack_ids", "spread", "onto", "ignore_warns")
 
 
-def _move(ctx: typer.Context, goal: OperationGoal, options: PlacementOptions, execution: ExecutionOptions) -> None:
+def _move(ctx: typer.Context, kind: Kind, goal: OperationGoal, execution: ExecutionOptions) -> None:
     from dataclasses import replace as replace_fields
-    from functools import partial
 
     from kafkakit.broker.act.move_off import MoveOff, ReassignRunner
-    from kafkakit.broker.act.operation_files import Elections, Pace, Unregister, open_records, operation_lock
-    from kafkakit.broker.decide.operation import Kind, Operation, base_name
+    from kafkakit.broker.act.operation_files import Elections, Unregister, open_records, operation_lock
+    from kafkakit.broker.decide.operation import Operation, base_name
     from kafkakit.broker.decide.plans import MoveRequest
     from kafkakit.broker.report import outcome_report
     from kafkakit.cli.run_options import read_plan, run_request
@@ -203,7 +125,7 @@ def _move(ctx: typer.Context, goal: OperationGoal, options: PlacementOptions, ex
 
     cli, consent = cli_context(ctx), execution.consent
     state_dir = cli.settings.state_dir
-    kind = Kind(goal.words["command"].removeprefix("broker "))
+    goal = goal.recorded(kind, execution.rates.throttle)
     listed = goal.words["brokers"]
     typed = (*given_words(ctx), "--yes")
     again = str(ShellCommand(f"broker {kind.value}", (listed,), program=cli.program, typed=typed))
@@ -230,11 +152,9 @@ def _move(ctx: typer.Context, goal: OperationGoal, options: PlacementOptions, ex
             bootstrap=cli.settings.bootstrap_servers,
             asks=not consent.yes,
             dry_run=consent.dry_run,
-            replan=options.replan,
-            ignore_warns=getattr(options, "ignore_warns", False),
         )
         template = run_request(cli, None, cluster_id, replace_fields(execution, consent=Consent(yes=True)))
-        access = partial(open_access, cli, cluster_id=cluster_id, without_lease=execution.running.without_lease)
+        access = partial(open_access, cli, cluster_id=cluster_id, without_lease=execution.rules.without_lease)
         runner = ReassignRunner(
             records, state_dir, cli.output, template, access, read_plan, again=again, undo_of=undo_of
         )
@@ -271,26 +191,10 @@ class RejoinOptions:
         help="Undo the operation of this record, the file that `drain` printed at its end; `last`: the last one "
         "on exactly these brokers.",
     )
-    wait: str = option("30m", metavar="DURATION", help="How long to wait for the brokers, and then for their copies.")
-    leaders_at_once: int = option(50, min=1, max=5000, help="Leaderships that are moved at the same time.")
-    leaders_pause: str = option(
-        "1s", metavar="DURATION", help="How long to wait between such groups of leaderships; 0: not at all."
+    wait_s: float = duration_option(
+        "30m", "--wait", help="How long to wait for the brokers, and then for their copies."
     )
-
-    @property
-    def wait_s(self) -> float:
-        """Seconds; raises `UsageError`."""
-        from kafkakit.core.quantities import parse_duration
-
-        return parse_duration(self.wait, "--wait")
-
-    @property
-    def pace(self) -> Pace:
-        """The groups that leaderships pass in; raises `UsageError`."""
-        from kafkakit.broker.act.operation_files import Pace
-        from kafkakit.core.quantities import parse_duration_or_zero
-
-        return Pace(group=self.leaders_at_once, pause_s=parse_duration_or_zero(self.leaders_pause, "--leaders-pause"))
+    pace: Pace = Pace()
 
 
 @app.command("rejoin", cls=CliCommand, short_help="Return brokers to service, with their leaderships.")
@@ -311,7 +215,6 @@ def rejoin(ctx: typer.Context, brokers: Comers, options: RejoinOptions, executio
     kafkakit --profile prod broker rejoin 1004 --restore last --throttle 20MB
     """
     from dataclasses import replace as replace_fields
-    from functools import partial
 
     from kafkakit.broker.act.move_off import ReassignRunner, Rejoin
     from kafkakit.broker.act.operation_files import Elections, open_records, operation_lock
@@ -337,7 +240,6 @@ def rejoin(ctx: typer.Context, brokers: Comers, options: RejoinOptions, executio
         asks=not consent.yes,
         dry_run=consent.dry_run,
     )
-    pace = options.pace
     cli.operation_words = ("stopped; the rejoin is not finished", f"to resume: {again}")
     with open_session(cli, read_only=True) as session:
         cluster_id = session.cluster_id
@@ -354,11 +256,11 @@ def rejoin(ctx: typer.Context, brokers: Comers, options: RejoinOptions, executio
         if record is not None and not consent.dry_run:  # its own command must not be running on it
             session.lock(*operation_lock(state_dir, cluster_id, base_name(record.kind, record.brokers, record.onto)))
         template = run_request(cli, None, cluster_id, replace_fields(execution, consent=Consent(yes=True)))
-        access = partial(open_access, cli, cluster_id=cluster_id, without_lease=execution.running.without_lease)
+        access = partial(open_access, cli, cluster_id=cluster_id, without_lease=execution.rules.without_lease)
         runner = ReassignRunner(
             records, state_dir, cli.output, template, access, read_plan, again=again, undo_of=lambda _: again
         )
-        elections = Elections(partial(access, "broker rejoin"), cli.output, pace, request.retry_limit_s)
+        elections = Elections(partial(access, "broker rejoin"), cli.output, options.pace, request.retry_limit_s)
         rejoining = Rejoin(session.admin, session.clock, cli.output, records, runner, elections, request)
         outcome = rejoining.run(record)
     finish(cli, outcome_report(outcome))

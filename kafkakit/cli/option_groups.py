@@ -12,21 +12,26 @@ A command takes the group as one parameter:
 
 Typer then sees `--yes` among the options of `apply`. `option` and its siblings are those of `kafkakit.core.options`. A
 field that several groups have, or that has no default, may be typed `Annotated[TYPE, typer.Option(...)]` instead. A
-command whose default differs takes a subclass that overrides the field's default.
+command that types some fields in another way, or not at all, takes a subclass, or `Annotated[GROUP, typed_as(...)]`.
 """
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
 from functools import wraps
 from keyword import iskeyword
-from typing import Annotated, Any, ParamSpec, TypeVar, get_type_hints
+from typing import Annotated, Any, ParamSpec, TypeVar, get_args, get_type_hints
 
 import typer
 
-from kafkakit.cli.completion import complete_broker_ids, complete_group_names, complete_topic_names
+from kafkakit.cli.completion import (
+    complete_broker_ids,
+    complete_group_names,
+    complete_profile_names,
+    complete_topic_names,
+)
 from kafkakit.cli.context import command_of
-from kafkakit.core.options import FILLED, OPTION, RECORDED, RECORDED_WHEN, Completion, Filling, Option
+from kafkakit.core.options import FILLED, OPTION, RECORDED, RECORDED_WHEN, Completion, Filling, Option, TypedFields
 from kafkakit.core.text import quote
 
 P = ParamSpec("P")
@@ -36,6 +41,7 @@ COMPLETIONS: Mapping[Completion, Callable[..., list[str]]] = {
     Completion.TOPICS: complete_topic_names,
     Completion.BROKERS: complete_broker_ids,
     Completion.GROUPS: complete_group_names,
+    Completion.PROFILES: complete_profile_names,
 }
 
 
@@ -48,9 +54,7 @@ def with_option_groups(command: Callable[P, R]) -> Callable[..., R]:
     two parameters have one name.
     """
     hints = get_type_hints(command, include_extras=True)
-    groups = {
-        name: hints[name] for name in inspect.signature(command).parameters if is_dataclass(hints.get(name, object))
-    }
+    groups = {name: hints[name] for name in inspect.signature(command).parameters if _is_group(hints.get(name))}
 
     @wraps(command)
     def expanded(*args: Any, **given: Any) -> R:
@@ -73,7 +77,12 @@ def option_words(group: object) -> tuple[str, ...]:
 
     Raises `TypeError` for an option that is read: what was typed is known to `options_given` alone.
     """
-    return tuple(flag if value is None else f"{flag} {quote(value)}" for flag, value in _options_of(group))
+    return quoted_words(_options_of(group))
+
+
+def quoted_words(given: Iterable[tuple[str, str | None]]) -> tuple[str, ...]:
+    """Options, flag and value as in `options_given`, as typed on a command line and quoted."""
+    return tuple(flag if value is None else f"{flag} {quote(value)}" for flag, value in given)
 
 
 def _options_of(group: Any) -> Iterator[tuple[str, str | None]]:
@@ -81,7 +90,26 @@ def _options_of(group: Any) -> Iterator[tuple[str, str | None]]:
         value, declared = getattr(group, each.name), _declared(each)
         if declared is not None and declared.parse is not None and value != each.default:
             raise TypeError(f"{each.name} is not kept as it was typed")
-        yield from _options_of(value) if is_dataclass(kind) else _flags(each, kind, value, each.default)
+        yield from _options_of(value) if _is_group(kind) else _flags(each, kind, value, each.default)
+
+
+def _is_group(annotation: Any) -> bool:
+    return is_dataclass(_request_of(annotation))
+
+
+def _request_of(group: Any) -> Any:
+    """The dataclass of a group that may be annotated with other fields."""
+    return group.__origin__ if _changed(group) else group
+
+
+def _changed(group: Any) -> "Mapping[str, Field[Any]]":
+    return next((each.fields for each in get_args(group)[1:] if isinstance(each, TypedFields)), {})
+
+
+def _fields(group: Any) -> "list[Field[Any]]":
+    """The fields of a group, in the order of their declaration, as the command types them."""
+    changed = _changed(group)
+    return [changed.get(each.name, each) for each in fields(_request_of(group))]
 
 
 def _command_of(args: tuple[Any, ...], given: Mapping[str, Any]) -> str:
@@ -114,14 +142,19 @@ def _expanded_parameters(
 
 def _options(group: Any) -> "Iterator[tuple[Field[Any], Any]]":
     """The fields that are typed, with their types; what a request declares itself comes before what it inherits."""
-    types, own = get_type_hints(group, include_extras=True), _own_fields(group)
-    asked = [each for each in fields(group) if each.init and each.metadata.get(OPTION, each)]
+    types, own = get_type_hints(_request_of(group), include_extras=True), _own_fields(group)
+    asked = [each for each in _fields(group) if each.init and each.metadata.get(OPTION, each)]
     place_of = {name: place for place, name in enumerate(own)}
     return ((each, _annotation(each, types)) for each in sorted(asked, key=lambda e: place_of.get(e.name, len(own))))
 
 
 def _own_fields(group: Any) -> tuple[str, ...]:
-    """The fields that a request declares itself: a group that is recorded, or has an option that must be given."""
+    """The fields that a request declares itself: a group that is recorded, or has an option that must be given.
+
+    Of a group with other fields, those of them that must be given.
+    """
+    if changed := _changed(group):
+        return tuple(name for name, each in changed.items() if getattr(_declared(each), "default", None) is ...)
     typed = {each.name: _declared(each) for each in fields(group) if each.metadata.get(OPTION, each)}
     is_required = any(option is not None and option.default is ... for option in typed.values())
     if not is_required and not any(each.metadata.get(FILLED) for each in fields(group)):
@@ -156,18 +189,19 @@ def _declared(each: "Field[Any]") -> Option | None:
 
 
 def _made(group: Any, given: Mapping[str, Any], record: Mapping[str, str]) -> Any:
-    values = {each.name: _value(each, kind, given, record) for each, kind in _options(group)}
-    for each in fields(group):
+    unasked = {name: each.default for name, each in _changed(group).items() if each.default is not MISSING}
+    values = unasked | {each.name: _value(each, kind, given, record) for each, kind in _options(group)}
+    for each in _fields(group):
         filling = each.metadata.get(FILLED)
         if filling is Filling.RECORD:
             values[each.name] = dict(record)
         elif filling is Filling.GIVEN:
             values[each.name] = tuple(_given(group, given))
-    return group(**values)
+    return _request_of(group)(**values)
 
 
 def _value(each: "Field[Any]", kind: Any, given: Mapping[str, Any], record: Mapping[str, str]) -> Any:
-    if is_dataclass(kind):
+    if _is_group(kind):
         return _made(kind, given, record)
     declared, typed = _declared(each), given[_typed_name(each)]
     return typed if declared is None or declared.parse is None else declared.parse(typed)
@@ -175,7 +209,7 @@ def _value(each: "Field[Any]", kind: Any, given: Mapping[str, Any], record: Mapp
 
 def _given(group: Any, given: Mapping[str, Any]) -> Iterator[tuple[str, str | None]]:
     for each, kind in _options(group):
-        if is_dataclass(kind):
+        if _is_group(kind):
             yield from _given(kind, given)
             continue
         declared = _declared(each)
@@ -185,7 +219,7 @@ def _given(group: Any, given: Mapping[str, Any]) -> Iterator[tuple[str, str | No
 
 def _record(group: Any, given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for each, kind in _options(group):
-        if is_dataclass(kind):
+        if _is_group(kind):
             yield from _record(kind, given)
         elif _is_recorded(each, given) and (word := _word(each, given[_typed_name(each)])):
             yield _typed_name(each).replace("_", "-"), word
@@ -216,7 +250,7 @@ def _flags(each: "Field[Any]", annotation: Any, value: Any, default: Any) -> Ite
 
 def _parameters_of(group: Any) -> Iterator[inspect.Parameter]:
     for each, kind in _options(group):
-        yield from _parameters_of(kind) if is_dataclass(kind) else (_parameter(each, kind),)
+        yield from _parameters_of(kind) if _is_group(kind) else (_parameter(each, kind),)
 
 
 def _parameter(field: "Field[Any]", annotation: Any) -> inspect.Parameter:

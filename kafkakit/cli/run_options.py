@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kafkakit.cli.option_groups import option_words
+from kafkakit.cli.option_groups import option_words, quoted_words
 from kafkakit.core.options import option
 from kafkakit.core.text import shell_command
+from kafkakit.execution.decide.schedule.work import WITHOUT_LEASE_HELP, Limits, RunRules
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from kafkakit.execution.act.journal_files import DiskFile
     from kafkakit.execution.decide.journal import RunState
     from kafkakit.execution.decide.runs import Request
-    from kafkakit.execution.decide.schedule.work import Limits, RateRequest
+    from kafkakit.execution.decide.schedule.work import RateRequest
 
 
 ThrottleBroker = Annotated[
@@ -44,14 +45,7 @@ ThrottleDirs = Annotated[
         help="Limit the copying between log dirs inside each broker; `none` removes that limit.",
     ),
 ]
-WithoutLease = Annotated[
-    bool,
-    typer.Option(
-        "--without-lease",
-        help="Continue if the control store does not answer, to repair what it depends on; only processes of "
-        "this host are kept away then. A lease that another process holds is respected.",
-    ),
-]
+WithoutLease = Annotated[bool, typer.Option("--without-lease", help=WITHOUT_LEASE_HELP)]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be done, and change nothing.")]
 """Of a command that changes something and never asks: a service, the job of a timer, an emergency brake."""
 
@@ -138,86 +132,13 @@ class ThrottleOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ScheduleOptions:
-    """What the order of moves must keep; the numbers are the defaults of `Limits`."""
-
-    max_in: int = option(5, "--max-in", min=1, max=1000, help="New copies that a broker receives at the same time.")
-    max_out: int = option(5, "--max-out", min=1, max=1000, help="New copies that a broker sends at the same time.")
-    max_moves: int = option(
-        1000,
-        "--max-moves-in-flight",
-        "--batch-size",
-        min=1,
-        max=5000,
-        help="Partitions that move at the same time in the whole cluster.",
-    )
-    one_replica: bool = option(
-        False, "--one-replica-at-a-time", help="Make the new copies of a partition one after the other."
-    )
-    max_disk_use: str = option(
-        "95%",
-        "--max-disk-use",
-        metavar="PERCENT",
-        help="Never fill a log dir above this share of its size (95%), even during the moves.",
-    )
-    disk_headroom: str = option(
-        "0", "--disk-headroom", metavar="SIZE", help="Always leave this much free in each log dir."
-    )
-
-    def limits(self) -> Limits:
-        """The values of the options; raises `UsageError` for a size or a percentage that cannot be read."""
-        from kafkakit.core.quantities import parse_percent, parse_size
-        from kafkakit.execution.decide.schedule.work import Limits
-
-        return Limits(
-            into_each=self.max_in,
-            out_each=self.max_out,
-            cluster=self.max_moves,
-            max_use=parse_percent(self.max_disk_use, "--max-disk-use"),
-            headroom_bytes=parse_size(self.disk_headroom, "--disk-headroom"),
-            one_replica_at_a_time=self.one_replica,
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunOptions:
-    """How a run deals with its surroundings."""
-
-    ingest_sample: str = option(
-        "5s",
-        "--ingest-sample",
-        metavar="DURATION",
-        help="How long to measure the growth of logs, for the forecast of time and disk use; 0: assume no growth.",
-    )
-    wait_for_others: bool = option(
-        False,
-        "--wait-for-others/--refuse-others",
-        help="Wait while moves not started by this run are in flight, or refuse; a move of another process is "
-        "never overwritten.",
-    )
-    join: bool = option(
-        False,
-        "--join",
-        help="Continue even if other moves are in flight or other replication throttles are set; those rates are "
-        "put back as they were.",
-    )
-    without_lease: WithoutLease = False
-    allow_drift: bool = option(
-        False, "--allow-drift", help="Continue even if other partitions or racks changed since the plan."
-    )
-    stall_timeout: str = option(
-        "5m", "--stall-timeout", metavar="DURATION", help="Stop if no byte was copied for this long."
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutionOptions:
     """All options of a command that carries plans out."""
 
     consent: Consent = Consent()
     rates: ThrottleOptions = ThrottleOptions()
-    schedule: ScheduleOptions = ScheduleOptions()
-    running: RunOptions = RunOptions()
+    limits: Limits = Limits()
+    rules: RunRules = RunRules()
 
 
 def change_question(cli: CliContext, cluster_id: str) -> str:
@@ -241,28 +162,23 @@ def run_request(cli: CliContext, named: NamedPlan | None, cluster_id: str, optio
 
     Without a plan it is a template: `commands.plan` and `plan_path` are to be replaced.
     """
-    from kafkakit.core.quantities import parse_duration, parse_duration_or_zero
     from kafkakit.execution.decide.runs import Commands, Request
 
-    consent, rates, schedule, running = options.consent, options.rates, options.schedule, options.running
+    consent, rates, limits, rules = options.consent, options.rates, options.limits, options.rules
     return Request(
         commands=Commands(
             program=cli.program,
             plan="-" if named is None else named.words,
-            run_options=tuple(sorted((*option_words(schedule), *option_words(running)), key=_has_value)),
+            run_options=tuple(sorted(quoted_words((*limits.given, *rules.given)), key=_has_value)),
             throttle_options=option_words(rates),
         ),
         plan_path="-" if named is None else named.path,
         confirm=lambda: consent.confirm(cli, change_question(cli, cluster_id)),
         pinned_cluster_id=cli.settings.cluster_id,
         rates=rates.request(),
-        limits=schedule.limits(),
-        wait_for_others=running.wait_for_others,
-        join=running.join,
-        ingest_sample_s=parse_duration_or_zero(running.ingest_sample, "--ingest-sample"),
-        allow_drift=running.allow_drift,
+        limits=limits,
+        rules=rules,
         dry_run=consent.dry_run,
-        stall_timeout_s=parse_duration(running.stall_timeout, "--stall-timeout"),
         note_stop_words=cli.note_stop_words,
     )
 

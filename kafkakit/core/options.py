@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, TypeVar
 
+from kafkakit.core.quantities import parse_duration, parse_duration_or_zero
+
 T = TypeVar("T")
 
 OPTION = "option"
@@ -32,6 +34,7 @@ class Completion(StrEnum):
     TOPICS = "topics"
     BROKERS = "brokers"
     GROUPS = "groups"
+    PROFILES = "profiles"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,8 +80,23 @@ def parsed_option(
     """A field that is typed in another form; `parse` is called for the default as well."""
     made = Option(flags=flags, default=default, details=details, completion=completion, typed=typed, parse=parse)
     metadata = {OPTION: made, RECORDED: recorded, RECORDED_WHEN: recorded_when}
-    found: T = field(default=parse(default), metadata=metadata)
+    usual = parse(default)
+    if type(usual).__hash__ is None:  # such as a mapping: a new one for each request
+        fresh: T = field(default_factory=lambda: parse(default), metadata=metadata)
+        return fresh
+    found: T = field(default=usual, metadata=metadata)
     return found
+
+
+def duration_option(default: str | None, flag: str, *, may_be_zero: bool = False, **details: Any) -> Any:
+    """A field of seconds that is typed as a duration; None where it has no default and is not given."""
+    read = parse_duration_or_zero if may_be_zero else parse_duration
+
+    def parse(text: str | None) -> float | None:
+        return None if text is None else read(text, flag)
+
+    typed = str if default is not None else str | None
+    return parsed_option(default, flag, typed=typed, parse=parse, metavar="DURATION", **details)
 
 
 def required_option(
@@ -95,10 +113,17 @@ def required_option(
 
 
 def required_argument(
-    *, completion: Completion | None = None, recorded: bool | Callable[[Any], str] = False, **details: Any
+    *,
+    parse: Callable[[Any], Any] | None = None,
+    typed: Any = str,
+    completion: Completion | None = None,
+    recorded: bool | Callable[[Any], str] = False,
+    **details: Any,
 ) -> Any:
     """A field that is an argument of the command, which has to be given."""
-    made = Option(flags=(), default=..., details=details, completion=completion, is_argument=True)
+    made = Option(
+        flags=(), default=..., details=details, completion=completion, typed=typed, parse=parse, is_argument=True
+    )
     return field(metadata={OPTION: made, RECORDED: recorded})
 
 
@@ -106,6 +131,24 @@ def not_typed(default: T) -> T:
     """A field that is no option: the command fills it in."""
     found: T = field(default=default, metadata={OPTION: None})
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class TypedFields:
+    """Fields of a request as one command types them; see `typed_as`."""
+
+    fields: Mapping[str, Any]
+
+
+def typed_as(**changed: Any) -> TypedFields:
+    """The fields that a command types in another way than their request declares, or not at all.
+
+    Those that must be given come first.
+    `Annotated[Move, typed_as(to=not_typed("home"))]` as the type of a command's parameter makes a `Move`.
+    """
+    for name, each in changed.items():
+        each.name = name
+    return TypedFields(changed)
 
 
 FILLED = "filled"

@@ -30,8 +30,11 @@ from kafkakit.core.records import Record
 from kafkakit.execution.act.retrier import TagPlaces
 from kafkakit.fleet import decide
 from kafkakit.fleet.decide import (
+    CollectRequest,
     FleetCluster,
+    FleetLimits,
     ScannedBroker,
+    ScanRequest,
     Spans,
     broker_config_columns,
     by_broker,
@@ -68,15 +71,6 @@ if TYPE_CHECKING:
 LOOK_EVERY_S = 0.2
 OpenLock = Callable[[str], AbstractContextManager[object]]
 """Keeps other processes from the cluster of this name in the store; `TryLaterError` names the holder."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FleetLimits:
-    """How many clusters are read at once, how long each may take, and whether complete ones are read again."""
-
-    concurrency: int = 8
-    cluster_timeout_s: float = 600
-    again: bool = False
 
 
 class SnapshotWriter:
@@ -175,17 +169,6 @@ class CollectSource:
     open_clients: Callable[[], AbstractContextManager[CollectClients]]
     read_declared: Callable[[], Sequence[TopicPiece]] = tuple
     read_tags: Callable[[CollectClients], TagSet] | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CollectRequest:
-    """What to collect of each cluster for which date; `since_s` bounds how far back logs are read the first time."""
-
-    snapshot_date: str
-    groups: bool = True
-    commits: bool = False
-    records: tuple[str, ...] = ()
-    since_s: float = 7 * 86_400
 
 
 def collect_fleet(
@@ -528,18 +511,6 @@ SEGMENT_ROWS_OF_FILE = 200_000
 SCANNED = ("segments", "batches", "directories")
 """The tables that a scan of log dirs writes."""
 FAULTS_SHOWN = 5
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScanRequest:
-    """Which folders to read, as whose: `broker` where `meta.properties` does not tell; in how many processes."""
-
-    folders: tuple[str, ...]
-    cluster: str
-    snapshot_date: str
-    broker: int | None = None
-    with_crc: bool = False
-    jobs: int = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from kafkakit.cli.command_classes import CliCommand, cli_context, new_group
 from kafkakit.cli.common_options import TagSource
 from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.core.options import option
+from kafkakit.fleet.decide import CollectRequest, FleetLimits, ScanRequest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
     from kafkakit.cli.context import CliContext
     from kafkakit.cli.session import ClusterSession
-    from kafkakit.fleet.act import CollectRequest, CollectSource, FleetLimits, ScanRequest
+    from kafkakit.fleet.act import CollectSource
     from kafkakit.fleet.decide import FleetCluster
     from kafkakit.lint.api import TopicPiece
     from kafkakit.ports.stores import TableStore
@@ -124,42 +125,6 @@ class StorePlace:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WhatToCollect:
-    """The tables to collect beside those of brokers and topics."""
-
-    groups: bool = option(True, "--groups/--no-groups", help="Read consumer groups and what they committed.")
-    commits: bool = option(
-        False, "--commits", help="Read the history of commits from __consumer_offsets, and how far logs had grown."
-    )
-    records: str = option(
-        "",
-        "--records",
-        metavar="TOPIC,...",
-        help="Read the records of these topics, to compare copies: ids, hashes of keys, checksums of values.",
-        show_default=False,
-    )
-    since: str = option(
-        "7d",
-        "--since",
-        metavar="DURATION",
-        help="How far back logs are read if no earlier snapshot tells where to continue.",
-    )
-
-    def request(self, snapshot_date: str) -> CollectRequest:
-        """What to collect for a date."""
-        from kafkakit.core.quantities import parse_duration
-        from kafkakit.fleet.act import CollectRequest
-
-        return CollectRequest(
-            snapshot_date=snapshot_date,
-            groups=self.groups,
-            commits=self.commits,
-            records=tuple(name.strip() for name in self.records.split(",") if name.strip()),
-            since_s=parse_duration(self.since, "--since"),
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class WhereToRun:
     """Whether this process reads the clusters, or tasks of a Spark job."""
 
@@ -188,37 +153,14 @@ class WhereToRun:
         return choice
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pace:
-    """How many clusters are read at once, and for how long."""
-
-    concurrency: int = option(8, "--concurrency", min=1, max=256, metavar="N", help="Read this many clusters at once.")
-    cluster_timeout: str = option(
-        "10m", "--cluster-timeout", metavar="DURATION", help="Give up on a cluster after this long."
-    )
-    again: bool = option(False, "--again", help="Read clusters again whose snapshot of this date is complete.")
-
-    @property
-    def limits(self) -> FleetLimits:
-        """The limits as values."""
-        from kafkakit.core.quantities import parse_duration
-        from kafkakit.fleet.act import FleetLimits
-
-        return FleetLimits(
-            concurrency=self.concurrency,
-            cluster_timeout_s=parse_duration(self.cluster_timeout, "--cluster-timeout"),
-            again=self.again,
-        )
-
-
 @with_option_groups
 def collect(
     ctx: typer.Context,
     which: FleetChoice,
     place: StorePlace,
-    what: WhatToCollect,
+    request: CollectRequest,
     tags: FleetTags,
-    pace: Pace,
+    limits: FleetLimits,
     where: WhereToRun,
 ) -> int:
     """Read clusters in parallel and write a snapshot of each to a store of Parquet files, for audits.
@@ -244,52 +186,24 @@ def collect(
     from kafkakit.wiring import system_clock
 
     cli, day, spark = cli_context(ctx), place.snapshot_date(), where.spark()
-    sources, request, limits, store = which.sources(cli, tags), what.request(day), pace.limits, place.open()
+    sources, store = which.sources(cli, tags), place.open()
     if spark is not None:
         names = [source.entry.name for source in sources]
-        words = task_words(cli, which, place, day, what, tags, pace)
+        words = task_words(cli, which, place, day, request, tags, limits)
         outcomes = collect_with_spark(
             names, words, cli.folders.state / f"fleet/collect-{day}", spark, driver_ports(cli)
         )
     else:
         lock = partial(place.lock, cli, day)
+        request = replace(request, snapshot_date=day)
         outcomes = collect_fleet(sources, request, limits, store, lock, system_clock(), cli.output)
     return finish(cli, collect_report(outcomes, place.to, day))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScanChoice:
-    """Whose log dirs are read, and how."""
-
-    cluster: Annotated[str, typer.Option("--cluster", metavar="NAME", help="The cluster's name in the store.")]
-    broker: int | None = option(
-        None,
-        "--broker",
-        min=0,
-        metavar="N",
-        help="The broker's id, if no meta.properties tells it.",
-    )
-    crc: bool = option(False, "--crc", help="Verify checksums, which reads every byte.")
-    jobs: int = option(1, "--jobs", min=1, max=256, metavar="N", help="Number of reader processes.")
-
-    def request(self, folders: Sequence[str], snapshot_date: str) -> ScanRequest:
-        """What to read."""
-        from kafkakit.fleet.act import ScanRequest
-
-        return ScanRequest(
-            folders=tuple(str(Path(folder).absolute()) for folder in folders),
-            cluster=self.cluster,
-            snapshot_date=snapshot_date,
-            broker=self.broker,
-            with_crc=self.crc,
-            jobs=self.jobs,
-        )
 
 
 @with_option_groups
 def segments(
     ctx: typer.Context,
-    which: ScanChoice,
+    request: ScanRequest,
     place: StorePlace,
     folders: Annotated[list[str], typer.Argument(metavar="DIR...", help="Log dirs of a broker, or copies of them.")],
 ) -> int:
@@ -315,14 +229,14 @@ def segments(
 
     cli, day = cli_context(ctx), place.snapshot_date()
     scanned = scan_segments(
-        which.request(folders, day),
+        replace(request, folders=tuple(str(Path(folder).absolute()) for folder in folders), snapshot_date=day),
         local_files(),
         place.open(),
-        partial(place.lock, cli, day, which.cluster),
+        partial(place.lock, cli, day, request.cluster),
         system_clock(),
         cli.output,
     )
-    return finish(cli, segments_report(scanned, which.cluster, place.to, day))
+    return finish(cli, segments_report(scanned, request.cluster, place.to, day))
 
 
 def task_words(
@@ -330,27 +244,23 @@ def task_words(
     which: FleetChoice,
     place: StorePlace,
     day: str,
-    what: WhatToCollect,
+    request: CollectRequest,
     tags: FleetTags,
-    pace: Pace,
+    limits: FleetLimits,
 ) -> tuple[str, ...]:
     """The words of the command for one cluster, where paths must mean the same as here; no secret is among them."""
     from shlex import split
 
     from kafkakit.cli.common_options import absolute
-    from kafkakit.cli.option_groups import option_words
+    from kafkakit.cli.option_groups import option_words, quoted_words
 
     fleet = None if which.fleet is None else which.fleet.absolute()
-    groups = (
-        replace(place, to=absolute(place.to), date=day),
-        FleetChoice(fleet=fleet),
-        replace(what, groups=True),
-        tags,
-        pace,
-    )
-    words = [word for group in groups for option in option_words(group) for word in split(option)]
+    before = (*option_words(replace(place, to=absolute(place.to), date=day)), *option_words(FleetChoice(fleet=fleet)))
+    collected = quoted_words(each for each in request.given if each[0] != "--groups")
+    options = (*before, *collected, *option_words(tags), *quoted_words(limits.given))
+    words = [word for option in options for word in split(option)]
     config = [] if cli.given.config is None else ["--config", str(cli.given.config.absolute())]
-    return (*words, *([] if what.groups else ["--no-groups"]), *config, "--output", "json")
+    return (*words, *([] if request.groups else ["--no-groups"]), *config, "--output", "json")
 
 
 def _open_clients(cli: CliContext, entry: FleetCluster, folder: Path) -> AbstractContextManager[ClusterSession]:

@@ -34,9 +34,16 @@ from kafkakit.core.errors import InputError, RefusedError, UsageError
 from kafkakit.core.findings import shown
 from kafkakit.core.fleet_tables import TABLES
 from kafkakit.core.model import ClusterSnapshot, LogDir, TopicPartition
+from kafkakit.core.options import (
+    duration_option,
+    not_typed,
+    option,
+    options_given,
+    parsed_option,
+    required_option,
+)
 from kafkakit.core.quantities import counted, epoch_ms
 from kafkakit.core.records import Record
-from kafkakit.lint.api import TopicPiece
 from kafkakit.rules.cluster_facts import INTERNAL_TOPICS
 from kafkakit.rules.values import HIDDEN, holds_secret_in_address, is_secret_key, literal_jaas_options, looks_secret
 from kafkakit.streams.lag.api import ResumePoint
@@ -170,6 +177,8 @@ def _first(values: Iterable[T | None]) -> T | None:
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+    from kafkakit.lint.api import TopicPiece
 
 
 Answers = Mapping[int, BrokerLogDirs]
@@ -405,24 +414,24 @@ def topic_config_columns(snapshot: ClusterSnapshot) -> Columns:
 _Row = tuple[str, str, str | None, str | None, int | None, str | None]
 
 
-def declared_topics(pieces: Sequence[TopicPiece], cluster: str) -> tuple[TopicPiece, ...]:
+def declared_topics(pieces: "Sequence[TopicPiece]", cluster: str) -> "tuple[TopicPiece, ...]":
     """The declared topics among the pieces of files that belong to the cluster: those that name no other one."""
     return tuple(piece for piece in pieces if piece.is_declared and piece.cluster in (None, cluster))
 
 
-def declared_facts(topics: Sequence[TopicPiece]) -> dict[str, DeclaredFacts]:
+def declared_facts(topics: "Sequence[TopicPiece]") -> dict[str, DeclaredFacts]:
     """Labels and owner by topic; of a topic that is declared twice, those of the last place."""
     return {t.name: DeclaredFacts(labels=tuple(sorted(t.labels)), owner=t.owner) for t in topics}
 
 
-def declared_columns(topics: Sequence[TopicPiece]) -> Columns:
+def declared_columns(topics: "Sequence[TopicPiece]") -> Columns:
     """The table `declared`: a row for each topic, its numbers of partitions and replicas, and each of its settings."""
     rows = [row for topic in topics for row in _rows(topic)]
     names = ("topic", "key", "value", "file", "line", "owner")
     return {name: [row[i] for row in rows] for i, name in enumerate(names)}
 
 
-def _rows(topic: TopicPiece) -> list[_Row]:
+def _rows(topic: "TopicPiece") -> list[_Row]:
     numbers = {"": None, "partitions": topic.partitions, "replication": topic.replication_factor}
     file, line = (topic.place.path, topic.place.line) if topic.place else (None, None)
     rows: list[_Row] = [
@@ -593,3 +602,50 @@ def scan_tasks(parts: Sequence[PartitionFiles]) -> tuple[tuple[PartitionFiles, .
 def table_columns(kind: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
     """Rows as the columns of a table; what the table has no column for is left out."""
     return {name: [row.get(name) for row in rows] for name in TABLES[kind].names}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetLimits:
+    """How many clusters are read at once, how long each may take, and whether complete ones are read again."""
+
+    concurrency: int = option(8, "--concurrency", min=1, max=256, metavar="N", help="Read this many clusters at once.")
+    cluster_timeout_s: float = duration_option("10m", "--cluster-timeout", help="Give up on a cluster after this long.")
+    again: bool = option(False, "--again", help="Read clusters again whose snapshot of this date is complete.")
+    given: tuple[tuple[str, str | None], ...] = options_given()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectRequest:
+    """What to collect of each cluster for which date; `since_s` bounds how far back logs are read the first time."""
+
+    snapshot_date: str = not_typed("")
+    groups: bool = option(True, "--groups/--no-groups", help="Read consumer groups and what they committed.")
+    commits: bool = option(
+        False, "--commits", help="Read the history of commits from __consumer_offsets, and how far logs had grown."
+    )
+    records: tuple[str, ...] = parsed_option(
+        "",
+        "--records",
+        parse=lambda text: tuple(name.strip() for name in text.split(",") if name.strip()),
+        metavar="TOPIC,...",
+        help="Read the records of these topics, to compare copies: ids, hashes of keys, checksums of values.",
+        show_default=False,
+    )
+    since_s: float = duration_option(
+        "7d", "--since", help="How far back logs are read if no earlier snapshot tells where to continue."
+    )
+    given: tuple[tuple[str, str | None], ...] = options_given()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanRequest:
+    """Which folders to read, as whose: `broker` where `meta.properties` does not tell; in how many processes."""
+
+    folders: tuple[str, ...] = not_typed(())
+    cluster: str = required_option("--cluster", metavar="NAME", help="The cluster's name in the store.")
+    snapshot_date: str = not_typed("")
+    broker: int | None = option(
+        None, "--broker", min=0, metavar="N", help="The broker's id, if no meta.properties tells it."
+    )
+    with_crc: bool = option(False, "--crc", help="Verify checksums, which reads every byte.")
+    jobs: int = option(1, "--jobs", min=1, max=256, metavar="N", help="Number of reader processes.")

@@ -26,14 +26,9 @@ def takes_copies(dirs: Collection[LogDir | DirStorage]) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DirStorage:
-    """A log dir with the copies known to be in it; bytes are None when unknown."""
+class DirStorage(LogDir):
+    """A log dir with the copies known to be in it."""
 
-    path: str
-    total_bytes: int | None = None
-    usable_bytes: int | None = None
-    cordoned: bool = False
-    error: str | None = None
     replicas: int = 0
     replica_bytes: int = 0
 

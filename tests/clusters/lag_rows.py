@@ -44,7 +44,14 @@ class Bench:
         seen: int | None = None,
     ) -> list[int]:
         self.count += 1
-        row = CommitRow(self.key(group, topic, partition), offset, T0 + at, -1, self.count, topic_id, metadata)
+        row = CommitRow(
+            key=self.key(group, topic, partition),
+            at=self.count,
+            offset=offset,
+            committed_ms=T0 + at,
+            topic_id=topic_id,
+            metadata=metadata,
+        )
         freed: list[int] = self.book.apply(CommitColumns.of([row]), T0 + (at if seen is None else seen)).tolist()
         return freed
 

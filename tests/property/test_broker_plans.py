@@ -6,7 +6,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkakit.broker.decide.plans import OperationGoal, decide_operation
+from kafkakit.broker.decide.operation import OperationGoal
+from kafkakit.broker.decide.plans import decide_operation
 from kafkakit.core.model import ClusterSnapshot, TopicPartition
 from kafkakit.core.plan import Plan
 from kafkakit.core.plan_rules import check_plan

@@ -71,9 +71,13 @@ class Monitor:
         self.applied = len(self.world.commits)
         for commit in new[-1:]:
             row = CommitRow(
-                self.key, commit.offset, commit.made + setup.coordinator_ms, -1, self.applied,
-                commit.life.topic_id if setup.tells_ids else NO_TOPIC_ID, commit.metadata.encode(),
-            )  # fmt: skip
+                key=self.key,
+                at=self.applied,
+                offset=commit.offset,
+                committed_ms=commit.made + setup.coordinator_ms,
+                topic_id=commit.life.topic_id if setup.tells_ids else NO_TOPIC_ID,
+                metadata=commit.metadata.encode(),
+            )
             self.book.apply(CommitColumns.of([row]), self.world.monitor_ms())
         self.as_of = requested
 

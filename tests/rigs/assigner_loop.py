@@ -11,9 +11,9 @@ from kafkakit.execution.act.leases import Lease
 from kafkakit.ports.acting import Clock
 from kafkakit.ports.data import ClusterClients
 from kafkakit.ports.stores import ControlStore
-from kafkakit.streams.assigner.act.leader import AssignerLoop, AssignerOptions, AssignerParts
+from kafkakit.streams.assigner.act.leader import AssignerLoop, AssignerParts
 from kafkakit.streams.assigner.act.watching import AutomaticFailovers, EmergencyFailover
-from kafkakit.streams.assigner.standing import LEASE_PATH, AutomaticPolicy
+from kafkakit.streams.assigner.standing import LEASE_PATH, AssignerOptions, AutomaticPolicy
 from kafkakit.streams.client.api import (
     GRANT_DOCUMENT,
     WORKER_DOCUMENT,

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from kafkakit.broker.act.move_off import MoveOff, Rejoin
-from kafkakit.broker.act.operation_files import Elections, Pace, Records, Unregister
-from kafkakit.broker.decide.operation import Kind, Operation, OperationPlan
-from kafkakit.broker.decide.plans import MoveRequest, OperationGoal, RejoinRequest
+from kafkakit.broker.act.operation_files import Elections, Records, Unregister
+from kafkakit.broker.decide.operation import Kind, Operation, OperationGoal, OperationPlan, Pace
+from kafkakit.broker.decide.plans import MoveRequest, RejoinRequest
 from kafkakit.broker.report import BrokerOutcome
 from kafkakit.core.documents import decode_plan
 from kafkakit.core.plan import Plan, identity_of
@@ -18,7 +18,7 @@ from kafkakit.execution.act.leases import ClusterAccess
 from kafkakit.execution.act.run_journal import RunJournal, read_run_state
 from kafkakit.execution.act.throttles import Leftovers
 from kafkakit.execution.decide.runs import Commands, Direction, Outcome, Request
-from kafkakit.execution.decide.schedule.work import RateRequest
+from kafkakit.execution.decide.schedule.work import RateRequest, RunRules
 from kafkakit.reassign.act.run import Run
 from tests.fakes.admin import FakeClock, FakeCluster
 from tests.rigs.reassign import Killed, MemoryFile, Recorder
@@ -129,6 +129,7 @@ class Bench:
             plan_path="/p.json",
             confirm=lambda: True,
             rates=RateRequest(given=self.rate is not None, rate=self.rate),
+            rules=RunRules(ingest_sample_s=0.0),
             dry_run=dry_run,
         )
         others = [f for name, f in self.journals.items() if name != identity and f.data]
@@ -150,7 +151,7 @@ class Bench:
         return Elections(self.claim, self.reporter, pace or Pace(), 90.0)
 
     def move(self, kind: Kind, *brokers: int, **options: Any) -> BrokerOutcome:
-        names = ("onto", "receiving", "exclude_receivers", "placement", "min_rack_ids")
+        names = ("onto", "receiving", "exclude_receivers", "placement", "min_rack_ids", "replan", "ignore_warns")
         goal = {f: options.pop(f) for f in names if f in options}
         request = MoveRequest(
             kind=kind,

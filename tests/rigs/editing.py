@@ -11,7 +11,15 @@ from kafkakit.ports.acting import ProgressBar
 from kafkakit.streams.commits.act.editing import EditJournal, Editor, Edits, edits_folder
 from kafkakit.streams.commits.act.reading import Observer, PartitionScope
 from kafkakit.streams.commits.decide.editing.decision import decide_edit, times_wanted
-from kafkakit.streams.commits.decide.editing.edit import EditOutcome, EditPlan, EditRequest, Opening, Verb, times_of
+from kafkakit.streams.commits.decide.editing.edit import (
+    EditAllowances,
+    EditOutcome,
+    EditPlan,
+    EditRequest,
+    Opening,
+    Verb,
+    times_of,
+)
 from kafkakit.streams.model.commit import CommitIdentity, CommitState, OffsetRanges
 from kafkakit.streams.model.dialects.registry import read_metadata
 from kafkakit.streams.model.kkm1.encode import encode_commit
@@ -93,7 +101,7 @@ class Rig:
         return Observer(self.groups, self.log, cluster_id=CLUSTER, limit_chars=self.limit)
 
     def plan(self, verb: Verb, *numbers: int, uncommitted: bool = False, **options: object) -> EditPlan:
-        request = EditRequest(verb=verb, **options)  # type: ignore[arg-type]
+        request = EditRequest(verb=verb, allows=EditAllowances(**options))  # type: ignore[arg-type]
         scope = PartitionScope(topic=TOPIC, partitions=numbers, uncommitted=uncommitted)
         observed = self.observer.look(GROUP, scope, times_of(verb), self.clock.now())
         plan = decide_edit(observed, request)

@@ -11,7 +11,6 @@ from kafkakit.streams.failover.api_act import OperationPorts
 from kafkakit.streams.model.route import Lane, Route, Segment, SegmentState
 from kafkakit.streams.moves.act import (
     Journal,
-    MeasureRule,
     SeriesIntent,
     SeriesJournals,
     SeriesPlanner,
@@ -19,7 +18,7 @@ from kafkakit.streams.moves.act import (
     record_of,
     series_lease,
 )
-from kafkakit.streams.moves.decide import LoadUnit, Pace, Series, SeriesEnd, SeriesRecord
+from kafkakit.streams.moves.decide import LoadUnit, MeasureRule, Pace, Series, SeriesEnd, SeriesRecord
 from tests.rigs.failover import FailoverScene
 
 PARTITIONS = 2

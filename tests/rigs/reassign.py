@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from kafkakit.core.plan import Plan
@@ -11,7 +11,7 @@ from kafkakit.execution.act.leases import GuardedAdmin, HeldClock, Lease
 from kafkakit.execution.act.run_journal import RunJournal
 from kafkakit.execution.act.throttles import Leftovers
 from kafkakit.execution.decide.runs import Commands, Outcome, Request
-from kafkakit.execution.decide.schedule.work import Limits, RateRequest
+from kafkakit.execution.decide.schedule.work import Limits, RateRequest, RunRules
 from kafkakit.ports.acting import Clock
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.reassign.act.run import Run
@@ -101,6 +101,7 @@ class Bench:
         if "batch_size" in options:
             size = options.pop("batch_size")
             options["limits"] = Limits(cluster=size, into_each=size, out_each=size)
+        rules = {each.name: options.pop(each.name) for each in fields(RunRules) if each.name in options}
         requests = options.pop("orders", None)
         lease: Lease | None = options.pop("lease", None)
         admin: ClusterAdmin = self.cluster if lease is None else GuardedAdmin(self.cluster, lease.require_held)
@@ -110,7 +111,7 @@ class Bench:
                 "commands": Commands(program="kafkakit --profile p", plan="p.json"),
                 "confirm": lambda: True,
                 "plan_path": "/plans/p.json",
-                "join": self.join,
+                "rules": RunRules(**{"ingest_sample_s": 0.0, "join": self.join, **rules}),
                 **options,
             },
         )

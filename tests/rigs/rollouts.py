@@ -12,11 +12,11 @@ from kafkakit.execution.act.journal_files import DiskFile
 from kafkakit.execution.act.leases import ClusterAccess
 from kafkakit.lint.api import LintChoice, LintRequest, Pieces, RuleSet, lint_request
 from kafkakit.lint.decide.lint_config import read_lint_config
-from kafkakit.rollout.act.rollouts import NamedPlaces, NamedState, PlanTask, RolloutPorts, Rollouts, plan_change
+from kafkakit.rollout.act.rollouts import NamedState, PlanTask, RolloutPorts, Rollouts, plan_change
 from kafkakit.rollout.act.writing import GroupLag, read_configs
 from kafkakit.rollout.decide.plan import ConfigPlan
 from kafkakit.rollout.decide.rollout import HealthQueries, Signal, WatchSettings
-from kafkakit.rollout.decide.settings import ClusterConfigs, StepChoice, StepSize
+from kafkakit.rollout.decide.settings import ClusterConfigs, NamedPlaces, StepChoice, StepSize
 from kafkakit.rules.catalogue import all_rules
 from tests.fakes.admin import FakeClock, FakeCluster
 from tests.fakes.control import FakeControlStore

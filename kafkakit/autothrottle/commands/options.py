@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kafkakit.autothrottle.decide.law import HeadroomLimits
+from kafkakit.autothrottle.decide.measurements import TrafficOfHosts
 from kafkakit.cli.command_classes import print_version
 from kafkakit.cli.common_options import MetricsAccess, MetricsSource, TagSource
 from kafkakit.core.errors import UsageError
@@ -115,25 +117,7 @@ class MetricsChoice(MetricsAccess):
         metavar="DURATION",
         help="The time that traffic is averaged over; a bare number is seconds.",
     )
-    net_tx_query: str | None = option(
-        None,
-        envvar="AUTOTHROTTLE_NET_TX_QUERY",
-        metavar="QUERY",
-        help="Datadog: bytes/s sent by host; kafka-kit's query when not given.",
-    )
-    net_rx_query: str | None = option(
-        None,
-        envvar="AUTOTHROTTLE_NET_RX_QUERY",
-        metavar="QUERY",
-        help="Datadog: bytes/s received by host.",
-    )
-    copies_tx_query: str | None = option(
-        None, metavar="QUERY", help="Datadog: the part of it that copies of moves take."
-    )
-    copies_rx_query: str | None = option(None, metavar="QUERY", help="Datadog: the same of what is received.")
-    produce_latency_query: str | None = option(
-        None, metavar="QUERY", help="Datadog: milliseconds of produce requests by host."
-    )
+    queries: TrafficOfHosts = TrafficOfHosts()
 
     @property
     def kind(self) -> MetricsSource:
@@ -144,7 +128,7 @@ class MetricsChoice(MetricsAccess):
             return self.source
         if self.prometheus_url is not None:
             return MetricsSource.PROMETHEUS
-        is_datadog = self.api_key_file or self.net_tx_query or self.net_rx_query
+        is_datadog = self.api_key_file or self.queries.net_tx or self.queries.net_rx
         if is_datadog or read_environment().get(f"{KEY_PREFIX}_API_KEY"):
             return MetricsSource.DATADOG
         return MetricsSource.BROKERS
@@ -170,11 +154,7 @@ class MetricsChoice(MetricsAccess):
                 return None
             case MetricsSource.DATADOG:
                 asked = HostQueriesAsked(
-                    net_tx=self.net_tx_query or usual.net_tx,
-                    net_rx=self.net_rx_query or usual.net_rx,
-                    copies_tx=self.copies_tx_query,
-                    copies_rx=self.copies_rx_query,
-                    produce_ms=self.produce_latency_query,
+                    queries=self.queries,
                     broker_tag=self.broker_label,
                     type_tag=self.instance_type_tag or usual.type_tag,
                     window_s=self.window_s,
@@ -326,38 +306,7 @@ class LawChoice:
     rule: list[str] | None = option(
         None, "--rule", metavar="RULE", help="slo: a limit at times of the day, in UTC. Repeatable."
     )
-    max_tx_rate: float = option(
-        90.0,
-        "--max-tx-rate",
-        envvar="AUTOTHROTTLE_MAX_TX_RATE",
-        min=0.1,
-        max=99.9,
-        help="headroom: percent of what is free to send.",
-    )
-    max_rx_rate: float = option(
-        90.0,
-        "--max-rx-rate",
-        envvar="AUTOTHROTTLE_MAX_RX_RATE",
-        min=0.1,
-        max=99.9,
-        help="headroom: percent of what is free to receive.",
-    )
-    change_threshold: float = option(
-        10.0,
-        "--change-threshold",
-        envvar="AUTOTHROTTLE_CHANGE_THRESHOLD",
-        min=0,
-        max=100,
-        help="headroom: percent of change worth a write.",
-    )
-    failure_threshold: int = option(
-        1,
-        "--failure-threshold",
-        envvar="AUTOTHROTTLE_FAILURE_THRESHOLD",
-        min=0,
-        max=1000,
-        help="headroom: looks without metrics to pass over.",
-    )
+    headroom: HeadroomLimits = HeadroomLimits()
     hold: str = option("2m", "--hold", metavar="DURATION", help="slo: how long rates stay without metrics.")
     sample: str = option("5s", "--sample", metavar="DURATION", help="Time between the first two looks at the log dirs.")
 
@@ -404,16 +353,7 @@ class LawChoice:
         capacity = _rate(self.capacity)
         least = _least_rate(self.min_rate or ("10MB" if self.name is LawName.HEADROOM else "1MB"))
         if self.name is LawName.HEADROOM:
-            return headroom_law(
-                HeadroomSettings(
-                    capacity=capacity,
-                    max_tx_percent=self.max_tx_rate,
-                    max_rx_percent=self.max_rx_rate,
-                    change_percent=self.change_threshold,
-                    failure_threshold=self.failure_threshold,
-                    min_rate=least,
-                )
-            )
+            return headroom_law(HeadroomSettings(capacity=capacity, limits=self.headroom, min_rate=least))
         return slo_law(
             SloSettings(
                 stale_ms=stale_ms,

@@ -22,6 +22,7 @@ from kafkakit.config.keys import did_you_mean
 from kafkakit.config.yaml_text import yaml_items, yaml_root, yaml_scalar
 from kafkakit.core.documents import decode_json
 from kafkakit.core.errors import InputError, UsageError
+from kafkakit.core.options import option
 from kafkakit.core.quantities import format_rate, parse_rate
 from kafkakit.core.text import shell_command, some
 from kafkakit.execution.decide.schedule.work import Rates
@@ -117,19 +118,54 @@ def fixed_law(rate: int) -> Callable[[Observed, Memory], Decision]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HeadroomLimits:
+    """How much of what is free copies take, which changes are written, and how often metrics may fail."""
+
+    max_tx_percent: float = option(
+        90.0,
+        "--max-tx-rate",
+        envvar="AUTOTHROTTLE_MAX_TX_RATE",
+        min=0.1,
+        max=99.9,
+        help="headroom: percent of what is free to send.",
+    )
+    max_rx_percent: float = option(
+        90.0,
+        "--max-rx-rate",
+        envvar="AUTOTHROTTLE_MAX_RX_RATE",
+        min=0.1,
+        max=99.9,
+        help="headroom: percent of what is free to receive.",
+    )
+    change_percent: float = option(
+        10.0,
+        "--change-threshold",
+        envvar="AUTOTHROTTLE_CHANGE_THRESHOLD",
+        min=0,
+        max=100,
+        help="headroom: percent of change worth a write.",
+    )
+    failure_threshold: int = option(
+        1,
+        "--failure-threshold",
+        envvar="AUTOTHROTTLE_FAILURE_THRESHOLD",
+        min=0,
+        max=1000,
+        help="headroom: looks without metrics to pass over.",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HeadroomSettings:
     """Options of the law, in kafka-kit's words; rates and capacities in bytes/s.
 
     `capacity` counts where a side's load says none. A single broker without metrics keeps its rate for `hold_ms`; where
-    all are without, for `failure_threshold` looks in a row.
+    all are without, for `limits.failure_threshold` looks in a row.
     """
 
     capacity: float | None = None
-    max_tx_percent: float = 90.0
-    max_rx_percent: float = 90.0
+    limits: HeadroomLimits = HeadroomLimits()
     min_rate: int = 10_000_000
-    change_percent: float = 10.0
-    failure_threshold: int = 1
     hold_ms: int = 360_000
 
     def stated_capacity(self, load: Load) -> float | None:
@@ -171,8 +207,8 @@ def _is_usable(settings: HeadroomSettings, observed: Observed, side: BrokerSide)
 
 def _blind(settings: HeadroomSettings, observed: Observed, memory: Memory, sides: tuple[BrokerSide, ...]) -> Decision:
     failures = memory.failures + 1
-    if failures <= settings.failure_threshold:
-        words = f"no metrics, {failures} time(s) in a row of {settings.failure_threshold} allowed: rates stay"
+    if failures <= settings.limits.failure_threshold:
+        words = f"no metrics, {failures} time(s) in a row of {settings.limits.failure_threshold} allowed: rates stay"
         kept = replace(memory, failures=failures, at_ms=observed.at_ms)
         return Decision(rates=None, memory=kept, warnings=(words,))
     rate = settings.min_rate
@@ -221,7 +257,7 @@ def _headroom_rate(
         held = old is not None and old.seen_ms >= 0 and observed.at_ms - old.seen_ms <= settings.hold_ms
         rate = old.rate if old and held else settings.min_rate
         return Reason(broker=broker, side=side[1], rate=rate, binding="hold" if held else "floor", text="no metrics")
-    percent = settings.max_tx_percent if side[1] is Side.OUT else settings.max_rx_percent
+    percent = settings.limits.max_tx_percent if side[1] is Side.OUT else settings.limits.max_rx_percent
     capacity = settings.stated_capacity(load) or 0.0
     if side in units.reasons:
         rate = int(min(settings.min_rate, capacity * percent / 100))
@@ -229,8 +265,8 @@ def _headroom_rate(
     rate = int(headroom(load, capacity, old.rate if old else 0, percent, settings.min_rate))
     if side in units.doubted:
         rate = min(rate, max(old.rate if old else int(load.copied or 0), settings.min_rate))
-    if old and abs(old.rate - rate) / old.rate * 100 < settings.change_percent:
-        text = f"{format_rate(rate)} is within {settings.change_percent:g}% of the rate that is set"
+    if old and abs(old.rate - rate) / old.rate * 100 < settings.limits.change_percent:
+        text = f"{format_rate(rate)} is within {settings.limits.change_percent:g}% of the rate that is set"
         return Reason(broker=broker, side=side[1], rate=old.rate, binding="hold", text=text)
     text = f"{percent:g}% of what clients leave of {format_rate(int(capacity))}"
     binding = "floor" if rate <= settings.min_rate else "capacity"

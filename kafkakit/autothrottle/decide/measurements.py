@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 
 from kafkakit.core.cluster_facts import Sample
 from kafkakit.core.model import OFFSETS_TOPIC, TopicPartition
+from kafkakit.core.options import option
 from kafkakit.core.quantities import epoch_ms
 from kafkakit.core.text import some
 from kafkakit.execution.decide.journal import ConfigKey
@@ -324,18 +325,42 @@ _NUMBER = re.compile(r"[0-9]{1,10}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TrafficOfHosts:
+    """Queries of Datadog, each with one series a host; without those for traffic kafka-kit's are asked."""
+
+    net_tx: str | None = option(
+        None,
+        "--net-tx-query",
+        envvar="AUTOTHROTTLE_NET_TX_QUERY",
+        metavar="QUERY",
+        help="Datadog: bytes/s sent by host; kafka-kit's query when not given.",
+    )
+    net_rx: str | None = option(
+        None,
+        "--net-rx-query",
+        envvar="AUTOTHROTTLE_NET_RX_QUERY",
+        metavar="QUERY",
+        help="Datadog: bytes/s received by host.",
+    )
+    copies_tx: str | None = option(
+        None,
+        "--copies-tx-query",
+        metavar="QUERY",
+        help="Datadog: the part of it that copies of moves take.",
+    )
+    copies_rx: str | None = option(
+        None, "--copies-rx-query", metavar="QUERY", help="Datadog: the same of what is received."
+    )
+    produce_ms: str | None = option(
+        None, "--produce-latency-query", metavar="QUERY", help="Datadog: milliseconds of produce requests by host."
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HostQueriesAsked:
-    """Datadog's queries, each with one series a host; those that are not given are not asked.
+    """What Datadog is asked, and how its tags name brokers. Points are averages over `window_s`."""
 
-    `copies_tx` and `copies_rx` are what copies of moves take of the traffic in bytes/s, `produce_ms` the latency of
-    produce requests. Points are averages over `window_s`.
-    """
-
-    net_tx: str = NET_TX
-    net_rx: str = NET_RX
-    copies_tx: str | None = None
-    copies_rx: str | None = None
-    produce_ms: str | None = None
+    queries: TrafficOfHosts = TrafficOfHosts()
     broker_tag: str = "broker_id"
     type_tag: str = "instance-type"
     window_s: int = 120
@@ -343,11 +368,11 @@ class HostQueriesAsked:
     def texts(self) -> Mapping[str, str]:
         """The queries by what they measure, with kafka-kit's rollup where they have none of their own."""
         asked = {
-            "out": self.net_tx,
-            "into": self.net_rx,
-            "moved_out": self.copies_tx,
-            "moved_into": self.copies_rx,
-            "produce_p99_ms": self.produce_ms,
+            "out": self.queries.net_tx or NET_TX,
+            "into": self.queries.net_rx or NET_RX,
+            "moved_out": self.queries.copies_tx,
+            "moved_into": self.queries.copies_rx,
+            "produce_p99_ms": self.queries.produce_ms,
         }
         rollup = f".rollup(avg, {self.window_s})"
         return {name: text if ".rollup(" in text else text + rollup for name, text in asked.items() if text}

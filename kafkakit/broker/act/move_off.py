@@ -112,9 +112,9 @@ class MoveOff:
         self._reporter.say(
             f"resuming {self._records.path_of(found)}: plan {place + 1} of {len(found.legs)}, {leg.kind}"
         )
-        if not found.has_same_words(self._request.goal.words) and not self._request.replan:
+        if not found.has_same_words(self._request.goal.words) and not self._request.goal.replan:
             self._reporter.warn("its plan was made with other options; --replan makes a new one from here")
-        if self._request.replan:
+        if self._request.goal.replan:
             return self._replan(found, place)
         if self._request.dry_run or self._request.asks:  # without a question the run itself prints it
             foreseen = self._plans.run(found, leg, Direction.APPLY, dry_run=True)
@@ -126,7 +126,7 @@ class MoveOff:
 
     def _given_up(self, found: Operation) -> Operation:
         """The operation whose undo was begun, left as it is with --replan: a broker that died cannot be waited for."""
-        if not self._request.replan:
+        if not self._request.goal.replan:
             again = f"{self._request.again} --replan"
             raise RefusedError(
                 f"the {found.kind} on record is being undone",
@@ -205,7 +205,7 @@ class MoveOff:
     def _show(self, decided: Decided, snapshot: ClusterSnapshot) -> None:
         """Say what is planned; raises when the brokers cannot be emptied by it."""
         change = decided.whole
-        if change.plan.warnings and not self._request.ignore_warns:
+        if change.plan.warnings and not self._request.goal.ignore_warns:
             hint = f"--ignore-warns carries out the rest and leaves {counted(change.left_alone, 'partition')} there"
             if change.reasons:
                 raise InfeasibleError(
@@ -591,7 +591,7 @@ class ReassignRunner:
         reporter = self._reporter
         if leg.kind is OperationPlanKind.LEADERS:
             reporter = reporter if dry_run else _LeadershipReporter(reporter)
-            request = replace(request, ingest_sample_s=0.0)  # nothing is copied
+            request = replace(request, rules=replace(request.rules, ingest_sample_s=0.0))  # nothing is copied
         return self._run(plan, path, direction, self._undo_of(operation), request, reporter)
 
     def begun(self, leg: OperationPlan) -> bool:

@@ -7,7 +7,7 @@ given in groups, each of which has to have happened before the next is asked for
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from kafkakit.broker.decide.operation import (
     Operation,
     OperationPlan,
     OperationPlanKind,
+    Pace,
     Stage,
     base_name,
     decode_operation,
@@ -235,14 +236,6 @@ def without_leaving(
 
 SETTLE_S = 15.0
 LOOK_EVERY_S = 0.5
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pace:
-    """How many leaderships pass at once, and how long is waited between such groups."""
-
-    group: int = 50
-    pause_s: float = 1.0
 
 
 class Elections:

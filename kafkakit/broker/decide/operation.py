@@ -11,16 +11,30 @@ names what speaks against a stop, what to think of, and the last steps by hand.
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
+from functools import partial
 from hashlib import sha256
+from typing import Any
 
 from kafkakit.core.cluster_facts import cluster_id_problem
 from kafkakit.core.documents import decode_document, encode_document
-from kafkakit.core.errors import InputError
+from kafkakit.core.errors import InputError, UsageError
 from kafkakit.core.model import BrokerState, ClusterSnapshot, TopicPartition
+from kafkakit.core.options import (
+    OPTION,
+    Completion,
+    duration_option,
+    not_typed,
+    option,
+    options_given,
+    parsed_option,
+    required_argument,
+)
+from kafkakit.core.selection import BrokerList, parse_broker_list
 from kafkakit.core.text import quote, shell_command, some
+from kafkakit.placement.problem import PlaceBy
 
 OPERATION_KIND = "broker-operation"
 LIMIT_BYTES = 1 << 20
@@ -444,3 +458,93 @@ def _steps(
         steps.append("Then take it off the cluster's list, with Kafka's own tool:")
     steps += [f"bin/kafka-cluster.sh unregister {at} --id {b}" for b in ids]
     return tuple(steps)
+
+
+BROKER_IDS: Mapping[str, Any] = {"metavar": "ID,...", "completion": Completion.BROKERS}
+RECORDED = ("--to", "--exclude-receivers", "--placement", "--min-rack-ids", "--with", "--spread", "--ignore-warns")
+
+
+def broker_ids(text: str, flag: str, most: int = MOST_BROKERS) -> tuple[int, ...]:
+    """Broker ids of a comma list, sorted; `UsageError` for anything else."""
+    listed = parse_broker_list(text, flag)
+    if listed.where is not None:
+        raise UsageError(f"{flag}: queries are not taken here", hint="give the ids of the brokers")
+    if listed.existing or listed.everything:
+        raise UsageError(f"{flag}: name the brokers, -1 and -2 mean many of them")
+    if len(listed.ids) > most:
+        raise UsageError(f"{flag}: {len(listed.ids)} brokers are named, at most {most} can be")
+    return tuple(sorted(listed.ids))
+
+
+def _listed(text: str, flag: str) -> BrokerList | None:
+    return BrokerList(ids=broker_ids(text, flag)) if text else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperationGoal:
+    """Which brokers are to be emptied, and where their replicas may go.
+
+    `onto` is the one broker that takes them all in place; else `receiving`, or every other live one, none of them
+    in `exclude_receivers`. `placement` None means by bytes where sizes are known, by counts where not. With `replan`
+    an interrupted operation is planned again. `words` are those of its record.
+    """
+
+    brokers: tuple[int, ...] = required_argument(
+        parse=partial(broker_ids, flag="ID"), **BROKER_IDS, help="Brokers to empty; they may be dead."
+    )
+    onto: int | None = not_typed(None)
+    placement: PlaceBy | None = option(
+        None, help="What to balance: free bytes, or counts. Default: storage if all sizes are known, else counts."
+    )
+    min_rack_ids: int = option(
+        0,
+        min=0,
+        help="Minimum number of racks per partition before two replicas may share one; 0 means never share.",
+    )
+    replan: bool = option(
+        False,
+        "--replan",
+        help="Cancel the running moves of an interrupted operation, or of its undoing, and plan the rest again.",
+    )
+    receiving: BrokerList | None = parsed_option(
+        "",
+        "--to",
+        parse=partial(_listed, flag="--to"),
+        **BROKER_IDS,
+        help="Brokers that may take the replicas; all other live ones if not given.",
+    )
+    exclude_receivers: BrokerList | None = parsed_option(
+        "",
+        "--exclude-receivers",
+        parse=partial(_listed, flag="--exclude-receivers"),
+        **BROKER_IDS,
+        help="Brokers that get no copies.",
+    )
+    spread: bool = option(
+        False, "--spread", help="Instead, let the replicas of a partition per rack differ by at most one."
+    )
+    ignore_warns: bool = option(False, "--ignore-warns", help="Move the other replicas although some cannot be moved.")
+    given: tuple[tuple[str, str | None], ...] = options_given()
+    words: Mapping[str, str] = field(default_factory=dict, metadata={OPTION: None})
+
+    def recorded(self, kind: Kind, throttle: str | None) -> "OperationGoal":
+        """The goal with its words: what was typed, without options that were not given."""
+        given, listed = dict(self.given), ",".join(map(str, self.brokers))
+        options = {"throttle": throttle} | {f[2:]: given[f] or str(True) for f in RECORDED if f in given}
+        words = {"command": f"broker {kind}", "brokers": listed} | {
+            name: word for name, word in options.items() if word
+        }
+        return replace(self, words=words)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """How many leaderships pass at once, and how long is waited between such groups."""
+
+    group: int = option(50, "--leaders-at-once", min=1, max=5000, help="Leaderships that are moved at the same time.")
+    pause_s: float = duration_option(
+        "1s",
+        "--leaders-pause",
+        may_be_zero=True,
+        help="How long to wait between such groups of leaderships; 0: not at all.",
+    )

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from kafkakit.broker.decide.operation import Kind, Operation, OperationPlan
+from kafkakit.broker.decide.operation import Kind, Operation, OperationGoal, OperationPlan
 from kafkakit.core.errors import InfeasibleError, TryLaterError, UsageError
 from kafkakit.core.model import ClusterSnapshot, PartitionAssignment, PartitionMap, TopicPartition
 from kafkakit.core.plan import Move, PlacementStats, Plan, Proof, ProofKind, certificate
@@ -43,25 +43,6 @@ class OperationCommands(Commands):
         if direction is Direction.ABORT:
             return Commands.run(self, direction, *options)
         return self.line(direction.value, *options)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OperationGoal:
-    """Which brokers are to be emptied, and where their replicas may go.
-
-    `onto` is the one broker that takes them all in place; else `receiving`, or every other live one, none of them
-    in `exclude_receivers`. `placement`
-    None means by bytes where sizes are known, by counts where not.
-    """
-
-    brokers: tuple[int, ...]
-    onto: int | None = None
-    receiving: BrokerList | None = None
-    exclude_receivers: BrokerList | None = None
-    placement: PlaceBy | None = None
-    min_rack_ids: int = 0
-    spread: bool = False
-    words: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -259,39 +240,37 @@ class PlanRunner(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MoveRequest:
-    """One `drain`, `replace` or `decommission`.
-
-    `asks`: the command asks for confirmation first. `again` is the command line that continues, `undo_of` the
-    one that takes an operation back, `cleanup` the one that removes throttles which a run could not remove.
-    `bootstrap` is the address for commands to paste.
-    """
-
-    kind: Kind
-    goal: OperationGoal
-    again: str
-    undo_of: Callable[[Operation], str]
-    cleanup: str
-    confirm: Callable[[str], bool]
-    asks: bool = True
-    bootstrap: str = ""
-    dry_run: bool = False
-    replan: bool = False
-    ignore_warns: bool = False
-    retry_limit_s: float = 90.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RejoinRequest:
-    """One `rejoin`; `wait_s` is how long is waited for the brokers and their copies, each.
+class CommandRequest:
+    """What each command on brokers has: `again` is the command line that continues it.
 
     `asks` says that a person is asked before anything is done.
     """
 
-    brokers: tuple[int, ...]
     again: str
     confirm: Callable[[str], bool]
-    wait_s: float
     asks: bool = True
     dry_run: bool = False
     retry_limit_s: float = 90.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoveRequest(CommandRequest):
+    """One `drain`, `replace` or `decommission`.
+
+    `undo_of` is the command line that takes an operation back, `cleanup` the one that removes throttles which a run
+    could not remove. `bootstrap` is the address for commands to paste.
+    """
+
+    kind: Kind
+    goal: OperationGoal
+    undo_of: Callable[[Operation], str]
+    cleanup: str
+    bootstrap: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RejoinRequest(CommandRequest):
+    """One `rejoin`; `wait_s` is how long is waited for the brokers and their copies, each."""
+
+    brokers: tuple[int, ...]
+    wait_s: float

@@ -28,7 +28,7 @@ from kafkakit.core.text import ShellCommand
 from kafkakit.execution.decide import throttle as keys
 from kafkakit.execution.decide.journal import ConfigKey, Promise, RateHold, RunState, change_to_data
 from kafkakit.execution.decide.plan_state import Live, PartitionVerdict, listed
-from kafkakit.execution.decide.schedule.work import Limits, RateRequest, Rates, rates_to_data
+from kafkakit.execution.decide.schedule.work import Limits, RateRequest, Rates, RunRules, rates_to_data
 
 
 class Direction(StrEnum):
@@ -85,10 +85,8 @@ def replan_line(operation: str) -> str:
 class Request:
     """How to run; `rates` is laid over the throttles of an interrupted run, `limits` are those of the schedule.
 
-    `wait_for_others`: wait until no other process moves partitions, instead of refusing; `join`: carry on beside such
-    moves, and set rates over those that another process has set. `ingest_sample_s` is how long is measured what logs
-    take in (0: not at all). `note_stop_words` is told what to say, and the hint, when the process is stopped too
-    suddenly for the run to look: from the first effect on, None once it is over.
+    `note_stop_words` is told what to say, and the hint, when the process is stopped too suddenly for the run to look:
+    from the first effect on, None once it is over.
     """
 
     commands: Commands
@@ -97,12 +95,8 @@ class Request:
     pinned_cluster_id: str | None = None
     rates: RateRequest = field(default_factory=RateRequest)
     limits: Limits = field(default_factory=Limits)
-    wait_for_others: bool = False
-    join: bool = False
-    ingest_sample_s: float = 0.0
-    allow_drift: bool = False
+    rules: RunRules = RunRules()
     dry_run: bool = False
-    stall_timeout_s: float = 300.0
     retry_limit_s: float = 90.0
     note_stop_words: Callable[[tuple[str, str] | None], None] = lambda words: None
 

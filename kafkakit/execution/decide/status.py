@@ -42,10 +42,12 @@ Dirs = Mapping[int, BrokerLogDirs]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusContext:
-    """What is known beside the light looks; see `StatusView`. `program` is how kafkakit is called for this cluster.
+    """What is known beside the light looks. `program` is how kafkakit is called for this cluster.
 
-    `left_before` has for runs, by journal, what was left to copy at the beginning of the window: (monotonic s, bytes).
-    `ended_bytes` are those of moves that ended since the first look.
+    `health` comes from the last look at the whole cluster. `damaged` are journals that cannot be read. `left_before`
+    has for runs, by journal, what was left to copy at the beginning of the window: (monotonic s, bytes).
+    `ended_bytes` are those of moves that ended in their target since the first look: with them a total does not shrink
+    while moves end.
     """
 
     runs: Sequence[KnownRun] = ()
@@ -193,11 +195,8 @@ class RunView:
 class StatusView:
     """One look at all that moves; rates are over `window_s` seconds (0: there was one look only).
 
-    `bytes_per_s` counts moves that ended meanwhile, too.
-
-    `health` and what `inside` names come from the last look at the whole cluster. `damaged` are journals that
-    cannot be read. `program` is how kafkakit is called for this cluster. `ended_bytes` are those of moves that ended
-    in their target since the first look: with them a total does not shrink while moves end.
+    `bytes_per_s` counts moves that ended meanwhile, too. What `inside` names comes from the last look at the whole
+    cluster.
     """
 
     cluster_id: str
@@ -207,17 +206,12 @@ class StatusView:
     moves: tuple[MoveView, ...] = ()
     inside: tuple[InsideView, ...] = ()
     runs: tuple[RunView, ...] = ()
-    throttled: Throttled = field(default_factory=Throttled)
-    health: Health | None = None
-    lease: HeldLease | None = None
-    damaged: tuple[str, ...] = ()
-    program: str = "kafkakit"
-    ended_bytes: int = 0
+    around: StatusContext = StatusContext()
 
     @property
     def is_idle(self) -> bool:
         """True when nothing moves between brokers or inside them, and no process may be about to move something."""
-        is_in_use = self.lease is not None and self.lease.is_in_use
+        is_in_use = self.around.lease is not None and self.around.lease.is_in_use
         return not self.moves and not self.inside and not any(r.working for r in self.runs) and not is_in_use
 
     @property
@@ -225,7 +219,8 @@ class StatusView:
         """Throttles that no running move needs, in words; a run at work may be about to move something under them."""
         if any(r.working for r in self.runs):
             return ""
-        return without_moves(self.throttled, (m.move for m in self.moves), {i.replica.broker for i in self.inside})
+        inside = {i.replica.broker for i in self.inside}
+        return without_moves(self.around.throttled, (m.move for m in self.moves), inside)
 
     @property
     def copied_bytes(self) -> int:
@@ -274,12 +269,7 @@ def judge(look: StatusLook, history: History, inside_history: History, around: S
         moves=tuple(moves),
         inside=_inside(look.dirs, inside_history, around.runs),
         runs=tuple(views),
-        throttled=around.throttled,
-        health=around.health,
-        lease=around.lease,
-        damaged=around.damaged,
-        program=around.program,
-        ended_bytes=around.ended_bytes,
+        around=around,
     )
 
 

@@ -82,11 +82,11 @@ class RoundScheduler:
         """
         planned = {b for move in self._plan.moves for b in (*move.before, *move.after)}
         require_known(self._request.rates, planned.union(live.brokers))
-        round_schedule = self._plot(goals, inside, live, rates, sample_s=self._request.ingest_sample_s)
+        round_schedule = self._plot(goals, inside, live, rates, sample_s=self._request.rules.ingest_sample_s)
         forecast = forecast_of(round_schedule.schedule, rates, self._speeds or Speeds())
         for line in schedule_lines(round_schedule.schedule, forecast, shown=SHOWN_STEPS):
             self._reporter.say(line)
-        if not self._request.ingest_sample_s:
+        if not self._request.rules.ingest_sample_s:
             self._reporter.say("the growth of logs was not measured and is taken as zero")
         if not round_schedule.is_partial:
             _require_possible(round_schedule)

@@ -218,17 +218,17 @@ class Run:
         live, assessment = self._plan_reader.look(settle=True)
         require_same_cluster(self._plan, live.cluster_id, self._request.pinned_cluster_id)
         others = bool(assessment.having(MoveState.DIVERTED))
-        program, patience_s = self._request.commands.program, self._request.stall_timeout_s
-        if direction is Direction.APPLY and self._request.wait_for_others:
+        program, patience_s = self._request.commands.program, self._request.rules.stall_timeout_s
+        if direction is Direction.APPLY and self._request.rules.wait_for_others:
             live, assessment = self._plan_reader.after_others(self._reporter, live, assessment, program, patience_s)
         live, assessment = self._recover(live, assessment, beside_others=others)
         if direction is Direction.APPLY:
             replan = self._request.commands.replan
-            allowed = self._request.allow_drift or self._is_done_but_for_deleted(live, assessment)
+            allowed = self._request.rules.allow_drift or self._is_done_but_for_deleted(live, assessment)
             require_applicable(assessment, live, allow_drift=allowed, program=program, replan=replan)
         elif foreign := assessment.having(*FOREIGN):
             names, commands = listed([str(s.move.key) for s in foreign]), self._request.commands
-            if not self._request.allow_drift:
+            if not self._request.rules.allow_drift:
                 raise RefusedError(
                     f"{len(foreign)} planned partitions were changed by another process: {names}",
                     hint=("" if self._journal.state.runs else self._leftovers.unfinished(direction.value))
@@ -376,7 +376,7 @@ class Run:
 
     def _require_alone(self, live: Live, goals: tuple[Goal, ...], inside: tuple[DirWork, ...], rates: Rates) -> None:
         """Refuse to begin beside others, unless that is wanted."""
-        if self._request.join:
+        if self._request.rules.join:
             return
         wanted = wanted_rates(goals, rates) | inside_rates({w.replica.broker for w in inside}, rates)
         others = self._leftovers.rates(live, self._request.retry_limit_s) if wanted else ()

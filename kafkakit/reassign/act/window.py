@@ -151,7 +151,9 @@ class Window:
                 seen, inside = self._judge(round_state, live, dirs, before)
                 now = self._clock.monotonic()
                 counted_all = replace(seen, copied_bytes=memory.finished_bytes + seen.copied_bytes)
-                memory.watch = follow(memory.watch, counted_all, now, stall_timeout_s=self._request.stall_timeout_s)
+                memory.watch = follow(
+                    memory.watch, counted_all, now, stall_timeout_s=self._request.rules.stall_timeout_s
+                )
                 self.copied_bytes = copied_before + counted_all.copied_bytes
                 round_state = self._fold(round_state, seen, inside, live, dirs, memory)
                 self._apply_control_request(round_state, live, memory)
@@ -278,13 +280,13 @@ class Window:
         """Raise `OperationFailedError` when nothing in flight will end, or nothing that waits will ever start."""
         decision = memory.watch.decision
         if decision is Decision.DISK or (not sent and decision in (Decision.BLOCKED, Decision.STALLED)):
-            raise OperationFailedError(why(seen, memory.watch, self._request.stall_timeout_s))
+            raise OperationFailedError(why(seen, memory.watch, self._request.rules.stall_timeout_s))
         quiet = not (round_state.flying or sent or self._paused or memory.elect or self._sending.waits_for_others)
         memory.idle_since_s = (memory.idle_since_s if memory.idle_since_s is not None else now) if quiet else None
         if memory.idle_since_s is None:
             return
         words = self._sending.held_words()
-        wait_limit_s = DEAD_GRACE_S if words else self._request.stall_timeout_s
+        wait_limit_s = DEAD_GRACE_S if words else self._request.rules.stall_timeout_s
         if now - memory.idle_since_s >= wait_limit_s:
             lack = "the disks of their targets lack free space"
             if self._sending.others:
@@ -347,7 +349,7 @@ class Sending:
         foreign = foreign_of(live, waiting & live.running.keys(), ours)
         if not foreign:
             return round_state
-        if self._request.wait_for_others:
+        if self._request.rules.wait_for_others:
             self.waits_for_others = True
             for key in sorted(foreign):
                 self._hold("waiting for the end of a move that another process makes", key)

@@ -22,8 +22,6 @@ from kafkakit.cli.run_options import (
     ExecutionOptions,
     RunChoice,
     RunId,
-    RunOptions,
-    ScheduleOptions,
     ThrottleBroker,
     ThrottleDirs,
     WithoutLease,
@@ -33,12 +31,12 @@ from kafkakit.cli.session import finish, open_access, open_session
 from kafkakit.core.options import option
 from kafkakit.core.quantities import parse_duration
 from kafkakit.core.text import shell_command
+from kafkakit.execution.decide.schedule.work import RunRules
 
 if TYPE_CHECKING:
     from kafkakit.cli.context import CliContext
     from kafkakit.execution.act.journal_files import LineFile
     from kafkakit.reassign.decide.foreign import ForeignSelection
-    from kafkakit.reassign.decide.simulate import SimulateRequest
 
 
 RunWait = Annotated[
@@ -186,7 +184,7 @@ def abort(
             cli,
             named,
             plan.cluster_id,
-            ExecutionOptions(consent=consent, running=RunOptions(without_lease=without_lease)),
+            ExecutionOptions(consent=consent, rules=RunRules(without_lease=without_lease)),
         )
         access = partial(
             open_access,
@@ -508,7 +506,7 @@ def list_moves(
         )
         view = observer.look()
     moves = chosen(view.moves, ours=ours, foreign=foreign)
-    finish(cli, list_report(view.cluster_id, moves, view.damaged))
+    finish(cli, list_report(view.cluster_id, moves, view.around.damaged))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -628,53 +626,3 @@ class AppliedPlan(RunChoice):
             metavar="PLAN", help="Plan file made with --plan, or a reassignment map as Kafka's JSON; - for stdin."
         ),
     ] = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SimulationOptions:
-    """What is played on the simulated cluster, as typed."""
-
-    throttle: list[str] | None = option(
-        None, "--throttle", metavar="RATE", help="Throttle on each broker, or `none`; repeat it to compare."
-    )
-    order: list[str] | None = option(
-        None, "--order", metavar="ORDER", help="`schedule`, `plan` or `all-at-once`; repeat it to compare."
-    )
-    kill: list[str] | None = option(
-        None, "--kill", metavar="BROKER@TIME", help="Kill a broker this long after the start."
-    )
-    revive: list[str] | None = option(None, "--revive", metavar="BROKER@TIME", help="Start a dead broker again.")
-    ingest: str = option(
-        "",
-        metavar="RATE",
-        help="What producers write to the whole cluster, divided by partition size; retention deletes nothing.",
-    )
-    line_rate: str = option("200MB", metavar="RATE", help="Network bandwidth of a broker in each direction.")
-    efficiency: str = option("80%", metavar="PERCENT", help="Share of a throttle that brokers reach on average.")
-    quota_window: int = option(
-        11, "--quota-window", min=2, max=1000, help="replication.quota.window.num of the brokers."
-    )
-
-    def request(self, schedule: ScheduleOptions) -> SimulateRequest:
-        """The texts as a request; raises `UsageError` for one that cannot be read, or for two that do not fit."""
-        from kafkakit.core.quantities import parse_percent, parse_rate
-        from kafkakit.reassign.decide.simulate import (
-            SimulateRequest,
-            check_request,
-            parse_faults,
-            parse_orders,
-            parse_throttles,
-        )
-
-        request = SimulateRequest(
-            throttles=parse_throttles(self.throttle or ()),
-            orders=parse_orders(self.order or ()),
-            faults=parse_faults(self.kill or (), self.revive or ()),
-            ingest=parse_rate(self.ingest) if self.ingest else 0,
-            line_rate=parse_rate(self.line_rate),
-            efficiency=parse_percent(self.efficiency, "--efficiency"),
-            quota_window=self.quota_window,
-            limits=schedule.limits(),
-        )
-        check_request(request)
-        return request

@@ -12,11 +12,10 @@ import typer
 
 from kafkakit.cli.command_classes import CliCommand, cli_context, new_group
 from kafkakit.cli.option_groups import with_option_groups
-from kafkakit.cli.run_options import ExecutionOptions, PlanFile, RunChoice, ScheduleOptions, run_request
+from kafkakit.cli.run_options import ExecutionOptions, PlanFile, RunChoice, run_request
 from kafkakit.cli.session import finish, open_access, open_session
 from kafkakit.reassign.commands.active_runs import (
     AppliedPlan,
-    SimulationOptions,
     abort,
     cleanup,
     close,
@@ -26,6 +25,7 @@ from kafkakit.reassign.commands.active_runs import (
     status,
     throttle,
 )
+from kafkakit.reassign.decide.simulate import SimulateRequest
 
 if TYPE_CHECKING:
     from kafkakit.cli.run_options import NamedPlan
@@ -169,8 +169,7 @@ Snapshot = Annotated[
 def simulate(
     ctx: typer.Context,
     plan_file: PlanFile,
-    options: SimulationOptions,
-    schedule: ScheduleOptions,
+    request: SimulateRequest,
     snapshot: Snapshot = None,
 ) -> None:
     """Simulate a plan: how long it takes, which log dir fills up, what happens when a broker dies.
@@ -192,7 +191,6 @@ def simulate(
     from kafkakit.topicmappr.api_act import observe
 
     cli = cli_context(ctx)
-    request = options.request(schedule)
     plan = read_plan(plan_file)
     with open_session(cli, read_only=True) as session:
         scene = build_scene(plan, observe(session, snapshot), request)
@@ -226,7 +224,7 @@ def _run_named(
     cli, plan = cli_context(ctx), named.plan
     request = run_request(cli, named, plan.cluster_id, options)
     request = request if kept is None else kept.announced_by(request)
-    dry_run, without_lease = options.consent.dry_run, options.running.without_lease
+    dry_run, without_lease = options.consent.dry_run, options.rules.without_lease
     with open_access(
         cli, f"reassign {verb}", cluster_id=plan.cluster_id, dry_run=dry_run, without_lease=without_lease
     ) as access:

@@ -7,15 +7,17 @@ schedule, by the plan's order, or all at once, lets time and faults pass, and no
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
+from functools import partial
 
 from kafkakit.core.errors import RefusedError, UsageError
 from kafkakit.core.findings import stops_above_replicas
 from kafkakit.core.model import Broker, BrokerState, ClusterSnapshot, Partition, TopicPartition, TopicPartitionReplica
+from kafkakit.core.options import REPEATED, not_typed, option, parsed_option
 from kafkakit.core.plan import DirMove, Move, Plan
-from kafkakit.core.quantities import counted, format_duration, parse_duration, parse_rate
+from kafkakit.core.quantities import counted, format_duration, parse_duration, parse_percent, parse_rate
 from kafkakit.execution.decide.progress import RunPosition, startable
 from kafkakit.execution.decide.schedule.scheduler import plan_schedule
 from kafkakit.execution.decide.schedule.work import (
@@ -121,6 +123,35 @@ class Fault:
         return f"{self.kind.value} {self.broker}@{format_duration(max(1, self.at_s))}"
 
 
+MOST_CASES = 24
+_FAULT = re.compile(r"([0-9]{1,9})@(.+)")
+
+
+def _throttles(given: Sequence[str] | None) -> tuple[int | None, ...]:
+    found = [None if word.strip().lower() == "none" else parse_rate(word) for word in given or ()]
+    return tuple(dict.fromkeys(found)) or (None,)
+
+
+def _orders(given: Sequence[str] | None) -> tuple[Order, ...]:
+    for word in given or ():
+        if word not in list(Order):
+            raise UsageError(f"--order: {word[:40]!r} is none of {', '.join(Order)}")
+    return tuple(dict.fromkeys(Order(word) for word in given or ())) or (Order.SCHEDULE,)
+
+
+def _faults(given: Sequence[str] | None, *, kind: FaultKind) -> tuple[Fault, ...]:
+    return tuple(_fault(word, kind) for word in given or ())
+
+
+def _fault(word: str, kind: FaultKind) -> Fault:
+    match = _FAULT.fullmatch(word.strip())
+    if match is None:
+        raise UsageError(
+            f"--{kind.value}: {word[:40]!r} is not a broker and a time", hint="write it like 1002@10m (after the start)"
+        )
+    return Fault(at_s=round(parse_duration(match[2], f"--{kind.value}")), broker=int(match[1]), kind=kind)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulateRequest:
     """Throttles (None: none) and orders to compare, and what holds for all cases; rates in bytes per second.
@@ -128,15 +159,76 @@ class SimulateRequest:
     `ingest` is what producers write to the whole cluster. `efficiency` is the share of a throttle that is reached.
     """
 
-    throttles: tuple[int | None, ...] = (None,)
-    orders: tuple[Order, ...] = (Order.SCHEDULE,)
-    faults: tuple[Fault, ...] = ()
-    ingest: int = 0
-    line_rate: int = 200_000_000
-    efficiency: Fraction = Fraction(4, 5)
-    quota_window: int = 11
-    limits: Limits = field(default_factory=Limits)
-    most_s: int = 7 * 86_400
+    throttles: tuple[int | None, ...] = parsed_option(
+        None,
+        "--throttle",
+        typed=REPEATED,
+        parse=_throttles,
+        metavar="RATE",
+        help="Throttle on each broker, or `none`; repeat it to compare.",
+    )
+    orders: tuple[Order, ...] = parsed_option(
+        None,
+        "--order",
+        typed=REPEATED,
+        parse=_orders,
+        metavar="ORDER",
+        help="`schedule`, `plan` or `all-at-once`; repeat it to compare.",
+    )
+    kills: tuple[Fault, ...] = parsed_option(
+        None,
+        "--kill",
+        typed=REPEATED,
+        parse=partial(_faults, kind=FaultKind.KILL),
+        metavar="BROKER@TIME",
+        help="Kill a broker this long after the start.",
+    )
+    revivals: tuple[Fault, ...] = parsed_option(
+        None,
+        "--revive",
+        typed=REPEATED,
+        parse=partial(_faults, kind=FaultKind.REVIVE),
+        metavar="BROKER@TIME",
+        help="Start a dead broker again.",
+    )
+    ingest: int = parsed_option(
+        "",
+        "--ingest",
+        parse=lambda text: parse_rate(text) if text else 0,
+        metavar="RATE",
+        help="What producers write to the whole cluster, divided by partition size; retention deletes nothing.",
+    )
+    line_rate: int = parsed_option(
+        "200MB",
+        "--line-rate",
+        parse=parse_rate,
+        metavar="RATE",
+        help="Network bandwidth of a broker in each direction.",
+    )
+    efficiency: Fraction = parsed_option(
+        "80%",
+        "--efficiency",
+        parse=partial(parse_percent, flag="--efficiency"),
+        metavar="PERCENT",
+        help="Share of a throttle that brokers reach on average.",
+    )
+    quota_window: int = option(
+        11, "--quota-window", min=2, max=1000, help="replication.quota.window.num of the brokers."
+    )
+    limits: Limits = Limits()
+    most_s: int = not_typed(7 * 86_400)
+
+    def __post_init__(self) -> None:
+        if not self.efficiency:
+            raise UsageError("--efficiency 0%: nothing would ever move")
+        cases = len(self.throttles) * len(self.orders)
+        if cases > MOST_CASES:
+            raise UsageError(f"{cases} cases are more than {MOST_CASES}", hint="give fewer throttles or orders")
+
+    @property
+    def faults(self) -> tuple[Fault, ...]:
+        """What happens to brokers, in the order of its times."""
+        return tuple(sorted((*self.kills, *self.revivals)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -269,49 +361,6 @@ class _Player:
             total_bytes=disk.total_bytes,
             filled_at_s=self.simulation.now_s if newly and filled is None else filled,
         )
-
-
-MOST_CASES = 24
-_FAULT = re.compile(r"([0-9]{1,9})@(.+)")
-
-
-def parse_throttles(given: Sequence[str]) -> tuple[int | None, ...]:
-    """Rates in the order given, each once; `none` stands for no throttle. Nothing given: no throttle."""
-    found = [None if word.strip().lower() == "none" else parse_rate(word) for word in given]
-    return tuple(dict.fromkeys(found)) or (None,)
-
-
-def parse_orders(given: Sequence[str]) -> tuple[Order, ...]:
-    """Orders as given, each once; nothing given: the schedule."""
-    for word in given:
-        if word not in list(Order):
-            raise UsageError(f"--order: {word[:40]!r} is none of {', '.join(Order)}")
-    return tuple(dict.fromkeys(Order(word) for word in given)) or (Order.SCHEDULE,)
-
-
-def parse_faults(kills: Sequence[str], revives: Sequence[str]) -> tuple[Fault, ...]:
-    """Read `BROKER@TIME` words, in the order of their times."""
-    return tuple(
-        sorted([_fault(word, FaultKind.KILL) for word in kills] + [_fault(word, FaultKind.REVIVE) for word in revives])
-    )
-
-
-def _fault(word: str, kind: FaultKind) -> Fault:
-    match = _FAULT.fullmatch(word.strip())
-    if match is None:
-        raise UsageError(
-            f"--{kind.value}: {word[:40]!r} is not a broker and a time", hint="write it like 1002@10m (after the start)"
-        )
-    return Fault(at_s=round(parse_duration(match[2], f"--{kind.value}")), broker=int(match[1]), kind=kind)
-
-
-def check_request(request: SimulateRequest) -> None:
-    """Raise `UsageError` for more cases than anybody reads, or an efficiency of nothing."""
-    if not request.efficiency:
-        raise UsageError("--efficiency 0%: nothing would ever move")
-    cases = len(request.throttles) * len(request.orders)
-    if cases > MOST_CASES:
-        raise UsageError(f"{cases} cases are more than {MOST_CASES}", hint="give fewer throttles or orders")
 
 
 def build_scene(plan: Plan, snapshot: ClusterSnapshot, request: SimulateRequest) -> SimulationScene:

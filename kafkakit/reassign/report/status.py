@@ -46,13 +46,13 @@ def status_sections(view: StatusView) -> Iterator[Part]:
     for item in ordered[:SHOWN]:
         yield from _move_lines(item, several_runs=bool(view.runs))
     if len(ordered) > SHOWN:
-        yield f"  and {len(ordered) - SHOWN} more: {shell_command('reassign list', program=view.program)}"
+        yield f"  and {len(ordered) - SHOWN} more: {shell_command('reassign list', program=view.around.program)}"
     yield from _inside_lines(view.inside, SHOWN)
     if view.slowest is not None:
         yield f"slowest: {_slowest(*view.slowest)}"
     yield from _throttle_lines(view)
     yield from _last_lines(view)
-    yield Remarks("journal that cannot be read", view.damaged)
+    yield Remarks("journal that cannot be read", view.around.damaged)
 
 
 def screen_sections(view: StatusView) -> Iterator[Part]:
@@ -74,10 +74,10 @@ def _head_lines(view: StatusView) -> Iterator[str]:
 
 
 def _last_lines(view: StatusView) -> Iterator[str]:
-    if view.health is not None:
-        yield _health_line(view.health, view)
-    if view.lease is not None:
-        yield _lease_line(view.lease)
+    if view.around.health is not None:
+        yield _health_line(view.around.health, view)
+    if view.around.lease is not None:
+        yield _lease_line(view.around.lease)
 
 
 def _row(item: MoveView, copy: CopyView) -> tuple[object, ...]:
@@ -107,8 +107,8 @@ def status_line(view: StatusView) -> str:
     if view.stalled:
         move, copy = view.stalled[0]
         words.append(f"{len(view.stalled)} stalled: {_key(move)} on broker {copy.broker}: {_why(copy)}")
-    if view.health is not None and view.health.under_replicated:
-        words.append(f"{view.health.under_replicated} under-replicated")
+    if view.around.health is not None and view.around.health.under_replicated:
+        words.append(f"{view.around.health.under_replicated} under-replicated")
     return f"{view.at:%H:%M:%SZ} " + ", ".join(words)
 
 
@@ -127,9 +127,8 @@ def _head(view: StatusView) -> str:
 
 def _copied_words(view: StatusView) -> str:
     """Bytes copied and in all, with those of moves that ended since the first look."""
-    return (
-        f"{format_bytes(view.copied_bytes + view.ended_bytes)} of {format_bytes(view.total_bytes + view.ended_bytes)}"
-    )
+    ended = view.around.ended_bytes
+    return f"{format_bytes(view.copied_bytes + ended)} of {format_bytes(view.total_bytes + ended)}"
 
 
 def _run_lines(run: RunView) -> list[str]:
@@ -203,14 +202,14 @@ def _inside_lines(inside: tuple[InsideView, ...], shown: int) -> list[str]:
 
 
 def _throttle_lines(view: StatusView) -> list[str]:
-    rates, lists = view.throttled.brokers, list_sizes(view.throttled)
+    rates, lists = view.around.throttled.brokers, list_sizes(view.around.throttled)
     lines = ["throttles:" if rates or lists else "throttles: none set"]
     for broker, values in sorted(rates.items(), key=lambda pair: int(pair[0])):
         lines.append(f"  broker {broker}: " + ", ".join(f"{k} {_told(v)}" for k, v in sorted(values.items())))
     for topic, counts in sorted(lists.items()):
         lines.append(f"  topic {topic}: " + ", ".join(_list_words(topic, k, n, view) for k, n in counts.items()))
     if view.idle_throttles:
-        every = shell_command("reassign cleanup", program=view.program, all=True)
+        every = shell_command("reassign cleanup", program=view.around.program, all=True)
         lines.append(
             f"  leftover throttle on {view.idle_throttles}, but nothing is moving there; show and remove it: {every}"
         )
@@ -218,7 +217,7 @@ def _throttle_lines(view: StatusView) -> list[str]:
 
 
 def _list_words(topic: str, key: str, count: int, view: StatusView) -> str:
-    value = view.throttled.topics[topic][key]
+    value = view.around.throttled.topics[topic][key]
     return f"{key} " + ("*" if value.strip() == "*" else f"({counted(count, 'entry', 'entries')})")
 
 
@@ -278,7 +277,8 @@ def status_data(view: StatusView) -> dict[str, object]:
     return {
         **attributes(view, "cluster_id at"),
         "window_seconds": round(view.window_s, 3),
-        **attributes(view, "copied_bytes total_bytes ended_bytes"),
+        **attributes(view, "copied_bytes total_bytes"),
+        "ended_bytes": view.around.ended_bytes,
         "bytes_per_s": _rounded(view.bytes_per_s),
         "moves": [move_data(m) for m in view.moves],
         "inside_brokers": [_inside_data(i) for i in view.inside],
@@ -286,11 +286,11 @@ def status_data(view: StatusView) -> dict[str, object]:
         "slowest": _slowest_data(view),
         "stalled": [_stall_data(m, c) for m, c in view.stalled],
         "partitions": _health_data(view),
-        "broker_rates": {b: dict(r) for b, r in view.throttled.brokers.items()},
-        "topic_lists": {t: dict(c) for t, c in list_sizes(view.throttled).items()},
+        "broker_rates": {b: dict(r) for b, r in view.around.throttled.brokers.items()},
+        "topic_lists": {t: dict(c) for t, c in list_sizes(view.around.throttled).items()},
         "lease": _lease_data(view),
         "unfinished": [r.name for r in view.runs],
-        "damaged_journals": list(view.damaged),
+        "damaged_journals": list(view.around.damaged),
     }
 
 
@@ -390,7 +390,7 @@ def _slowest_data(view: StatusView) -> dict[str, object] | None:
 
 
 def _health_data(view: StatusView) -> dict[str, object] | None:
-    health = view.health
+    health = view.around.health
     if health is None:
         return None
     return {
@@ -401,7 +401,7 @@ def _health_data(view: StatusView) -> dict[str, object] | None:
 
 
 def _lease_data(view: StatusView) -> dict[str, object] | None:
-    lease = view.lease
+    lease = view.around.lease
     if lease is None:
         return None
     record = lease.record
@@ -493,7 +493,7 @@ def _run_families(view: StatusView) -> list[MetricFamily]:
 
 
 def _cluster_families(view: StatusView) -> list[MetricFamily]:
-    health, counts = view.health, []
+    health, counts = view.around.health, []
     if health is not None:
         counts = [
             single("partitions", "Partitions of the cluster.", health.partitions),
@@ -506,9 +506,9 @@ def _cluster_families(view: StatusView) -> list[MetricFamily]:
     seen = "When the cluster was last looked at; alert when it gets old."
     return [
         *counts,
-        single("throttled_brokers", "Brokers with a replication throttle.", len(view.throttled.brokers)),
-        single("throttled_topics", "Topics with a list of throttled replicas.", len(view.throttled.topics)),
-        *([single("lease_held", held, view.lease.is_held)] if view.lease is not None else []),
+        single("throttled_brokers", "Brokers with a replication throttle.", len(view.around.throttled.brokers)),
+        single("throttled_topics", "Topics with a list of throttled replicas.", len(view.around.throttled.topics)),
+        *([single("lease_held", held, view.around.lease.is_held)] if view.around.lease is not None else []),
         single("window_seconds", "The time over which rates were taken.", view.window_s),
         single("look_timestamp_seconds", seen, view.at.timestamp()),
     ]

@@ -7,7 +7,7 @@ order.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -32,7 +32,8 @@ from kafkakit.registry.commands.client_options import (
     TagTexts,
     TopicName,
 )
-from kafkakit.registry.commands.serve import CleanupChoice, TagPlace, serve
+from kafkakit.registry.commands.serve import TagPlace, serve
+from kafkakit.registry.decide.tags import CleanupRules
 
 if TYPE_CHECKING:
     from kafkakit.cli.context import CliContext
@@ -441,7 +442,7 @@ def history(
 def cleanup(
     ctx: typer.Context,
     place: TagPlace,
-    choice: CleanupChoice,
+    rules: CleanupRules,
     consent: Consent,
     force: Annotated[
         bool, typer.Option("--force", help="Clean up no matter how many tagged topics or brokers are gone.")
@@ -467,7 +468,7 @@ def cleanup(
     from kafkakit.registry.commands.serve import cleanup_ports, held_cleanup
     from kafkakit.registry.report import cleanup_report, planned_steps
 
-    cli, rules = cli_context(ctx), choice.rules(force=force)
+    cli, rules = cli_context(ctx), replace(rules, force=force)
     place.apply(cli)
     with ExitStack() as stack:
         session = stack.enter_context(open_session(cli, read_only=True))

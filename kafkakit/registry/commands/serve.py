@@ -19,7 +19,9 @@ from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.cli.run_options import DryRun
 from kafkakit.core.errors import UsageError
 from kafkakit.core.model import cluster_tags_root
-from kafkakit.core.options import option
+from kafkakit.core.options import duration_option, option
+from kafkakit.registry.decide.access import Rates
+from kafkakit.registry.decide.tags import CleanupRules
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -277,71 +279,16 @@ class ListenChoice:
 class LimitChoice:
     """How much is answered, and from how old a reading."""
 
-    read_rate_limit: int = option(
-        1000, envvar="REGISTRY_READ_RATE_LIMIT", min=1, help="Reads per second, for each caller."
-    )
-    write_rate_limit: int = option(
-        10, envvar="REGISTRY_WRITE_RATE_LIMIT", min=1, help="Changes per second, for each caller."
-    )
-    default_request_timeout: int = option(
-        5000,
-        envvar="REGISTRY_DEFAULT_REQUEST_TIMEOUT",
-        min=1,
-        max=600_000,
-        metavar="MS",
-        help="Time limit of a request; a client may name up to three times this.",
-    )
-    refresh: str = option(
-        "15s", "--refresh", metavar="DURATION", help="Time between two readings of the cluster and tags."
-    )
-    max_age: str = option(
-        "5m", "--max-age", metavar="DURATION", help="Reads fail when the last reading is older than this."
-    )
-
-    @property
-    def rates(self) -> Rates:
-        """The limits of calls."""
-        from kafkakit.registry.decide.access import Rates
-
-        return Rates(
-            reads_per_s=self.read_rate_limit,
-            writes_per_s=self.write_rate_limit,
-            timeout_s=self.default_request_timeout / 1000,
-        )
+    rates: Rates = Rates()
+    refresh_s: float = duration_option("15s", "--refresh", help="Time between two readings of the cluster and tags.")
+    max_age_s: float = duration_option("5m", "--max-age", help="Reads fail when the last reading is older than this.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CleanupChoice:
-    """When tags of what does not exist any more go."""
-
-    tag_allowed_staleness: int = option(
-        60,
-        envvar="REGISTRY_TAG_ALLOWED_STALENESS",
-        min=1,
-        max=525_600,
-        metavar="MINUTES",
-        help="Delete an object's tags this long after it was marked as gone.",
-    )
-    max_share: str = option(
-        "25%",
-        "--cleanup-max-share",
-        metavar="PERCENT",
-        help="Do nothing if more of the tagged topics or brokers are gone than this; 3 may always be gone.",
-    )
-
-    def rules(self, *, force: bool = False) -> CleanupRules:
-        """The values of the options; raises `UsageError`."""
-        from kafkakit.core.quantities import parse_percent
-        from kafkakit.registry.decide.tags import CleanupRules
-
-        share = parse_percent(self.max_share, "--cleanup-max-share")
-        return CleanupRules(staleness_s=60.0 * self.tag_allowed_staleness, max_share=share, force=force)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PeriodicChoice(CleanupChoice):
+class PeriodicChoice:
     """What a periodic cleanup deletes, and how often."""
 
+    rules: CleanupRules = CleanupRules()
     tag_cleanup_frequency: int = option(
         20,
         envvar="REGISTRY_TAG_CLEANUP_FREQUENCY",
@@ -356,14 +303,13 @@ class PeriodicChoice(CleanupChoice):
         from kafkakit.registry.act.upkeep import plan_cleanups
         from kafkakit.registry.report import cleanup_report, planned_steps
 
-        plans = plan_cleanups(cleanup_ports(session, place), self.rules()) if self.tag_cleanup_frequency else ()
+        plans = plan_cleanups(cleanup_ports(session, place), self.rules) if self.tag_cleanup_frequency else ()
         return cleanup_report(plans, planned_steps(plans), is_dry=True, command="registry serve")
 
     def start(self, cli: CliContext, place: TagPlace, stack: ExitStack) -> PeriodicCleanup | None:
         """The running cleanup, which ends with `stack`; None where it is not wanted."""
         from kafkakit.registry.act.upkeep import PeriodicCleanup
 
-        rules = self.rules()
         if not self.tag_cleanup_frequency:
             return None
         clients: list[ClusterSession] = []
@@ -379,7 +325,7 @@ class PeriodicChoice(CleanupChoice):
         cleanup = PeriodicCleanup(
             lambda: cleanup_ports(session(), place),
             lambda: cleanup_lease(session(), place, "registry serve"),
-            rules,
+            self.rules,
             60.0 * self.tag_cleanup_frequency,
             cli.output.say,
         )
@@ -421,7 +367,6 @@ def serve(
 
     from kafkakit.adapters.host import notify_service
     from kafkakit.cli.session import finish, open_session
-    from kafkakit.core.quantities import parse_duration
     from kafkakit.registry.act.cluster import ReaderProcess
     from kafkakit.registry.act.service import RegistryServer, run_server
     from kafkakit.registry.decide.inventory import Inventory
@@ -435,13 +380,12 @@ def serve(
         if address.startswith(":"):
             cli.output.warn(ONLY_THIS_HOST.format(address, "TLS and --token-file"))
     access, tokens, tls = listen.access(), listen.signed_tokens(cli.output.warn), listen.tls()
-    refresh_s = parse_duration(limits.refresh, "--refresh")
     with ExitStack() as stack:
         session, inventory = stack.enter_context(open_session(cli, read_only=dry_run)), Inventory()
         _ = session.settings
         if dry_run:
             return finish(cli, cleaning.first_report(session, place))
-        reader = ReaderProcess(reader_of(cli, place), refresh_s)
+        reader = ReaderProcess(reader_of(cli, place), limits.refresh_s)
         stack.callback(reader.stop)
         served = open_service(session, inventory, place, access, tokens, limits, audit_log)
         server = RegistryServer(served.first, inventory, open_listeners(served, listen, tls), cli.output.say)
@@ -483,7 +427,6 @@ def open_service(
     audit_log: Path | None,
 ) -> Endpoints:
     """The service on the session's cluster, in both versions."""
-    from kafkakit.core.quantities import parse_duration
     from kafkakit.registry.act.cluster import Writes
     from kafkakit.registry.act.local_calls import translate_offsets, translate_with_intervals
     from kafkakit.registry.act.service import RegistryService, ServicePorts
@@ -504,8 +447,7 @@ def open_service(
         in_thread=threads_of_requests(),
         tokens=tokens,
     )
-    max_age_s = parse_duration(limits.max_age, "--max-age")
-    first = RegistryService(inventory, ports, access, Admission(limits.rates), max_age_s=max_age_s)
+    first = RegistryService(inventory, ports, access, Admission(limits.rates), max_age_s=limits.max_age_s)
     parts = PartsV2(
         inventory=inventory,
         writes=writes,

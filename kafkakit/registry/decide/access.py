@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from kafkakit.core.errors import InputError
+from kafkakit.core.options import parsed_option
 from kafkakit.core.rpc import RpcCode, RpcError, is_from_another_page, is_loopback, unknown_name
 from kafkakit.core.text import printable
 from kafkakit.registry.decide.requests import Role
@@ -229,9 +230,35 @@ LONGEST_FACTOR = 3
 class Rates:
     """Calls a second for each caller, and the usual deadline."""
 
-    reads_per_s: float
-    writes_per_s: float
-    timeout_s: float
+    reads_per_s: float = parsed_option(
+        1000,
+        "--read-rate-limit",
+        typed=int,
+        parse=float,
+        envvar="REGISTRY_READ_RATE_LIMIT",
+        min=1,
+        help="Reads per second, for each caller.",
+    )
+    writes_per_s: float = parsed_option(
+        10,
+        "--write-rate-limit",
+        typed=int,
+        parse=float,
+        envvar="REGISTRY_WRITE_RATE_LIMIT",
+        min=1,
+        help="Changes per second, for each caller.",
+    )
+    timeout_s: float = parsed_option(
+        5000,
+        "--default-request-timeout",
+        typed=int,
+        parse=lambda ms: ms / 1000,
+        envvar="REGISTRY_DEFAULT_REQUEST_TIMEOUT",
+        min=1,
+        max=600_000,
+        metavar="MS",
+        help="Time limit of a request; a client may name up to three times this.",
+    )
 
 
 class Admission:

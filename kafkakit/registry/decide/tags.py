@@ -16,6 +16,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
+from functools import partial
 from hashlib import blake2b, sha256
 
 import msgspec
@@ -24,7 +25,8 @@ from msgspec.structs import replace
 from kafkakit.core.documents import decoded_json
 from kafkakit.core.errors import ConflictError, InputError, KafkakitError, TryLaterError, UsageError
 from kafkakit.core.model import BROKER_TAGS, TOPIC_TAGS
-from kafkakit.core.quantities import format_percent
+from kafkakit.core.options import not_typed, parsed_option
+from kafkakit.core.quantities import format_percent, parse_percent
 from kafkakit.core.rpc import RpcCode, RpcError
 from kafkakit.core.text import printable
 
@@ -314,9 +316,25 @@ FUTURE_S = 3600.0
 class CleanupRules:
     """When marked tags go, and which share of a kind's tagged objects may be gone at most; `force`: any."""
 
-    staleness_s: float = 3600.0
-    max_share: Fraction = Fraction(1, 4)
-    force: bool = False
+    staleness_s: float = parsed_option(
+        60,
+        "--tag-allowed-staleness",
+        typed=int,
+        parse=lambda minutes: 60.0 * minutes,
+        envvar="REGISTRY_TAG_ALLOWED_STALENESS",
+        min=1,
+        max=525_600,
+        metavar="MINUTES",
+        help="Delete an object's tags this long after it was marked as gone.",
+    )
+    max_share: Fraction = parsed_option(
+        "25%",
+        "--cleanup-max-share",
+        parse=partial(parse_percent, flag="--cleanup-max-share"),
+        metavar="PERCENT",
+        help="Do nothing if more of the tagged topics or brokers are gone than this; 3 may always be gone.",
+    )
+    force: bool = not_typed(False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -81,6 +81,7 @@ from kafkakit.rollout.decide.rollout import (
 from kafkakit.rollout.decide.settings import (
     ChangeScope,
     ClusterConfigs,
+    NamedPlaces,
     StepChoice,
     StepSize,
     WantedSetting,
@@ -563,19 +564,6 @@ def abort_or_request(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NamedPlaces:
-    """Topics and brokers in the notation of the command line, a text for each time that the option is given."""
-
-    topics: tuple[str, ...] = ()
-    brokers: tuple[str, ...] = ()
-    all_brokers: bool = False
-    cluster_default: bool = False
-
-
-NO_PLACES = NamedPlaces()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PlanTask:
     """What is asked for: words with their scope, files, findings of the live cluster, or a file of findings.
 
@@ -584,7 +572,7 @@ class PlanTask:
 
     words: tuple[str, ...] = ()
     deleted: tuple[str, ...] = ()
-    places: NamedPlaces = NO_PLACES
+    places: NamedPlaces = NamedPlaces()
     files: tuple[Pieces, ...] = ()
     cluster_name: str | None = None
     findings: tuple[str, ...] = ()

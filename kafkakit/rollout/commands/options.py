@@ -5,7 +5,7 @@ Commands that watch a cluster and change it have options for how, with which met
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kafkakit.cli.common_options import NO_TAGS, MetricsAccess, MetricsSource, TagSource
-from kafkakit.cli.completion import BROKER_CHOICE, TOPIC_CHOICE, complete_group_names, complete_profile_names
+from kafkakit.cli.completion import complete_group_names, complete_profile_names
 from kafkakit.cli.run_options import Consent, change_question
 from kafkakit.core.errors import UsageError
-from kafkakit.core.options import option
+from kafkakit.core.options import REPEATED, command_record, option, parsed_option, texts
 from kafkakit.core.text import shell_command
-from kafkakit.rollout.decide.settings import StepChoice
+from kafkakit.rollout.decide.settings import NamedPlaces, StepChoice, joined
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -47,41 +47,50 @@ PlanPath = Annotated[str, typer.Argument(metavar="PLAN", help="Plan file of `con
 class ChangeOptions:
     """What is to be changed, and where."""
 
-    topics: list[str] | None = option(
-        None, "--topics", "--topic", **TOPIC_CHOICE, help="Set the values on these topics. Repeatable."
+    places: NamedPlaces = NamedPlaces()
+    delete: tuple[str, ...] = parsed_option(
+        None,
+        "--delete",
+        typed=REPEATED,
+        parse=texts,
+        metavar="KEY",
+        help="Remove the value of this key there. Repeatable.",
+        recorded=joined,
     )
-    brokers: list[str] | None = option(
-        None, "--brokers", "--broker", **BROKER_CHOICE, help="Set them on these brokers, each by itself. Repeatable."
+    file: tuple[str, ...] = parsed_option(
+        None,
+        "--file",
+        typed=REPEATED,
+        parse=texts,
+        metavar="PATH",
+        help="Set what this file or folder declares; the kinds that lint reads. Repeatable.",
+        recorded=joined,
     )
-    all_brokers: bool = option(False, "--all-brokers", help="Set them on each broker.")
-    cluster_default: bool = option(False, "--cluster-default", help="Set them as the default of all brokers.")
-    delete: list[str] | None = option(
-        None, "--delete", metavar="KEY", help="Remove the value of this key there. Repeatable."
-    )
-    file: list[str] | None = option(
-        None, "--file", metavar="PATH", help="Set what this file or folder declares; the kinds that lint reads. "
-        "Repeatable.",
-    )  # fmt: skip
     cluster_name: str | None = option(
         None, "--cluster-name", metavar="NAME", help="Which cluster of the files or findings it is."
     )
-    finding: list[str] | None = option(
+    finding: tuple[str, ...] = parsed_option(
         None,
         "--finding",
+        typed=REPEATED,
+        parse=texts,
         metavar="RULE|FINGERPRINT",
         help="Plan the settings that fix these lint findings. Repeatable.",
+        recorded=joined,
     )
     findings: Path | None = option(
         None,
         "--findings",
         metavar="FILE",
         help="Take the findings from this file, written by `lint -o json` or an audit.",
+        recorded=True,
     )
+    record: Mapping[str, str] = command_record()
     tags: TagSource = NO_TAGS
 
     def task(self, cli: CliContext, clock: Clock, words: list[str], size: StepChoice) -> PlanTask:
         """What is asked for, with the files read; `UsageError` for a file that cannot be used."""
-        from kafkakit.rollout.act.rollouts import NamedPlaces, PlanTask
+        from kafkakit.rollout.act.rollouts import PlanTask
         from kafkakit.rollout.decide.plan import FINDINGS_LIMIT_BYTES
         from kafkakit.wiring import read_input
 
@@ -91,16 +100,11 @@ class ChangeOptions:
             found = (str(self.findings), read_input(self.findings, FINDINGS_LIMIT_BYTES))
         return PlanTask(
             words=tuple(words),
-            deleted=tuple(self.delete or ()),
-            places=NamedPlaces(
-                topics=tuple(self.topics or ()),
-                brokers=tuple(self.brokers or ()),
-                all_brokers=self.all_brokers,
-                cluster_default=self.cluster_default,
-            ),
-            files=pieces_of(self.file or []),
+            deleted=self.delete,
+            places=self.places,
+            files=pieces_of(self.file),
             cluster_name=self.cluster_name,
-            findings=tuple(self.finding or ()),
+            findings=self.finding,
             findings_file=found,
             size=size,
             request=self._recorded(words, size),
@@ -110,20 +114,8 @@ class ChangeOptions:
         )
 
     def _recorded(self, words: list[str], size: StepChoice) -> dict[str, str]:
-        given = {
-            "command": "config plan",
-            "values": " ".join(words),
-            "topics": ",".join(self.topics or ()),
-            "brokers": ",".join(self.brokers or ()),
-            "all-brokers": "true" if self.all_brokers else "",
-            "cluster-default": "true" if self.cluster_default else "",
-            "delete": ",".join(self.delete or ()),
-            "file": ",".join(self.file or ()),
-            "finding": ",".join(self.finding or ()),
-            "findings": str(self.findings or ""),
-            "steps": size.value,
-        }
-        return {name: value for name, value in given.items() if value}
+        given = {"values": " ".join(words)} if words else {}
+        return {"command": self.record["command"], **given, **self.record, "steps": size.value}
 
 
 @contextmanager
@@ -143,7 +135,7 @@ def read_plan(path: str) -> ConfigPlan:
     return decode_config_plan(read_input(path, LIMIT_BYTES), path)
 
 
-def pieces_of(paths: list[str]) -> tuple[Pieces, ...]:
+def pieces_of(paths: Sequence[str]) -> tuple[Pieces, ...]:
     """What files declare; `UsageError` for a path that is not there or holds nothing that lint knows."""
     from kafkakit.lint.api_act import read_files
     from kafkakit.wiring import read_input

@@ -17,6 +17,7 @@ from kafkakit.config.keys import did_you_mean
 from kafkakit.core.cluster_facts import CLUSTER_DEFAULT, ConfigLayer, LayeredValue, ResourceKind
 from kafkakit.core.errors import UsageError
 from kafkakit.core.model import ClusterSnapshot
+from kafkakit.core.options import REPEATED, Completion, option, parsed_option, texts
 from kafkakit.core.plan import PlanBroker
 from kafkakit.core.text import some
 from kafkakit.rules.config_defs import NEWEST, ConfigDef, Scope, UpdateMode, config_table, minor_or_none, nearest_key
@@ -554,3 +555,40 @@ def _trials(default: SettingChange, configs: ClusterConfigs) -> Iterable[Setting
     for broker in configs.brokers:
         if default.key not in configs.own.get(broker.id, {}):
             yield replace(default, name=str(broker.id), before=None)
+
+
+def joined(given: Sequence[str] | None) -> str:
+    """A repeated option as one recorded word."""
+    return ",".join(given or ())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedPlaces:
+    """Topics and brokers in the notation of the command line, a text for each time that the option is given."""
+
+    topics: tuple[str, ...] = parsed_option(
+        None,
+        "--topics",
+        "--topic",
+        typed=REPEATED,
+        parse=texts,
+        metavar="TOPICS",
+        completion=Completion.TOPICS,
+        help="Set the values on these topics. Repeatable.",
+        recorded=joined,
+    )
+    brokers: tuple[str, ...] = parsed_option(
+        None,
+        "--brokers",
+        "--broker",
+        typed=REPEATED,
+        parse=texts,
+        metavar="BROKERS",
+        completion=Completion.BROKERS,
+        help="Set them on these brokers, each by itself. Repeatable.",
+        recorded=joined,
+    )
+    all_brokers: bool = option(False, "--all-brokers", help="Set them on each broker.", recorded=True)
+    cluster_default: bool = option(
+        False, "--cluster-default", help="Set them as the default of all brokers.", recorded=True
+    )

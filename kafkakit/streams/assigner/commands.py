@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -12,125 +11,12 @@ from kafkakit.cli.completion import complete_group_names
 from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.cli.run_options import Consent
 from kafkakit.cli.session import finish, open_session
-from kafkakit.core.options import option
 from kafkakit.streams.assigner.decide.assignment import FleetShape, SimulatedFleet, simulated
-from kafkakit.streams.assigner.standing import AutomaticMode
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from kafkakit.streams.assigner.act.leader import AssignerOptions
-    from kafkakit.streams.assigner.standing import AutomaticPolicy
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoopOptions:
-    """The times of the loop, and when a cluster counts as unreachable and as healthy."""
-
-    tick: str = option("200ms", "--tick", metavar="DURATION", help="How often workers are checked.")
-    lease_ttl: str = option(
-        "1.8s", "--lease-ttl", metavar="DURATION", help="How long another Assigner waits before it takes over."
-    )
-    balance_after: str = option(
-        "1m",
-        "--balance-after",
-        metavar="DURATION",
-        help="Move partitions for balance when no worker came or went for this long.",
-    )
-    down_after: str = option(
-        "1.5s", "--down-after", metavar="DURATION", help="A cluster that is silent for this long is unreachable."
-    )
-    healthy_after: str = option(
-        "30s",
-        "--healthy-after",
-        metavar="DURATION",
-        help="A problem counts as over when it was not seen for this long.",
-    )
-    max_disk_use: str = option(
-        "90%", "--max-disk-use", metavar="PERCENT", help="A cluster with a fuller log dir is not healthy: disk-full."
-    )
-
-    def parsed(self) -> AssignerOptions:
-        """The values; `UsageError` for what is no duration or no percentage."""
-        from kafkakit.core.quantities import parse_duration, parse_percent
-        from kafkakit.streams.assigner.act.leader import AssignerOptions
-        from kafkakit.streams.assigner.standing import HealthRules
-
-        return AssignerOptions(
-            tick_s=parse_duration(self.tick, "--tick"),
-            lease_ttl_s=parse_duration(self.lease_ttl, "--lease-ttl"),
-            balance_after_s=parse_duration(self.balance_after, "--balance-after"),
-            health=HealthRules(
-                down_s=parse_duration(self.down_after, "--down-after"),
-                leave_s=parse_duration(self.healthy_after, "--healthy-after"),
-                disk_used=float(parse_percent(self.max_disk_use, "--max-disk-use")),
-            ),
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PolicyOptions:
-    """When streams are failed over without an operator."""
-
-    auto_failover: AutomaticMode = option(
-        AutomaticMode.OFF,
-        "--auto-failover",
-        help="Fail streams over from a cluster that nothing reaches: off, dry-run (only report), on.",
-    )
-    failover_target: list[str] | None = option(
-        None,
-        "--failover-target",
-        metavar="FROM=TO",
-        help="Profile to fail a cluster's streams over to. Repeatable; a cluster without one is not failed over.",
-    )
-    confirm: str = option(
-        "10s", "--confirm", metavar="DURATION", help="How long the cluster must be unreachable first."
-    )
-    witnesses: int = option(
-        2, "--witnesses", min=1, metavar="N", help="Number of workers that must also see the cluster as down."
-    )
-    quorum: float = option(
-        0.6, "--quorum", min=0.51, max=1.0, metavar="PART", help="Share of the cluster's workers that must agree."
-    )
-    cool_down: str = option(
-        "1h", "--cool-down", metavar="DURATION", help="Minimum time between two automatic failovers of one stream."
-    )
-    failovers_a_day: int = option(
-        10,
-        "--failovers-a-day",
-        min=1,
-        max=500,
-        metavar="N",
-        help="Maximum number of streams that are failed over automatically in 24 h.",
-    )
-
-    def parsed(self, require_profile: Callable[[str], object]) -> AutomaticPolicy:
-        """The policy; `UsageError` for one that makes no sense, or where `require_profile` raises it for a name."""
-        from kafkakit.core.errors import UsageError
-        from kafkakit.core.quantities import parse_duration
-        from kafkakit.streams.assigner.standing import AutomaticPolicy
-
-        pairs = [each.partition("=") for each in self.failover_target or ()]
-        if not all(source and target for source, _, target in pairs):
-            raise UsageError("--failover-target is FROM=TO, two profiles")
-        if len({source for source, _, _ in pairs}) < len(pairs):
-            raise UsageError("--failover-target names two targets for one cluster")
-        for source, _, target in pairs:
-            require_profile(source)
-            require_profile(target)
-        return AutomaticPolicy(
-            mode=self.auto_failover,
-            targets={source: target for source, _, target in pairs},
-            confirm_s=parse_duration(self.confirm, "--confirm"),
-            witnesses=self.witnesses,
-            quorum=self.quorum,
-            cool_down_s=parse_duration(self.cool_down, "--cool-down"),
-            per_day=self.failovers_a_day,
-        )
+from kafkakit.streams.assigner.standing import AssignerOptions, AutomaticPolicy
 
 
 @with_option_groups
-def run(ctx: typer.Context, loop: LoopOptions, policy: PolicyOptions) -> None:
+def run(ctx: typer.Context, options: AssignerOptions, policy: AutomaticPolicy) -> None:
     """Share the partitions of all streams out among their workers, and watch the streams' clusters.
 
     Workers are applications whose client was opened with `worker=WorkerOptions(...)`. Several Assigners may run with
@@ -159,9 +45,10 @@ def run(ctx: typer.Context, loop: LoopOptions, policy: PolicyOptions) -> None:
 
     name = "streams assigner run"
 
-    cli, options = cli_context(ctx), loop.parsed()
+    cli = cli_context(ctx)
     cli.begin_service()
-    rules = policy.parsed(cli.load_settings)
+    for profile in (*policy.targets, *policy.targets.values()):
+        cli.load_settings(profile)
 
     @contextmanager
     def ports() -> Iterator[OperationPorts]:
@@ -179,9 +66,9 @@ def run(ctx: typer.Context, loop: LoopOptions, policy: PolicyOptions) -> None:
             life_of=life_of,
             open_cluster=lambda profile: open_session(cli, read_only=True, settings=cli.load_settings(profile)),
             automatic=AutomaticFailovers(
-                session.control, session.clock, rules.mode, OperationFailover(ports), lease.require_held, say
+                session.control, session.clock, policy.mode, OperationFailover(ports), lease.require_held, say
             ),
-            policy=rules,
+            policy=policy,
             say=say,
         )
         AssignerLoop(parts, options).run()

@@ -18,8 +18,9 @@ from msgspec import Meta
 
 from kafkakit.core.documents import DocumentKind
 from kafkakit.core.errors import UsageError
-from kafkakit.core.lease import LeaseRecord
-from kafkakit.core.quantities import counted
+from kafkakit.core.lease import MAX_TTL_S, LeaseRecord
+from kafkakit.core.options import REPEATED, duration_option, not_typed, option, parsed_option
+from kafkakit.core.quantities import counted, format_duration, parse_percent
 from kafkakit.core.text import plain_value
 from kafkakit.report.report import Part, Report, ResultTable, Section, capped
 from kafkakit.streams.assigner.decide.assignment import FleetShape, SimulatedEvent
@@ -28,6 +29,9 @@ from kafkakit.streams.model.route import DLQ, Route
 
 DAY_MS = 24 * 3_600_000
 HISTORY_PATH = "assigner/automatic"
+PROBE_S = 0.4
+SHORTEST_DOWN_S = 2 * PROBE_S
+TICKS_PER_LEASE = 3
 MOST_KEPT = 500
 
 
@@ -37,6 +41,15 @@ class AutomaticMode(StrEnum):
     OFF = "off"
     DRY_RUN = "dry-run"
     ON = "on"
+
+
+def _targets(given: Sequence[str] | None) -> Mapping[str, str]:
+    pairs = [each.partition("=") for each in given or ()]
+    if not all(source and target for source, _, target in pairs):
+        raise UsageError("--failover-target is FROM=TO, two profiles")
+    if len({source for source, _, _ in pairs}) < len(pairs):
+        raise UsageError("--failover-target names two targets for one cluster")
+    return {source: target for source, _, target in pairs}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,13 +62,37 @@ class AutomaticPolicy:
     24 h.
     """
 
-    mode: AutomaticMode = AutomaticMode.OFF
-    targets: Mapping[str, str]
-    confirm_s: float = 10.0
-    witnesses: int = 2
-    quorum: float = 0.6
-    cool_down_s: float = 3600.0
-    per_day: int = 10
+    mode: AutomaticMode = option(
+        AutomaticMode.OFF,
+        "--auto-failover",
+        help="Fail streams over from a cluster that nothing reaches: off, dry-run (only report), on.",
+    )
+    targets: Mapping[str, str] = parsed_option(
+        None,
+        "--failover-target",
+        typed=REPEATED,
+        parse=_targets,
+        metavar="FROM=TO",
+        help="Profile to fail a cluster's streams over to. Repeatable; a cluster without one is not failed over.",
+    )
+    confirm_s: float = duration_option("10s", "--confirm", help="How long the cluster must be unreachable first.")
+    witnesses: int = option(
+        2, "--witnesses", min=1, metavar="N", help="Number of workers that must also see the cluster as down."
+    )
+    quorum: float = option(
+        0.6, "--quorum", min=0.51, max=1.0, metavar="PART", help="Share of the cluster's workers that must agree."
+    )
+    cool_down_s: float = duration_option(
+        "1h", "--cool-down", help="Minimum time between two automatic failovers of one stream."
+    )
+    per_day: int = option(
+        10,
+        "--failovers-a-day",
+        min=1,
+        max=500,
+        metavar="N",
+        help="Maximum number of streams that are failed over automatically in 24 h.",
+    )
 
     def __post_init__(self) -> None:
         if self.mode is not AutomaticMode.OFF and not self.targets:
@@ -249,11 +286,53 @@ class HealthRules:
     comes and goes is not healthy in between.
     """
 
-    down_s: float = 1.5
-    enter_s: float = 5.0
-    leave_s: float = 30.0
-    slow_s: float = 1.0
-    disk_used: float = 0.9
+    down_s: float = duration_option(
+        "1.5s", "--down-after", help="A cluster that is silent for this long is unreachable."
+    )
+    enter_s: float = not_typed(5.0)
+    leave_s: float = duration_option(
+        "30s", "--healthy-after", help="A problem counts as over when it was not seen for this long."
+    )
+    slow_s: float = not_typed(1.0)
+    disk_used: float = parsed_option(
+        "90%",
+        "--max-disk-use",
+        parse=lambda text: float(parse_percent(text, "--max-disk-use")),
+        metavar="PERCENT",
+        help="A cluster with a fuller log dir is not healthy: disk-full.",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssignerOptions:
+    """The times of the loop: a tick every `tick_s`, a lease of `lease_ttl_s`.
+
+    Partitions move for balance when no worker came or went for `balance_after_s`.
+    """
+
+    tick_s: float = duration_option("200ms", "--tick", help="How often workers are checked.")
+    lease_ttl_s: float = duration_option(
+        "1.8s", "--lease-ttl", help="How long another Assigner waits before it takes over."
+    )
+    balance_after_s: float = duration_option(
+        "1m", "--balance-after", help="Move partitions for balance when no worker came or went for this long."
+    )
+    health: HealthRules = HealthRules()
+
+    def __post_init__(self) -> None:
+        # A lease is renewed once a third of its time is over, and counts for four fifths of it.
+        if not TICKS_PER_LEASE * self.tick_s <= self.lease_ttl_s <= MAX_TTL_S:
+            raise UsageError(
+                f"a lease of {format_duration(self.lease_ttl_s)} cannot be kept with a tick of "
+                f"{format_duration(self.tick_s)}",
+                hint=f"--lease-ttl is {TICKS_PER_LEASE} times --tick or more, and at most {format_duration(MAX_TTL_S)}",
+            )
+        if self.health.down_s < SHORTEST_DOWN_S:
+            raise UsageError(
+                f"a cluster cannot be told to be unreachable within {format_duration(self.health.down_s)}",
+                hint=f"it is asked every {format_duration(PROBE_S)}: --down-after is "
+                f"{format_duration(SHORTEST_DOWN_S)} or more",
+            )
 
 
 def judged(

@@ -9,6 +9,7 @@ from kafkakit.streams.commits.decide.editing.edit import (
     opening_for,
     parse_moment,
     parse_offsets,
+    parse_partitions,
 )
 from kafkakit.streams.commits.decide.group_look import no_such_group
 from kafkakit.streams.commits.decide.hazards import hazards_of

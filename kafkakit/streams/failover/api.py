@@ -8,6 +8,7 @@ from kafkakit.streams.failover.decide.operation import (
     OperationKind,
     ReadOrder,
     Step,
+    dead_letters_option,
     lease_of,
 )
 from kafkakit.streams.failover.decide.plan import FailoverPlan, Level

@@ -8,7 +8,6 @@ for.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -21,7 +20,7 @@ from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.core.options import option
 from kafkakit.core.selection import parse_patterns, query_of
 from kafkakit.streams.lag.decide.limits import LIMIT_KEYS, JudgedBound, LimitRules, option_of, parse_thresholds
-from kafkakit.streams.lag.decide.views import LineOrder, RowFilter, ViewLevel, ViewRequest
+from kafkakit.streams.lag.decide.views import RowFilter, ViewRequest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -150,33 +149,6 @@ class RowChoice:
         return replace(chosen, topic_tags=which.topic_tags(cli, self.tags)) if chosen.tags_needed else chosen
 
 
-class ViewBy(StrEnum):
-    """What one line of the table is about, as `--by` spells the levels."""
-
-    GROUP = "group"
-    GROUP_TOPIC = "group-topic"
-    TOPIC = "topic"
-    STREAM = "stream"
-    CLUSTER = "cluster"
-    PARTITION = "partition"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableLayout:
-    """The lines of the table."""
-
-    by: ViewBy = option(ViewBy.GROUP_TOPIC, "--by", help="What each line shows.")
-    sort: LineOrder = option(LineOrder.WORST, "--sort", help="Order of the lines; worst is status, then time lag.")
-    top: int = option(
-        50, "--top", min=1, max=100_000, metavar="N", help="Show this many lines, and the sum of the others."
-    )
-
-    def request(self, cli: CliContext, which: ClusterChoice, rows: RowChoice) -> ViewRequest:
-        """The view of these rows."""
-        level = ViewLevel(self.by.value.replace("-", "_"))
-        return ViewRequest(level=level, order=self.sort, top=self.top, rows=rows.filter(cli, which))
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitLimit:
     """How long a command waits for what it measures."""
@@ -201,7 +173,7 @@ class WaitLimit:
 def once(
     ctx: typer.Context,
     which: ClusterChoice,
-    layout: TableLayout,
+    layout: ViewRequest,
     rows: RowChoice,
     limit: WaitLimit,
     members: Annotated[
@@ -229,7 +201,7 @@ def once(
     from kafkakit.streams.lag.report import view_report
 
     cli, wait_s = cli_context(ctx), limit.seconds
-    request = layout.request(cli, which, rows)
+    request = replace(layout, rows=rows.filter(cli, which))
     if members:
         require_groups(request.level)
     clusters = which.monitored(cli)
@@ -249,7 +221,7 @@ def once(
 def watch(
     ctx: typer.Context,
     which: ClusterChoice,
-    layout: TableLayout,
+    layout: ViewRequest,
     rows: RowChoice,
     limit: WaitLimit,
     interval: Annotated[str, typer.Option("--interval", metavar="DURATION", help="Time between two refreshes.")] = "2s",
@@ -276,7 +248,7 @@ def watch(
     from kafkakit.streams.lag.report import view_report
 
     cli = cli_context(ctx)
-    request = layout.request(cli, which, rows)
+    request = replace(layout, rows=rows.filter(cli, which))
     wait_s, interval_s = limit.seconds, parse_duration(interval, "--interval")
     clusters = which.monitored(cli)
     with running_fleet(clusters, which.context(cli)) as fleet:

@@ -33,6 +33,7 @@ from kafkakit.streams.moves.decide import (
     MOST_MOVES,
     ChosenMoves,
     LoadUnit,
+    MeasureRule,
     MoveEnd,
     Pace,
     Place,
@@ -207,15 +208,6 @@ def failed(error: KafkakitError) -> MoveEnd:
     is_transient = isinstance(error, TryLaterError | ConflictError)
     reason = "lease" if isinstance(error, LeaseLostError) else "try-later" if is_transient else "refused"
     return MoveEnd(kind=EndKind.WAITING if is_transient else EndKind.REFUSED, reason=reason, lines=(error.message,))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MeasureRule:
-    """In which unit and over which window loads are measured, and how far above the bound a plan may be."""
-
-    unit: LoadUnit
-    window_s: float
-    within_ppm: int = 0
 
 
 @dataclass(frozen=True, slots=True)

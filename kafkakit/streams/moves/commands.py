@@ -13,9 +13,10 @@ from kafkakit.cli.completion import complete_profile_names
 from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.cli.run_options import Approval, Consent
 from kafkakit.cli.session import ProfileSessions, finish, open_session
-from kafkakit.cli.stream_operations import NO_EVENTS, EventOptions, MoveLimits, operation_ports
-from kafkakit.core.options import option
-from kafkakit.streams.moves.decide import LoadUnit
+from kafkakit.cli.stream_operations import NO_EVENTS, EventOptions, operation_ports
+from kafkakit.core.options import duration_option, not_typed, option, typed_as
+from kafkakit.streams.failover.api import DeadLetters, FailoverRequest, OperationKind, dead_letters_option
+from kafkakit.streams.moves.decide import MeasureRule, Pace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,10 +24,9 @@ if TYPE_CHECKING:
     from kafkakit.cli.context import CliContext
     from kafkakit.cli.session import ClusterSession
     from kafkakit.ports.acting import Clock
-    from kafkakit.streams.failover.api import FailoverRequest
     from kafkakit.streams.failover.api_act import OperationPorts
-    from kafkakit.streams.moves.act import Journal, MeasureRule, SeriesIntent, SeriesPlanner, SeriesRun
-    from kafkakit.streams.moves.decide import Pace, Series
+    from kafkakit.streams.moves.act import Journal, SeriesIntent, SeriesPlanner, SeriesRun
+    from kafkakit.streams.moves.decide import Series
 
 
 Targets = Annotated[
@@ -48,68 +48,25 @@ Capacities = Annotated[
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PaceOptions:
-    """How many streams are moved at a time."""
+UNNAMED = {"stream": not_typed(""), "to": not_typed(""), "lanes": not_typed(()), "is_emergency": not_typed(False)}
+MoveTemplate = Annotated[FailoverRequest, typed_as(**UNNAMED, kind=not_typed(OperationKind.MOVE))]
+Evacuation = Annotated[
+    FailoverRequest,
+    typed_as(**UNNAMED, kind=not_typed(OperationKind.MOVE), dead_letters=dead_letters_option(DeadLetters.COPY)),
+]
 
-    at_once: int = option(
-        4, "--at-once", min=1, max=1000, metavar="N", help="Maximum number of streams that move at a time."
-    )
-    per_hour: int | None = option(
-        None, "--per-hour", min=1, metavar="N", help="Maximum number of streams started within any hour."
-    )
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeriesOptions:
+    """Whether a series is planned anew, and when a stream of it is left open."""
+
     replan: bool = option(False, "--replan", help="Plan anew instead of continuing the series that is under way.")
-    wait: str = option(
+    wait_s: float = duration_option(
         "10m",
         "--wait",
-        metavar="DURATION",
+        may_be_zero=True,
         help="Leave a stream open, and list it, when nothing could be done for it for this long.",
     )
-
-    def pace(self) -> Pace:
-        """The options as a pace."""
-        from kafkakit.streams.moves.decide import Pace
-
-        return Pace(at_once=self.at_once, per_hour=self.per_hour)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MeasureOptions:
-    """How loads are measured."""
-
-    by: LoadUnit = option(LoadUnit.BYTES, "--by", help="What is measured: bytes of one copy, or records.")
-    window: str = option("10s", "--window", metavar="DURATION", help="How long to measure the write load.")
-
-    def rule(self, within: str = "0%") -> MeasureRule:
-        """The options as a rule; `UsageError` for a duration or a share that cannot be read."""
-        from kafkakit.core.quantities import parse_duration, parse_percent
-        from kafkakit.streams.moves.act import MeasureRule
-
-        share = parse_percent(within, "--within")
-        return MeasureRule(
-            unit=self.by, window_s=parse_duration(self.window, "--window"), within_ppm=int(share * 1_000_000)
-        )
-
-    def capacities(self, texts: list[str]) -> list[tuple[str, int]]:
-        """Profiles with their capacities; `UsageError` for a text that cannot be read, or a profile that is twice
-        there."""
-        from kafkakit.core.errors import UsageError
-        from kafkakit.core.quantities import parse_rate
-
-        found: dict[str, int] = {}
-        for text in texts:
-            profile, equals, amount = text.partition("=")
-            is_number = amount.isascii() and amount.isdigit() and int(amount[:15]) > 0
-            if not profile or not equals:
-                raise UsageError(f"--capacity: {text!r:.60} is not PROFILE=RATE", hint="east=50MB/s, west=100MB/s")
-            if profile in found:
-                raise UsageError(f"--capacity names profile {profile:.60} twice")
-            if self.by is LoadUnit.RECORDS and not is_number:
-                raise UsageError(f"--capacity: {text!r:.60} is not a number of records a second", hint="east=20000")
-            found[profile] = int(amount[:15]) if self.by is LoadUnit.RECORDS else parse_rate(amount)
-        if len(found) < 2:
-            raise UsageError("balance needs two clusters or more", hint="--capacity PROFILE=RATE for each")
-        return list(found.items())
 
 
 @with_option_groups
@@ -125,9 +82,10 @@ def evacuate(
         ),
     ],
     to: Targets,
-    pace: PaceOptions,
-    limits: MoveLimits,
-    measuring: MeasureOptions,
+    pace: Pace,
+    following: SeriesOptions,
+    template: Evacuation,
+    rule: MeasureRule,
     consent: Consent,
     approval: Approval,
     events: EventOptions,
@@ -147,26 +105,25 @@ def evacuate(
     kafkakit --profile prod streams evacuate west --to east --dry-run
     kafkakit --profile prod streams evacuate west --to east --at-once 8 --per-hour 100 --yes
     """
-    from kafkakit.streams.failover.api import DeadLetters, OperationKind
     from kafkakit.streams.moves.act import SeriesIntent
     from kafkakit.streams.moves.decide import SeriesKind, series_key
 
-    kind, rule = OperationKind.MOVE, measuring.rule()
-    request = limits.template(kind, is_emergency=emergency, dead_letters=DeadLetters.COPY)
+    request = replace(template, is_emergency=emergency)
     with open_moves(cli_context(ctx), "streams evacuate", events, read_only=consent.dry_run) as session:
         planner = session.planner(request, rule)
         key = series_key(SeriesKind.EVACUATE, planner.evacuated(cluster))
         intent = SeriesIntent(key, tuple(to), lambda: planner.evacuation(cluster, to))
-        return carry_out(ctx, session, planner, intent, pace, consent, approval)
+        return carry_out(ctx, session, planner, intent, pace, following, consent, approval)
 
 
 @with_option_groups
 def balance(
     ctx: typer.Context,
     capacity: Capacities,
-    pace: PaceOptions,
-    limits: MoveLimits,
-    measuring: MeasureOptions,
+    pace: Pace,
+    following: SeriesOptions,
+    template: MoveTemplate,
+    rule: MeasureRule,
     consent: Consent,
     approval: Approval,
     events: EventOptions,
@@ -189,17 +146,17 @@ def balance(
     kafkakit --profile prod streams balance --capacity east=50MB/s --capacity west=100MB/s --dry-run
     kafkakit --profile prod streams balance --capacity east=50MB/s --capacity west=100MB/s --at-once 2 --yes
     """
-    from kafkakit.streams.failover.api import OperationKind
+    from kafkakit.core.quantities import parse_percent
     from kafkakit.streams.moves.act import SeriesIntent
-    from kafkakit.streams.moves.decide import SeriesKind, series_key
+    from kafkakit.streams.moves.decide import SeriesKind, read_capacities, series_key
 
-    request, rule = limits.template(OperationKind.MOVE), measuring.rule(within)
-    capacities = measuring.capacities(capacity)
+    rule = replace(rule, within_ppm=int(parse_percent(within, "--within") * 1_000_000))
+    capacities = read_capacities(capacity, rule.unit)
     with open_moves(cli_context(ctx), "streams balance", events, read_only=consent.dry_run) as session:
-        planner = session.planner(request, rule)
+        planner = session.planner(template, rule)
         targets = tuple(profile for profile, _ in capacities)
         intent = SeriesIntent(series_key(SeriesKind.BALANCE), targets, lambda: planner.balance(capacities))
-        return carry_out(ctx, session, planner, intent, pace, consent, approval)
+        return carry_out(ctx, session, planner, intent, pace, following, consent, approval)
 
 
 class MovesSession:
@@ -268,33 +225,33 @@ def carry_out(
     session: MovesSession,
     planner: SeriesPlanner,
     intent: SeriesIntent,
-    pace: PaceOptions,
+    pace: Pace,
+    following: SeriesOptions,
     consent: Consent,
     approval: Approval,
 ) -> int:
     """Plan a series, or continue the one that is under way, until nothing more can be done."""
-    from kafkakit.core.quantities import parse_duration_or_zero
     from kafkakit.streams.moves.report import end_report, series_report
 
-    cli, wait_s = cli_context(ctx), parse_duration_or_zero(pace.wait, "--wait")
+    cli = cli_context(ctx)
     if not consent.dry_run:
         session.claim(intent.key)
-    journal, series = planner.series_for(session.newest(intent.key), intent, is_replanned=pace.replan)
+    journal, series = planner.series_for(session.newest(intent.key), intent, is_replanned=following.replan)
     if consent.dry_run:
         judged = planner.judged(series, journal)
-        return finish(cli, series_report(session.command, series, pace.pace(), judged, "nothing is done"))
+        return finish(cli, series_report(session.command, series, pace, judged, "nothing is done"))
     if not series.moves:
         return finish(cli, end_report(session.command, planner.unmoved(series)))
     if journal is None:
-        report = series_report(session.command, series, pace.pace(), {})
+        report = series_report(session.command, series, pace, {})
         cli.output.say(report.text)
         if not consent.confirm(cli, f"Move {len(series.moves)} streams?"):
-            return finish(cli, series_report(session.command, series, pace.pace(), {}, "nothing is done"))
+            return finish(cli, series_report(session.command, series, pace, {}, "nothing is done"))
         journal = session.begin(replace(series, approval=approval.words(cli, series.sha256, report.data)))
     else:
         planner.amend(journal, intent)
     cli.operation_words = ("stopped; what is under way stays open", "run the same command again to continue")
-    return finish(cli, end_report(session.command, session.run(journal).run(pace.pace(), wait_s)))
+    return finish(cli, end_report(session.command, session.run(journal).run(pace, following.wait_s)))
 
 
 @contextmanager

@@ -21,7 +21,8 @@ import msgspec
 from kafkakit.core.errors import UsageError
 from kafkakit.core.journal_lines import Grammar, read_data
 from kafkakit.core.journal_lines import Line as JournalLine
-from kafkakit.core.quantities import epoch_ms
+from kafkakit.core.options import duration_option, not_typed, option
+from kafkakit.core.quantities import epoch_ms, parse_rate
 from kafkakit.streams.failover.api import EndKind, FailoverRequest
 from kafkakit.streams.model.route import Route
 
@@ -128,8 +129,12 @@ class MoveEnd:
 class Pace:
     """At most `at_once` streams between the begin of their operation and its end, and `per_hour` begins in any hour."""
 
-    at_once: int
-    per_hour: int | None = None
+    at_once: int = option(
+        4, "--at-once", min=1, max=1000, metavar="N", help="Maximum number of streams that move at a time."
+    )
+    per_hour: int | None = option(
+        None, "--per-hour", min=1, metavar="N", help="Maximum number of streams started within any hour."
+    )
 
     def wait_ms(self, begins_ms: Sequence[int], now_ms: int) -> int:
         """How long the next begin has to wait; 0: not at all. Begins that lie ahead of this clock count, too."""
@@ -482,6 +487,33 @@ class LoadUnit(StrEnum):
 
     BYTES = "bytes"
     RECORDS = "records"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasureRule:
+    """In which unit and over which window loads are measured, and how far above the bound a plan may be."""
+
+    unit: LoadUnit = option(LoadUnit.BYTES, "--by", help="What is measured: bytes of one copy, or records.")
+    window_s: float = duration_option("10s", "--window", help="How long to measure the write load.")
+    within_ppm: int = not_typed(0)
+
+
+def read_capacities(texts: Sequence[str], unit: LoadUnit) -> list[tuple[str, int]]:
+    """Profiles with their capacities, from PROFILE=RATE; `UsageError` for another text, or a profile named twice."""
+    found: dict[str, int] = {}
+    for text in texts:
+        profile, equals, amount = text.partition("=")
+        is_number = amount.isascii() and amount.isdigit() and int(amount[:15]) > 0
+        if not profile or not equals:
+            raise UsageError(f"--capacity: {text!r:.60} is not PROFILE=RATE", hint="east=50MB/s, west=100MB/s")
+        if profile in found:
+            raise UsageError(f"--capacity names profile {profile:.60} twice")
+        if unit is LoadUnit.RECORDS and not is_number:
+            raise UsageError(f"--capacity: {text!r:.60} is not a number of records a second", hint="east=20000")
+        found[profile] = int(amount[:15]) if unit is LoadUnit.RECORDS else parse_rate(amount)
+    if len(found) < 2:
+        raise UsageError("balance needs two clusters or more", hint="--capacity PROFILE=RATE for each")
+    return list(found.items())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

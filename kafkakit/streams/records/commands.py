@@ -18,7 +18,10 @@ from kafkakit.cli.common_options import MaxBytes
 from kafkakit.cli.completion import GROUP_NAME, TOPIC_NAME
 from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.cli.run_options import Consent
-from kafkakit.core.options import option
+from kafkakit.core.errors import UsageError
+from kafkakit.core.options import parsed_option
+from kafkakit.core.quantities import parse_size
+from kafkakit.streams.commits.api import parse_partitions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -89,42 +92,31 @@ Since = Annotated[
 ]
 
 
+LEAST_LIMIT = 1_000
+
+
+def _limit_bytes(text: str) -> int:
+    found = parse_size(text, "--limit")
+    if found < LEAST_LIMIT:
+        raise UsageError(f"--limit: {text} is below {LEAST_LIMIT} bytes")
+    return found
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchLimit:
     """Which partitions are looked at, and what a batch may become."""
 
-    partition: str = option("", "--partition", metavar="N[,N-N...]", help="Only these partitions.")
-    limit: str = option(
+    numbers: tuple[int, ...] = parsed_option(
+        "", "--partition", parse=parse_partitions, metavar="N[,N-N...]", help="Only these partitions."
+    )
+    limit_bytes: int = parsed_option(
         "100MB",
         "--limit",
+        parse=_limit_bytes,
         metavar="SIZE",
         help="Report batches that can become larger than this. Consumers on librdkafka stop at a third of their "
         "receive.message.max.bytes already: 33MB for its default.",
     )
-
-    @property
-    def numbers(self) -> tuple[int, ...]:
-        """The partitions named, none for all; raises `UsageError`."""
-        from kafkakit.core.errors import UsageError
-        from kafkakit.streams.commits.api import parse_offsets
-
-        if not self.partition:
-            return ()
-        ranges = parse_offsets(self.partition, "--partition")
-        if (ranges.end or 0) > MOST_PARTITIONS:
-            raise UsageError(f"--partition: {self.partition!r:.40} is above the highest partition there can be")
-        return tuple(number for start, end in ranges for number in range(start, end))
-
-    @property
-    def limit_bytes(self) -> int:
-        """The limit as bytes; raises `UsageError`."""
-        from kafkakit.core.errors import UsageError
-        from kafkakit.core.quantities import parse_size
-
-        found = parse_size(self.limit, "--limit")
-        if found < LEAST_LIMIT:
-            raise UsageError(f"--limit: {self.limit} is below {LEAST_LIMIT} bytes")
-        return found
 
     def scanner(self, opened: ClusterSession) -> BombScanner:
         """What looks at the cluster."""
@@ -170,7 +162,7 @@ def quarantine(
     kafkakit --profile prod streams bombs quarantine payments --partition 3 --offsets 102 --out-path kept
     kafkakit --profile prod streams bombs quarantine payments --partition 3 --offsets 102 --group orders --yes
     """
-    from kafkakit.core.errors import RefusedError, TryLaterError, UsageError
+    from kafkakit.core.errors import RefusedError, TryLaterError
     from kafkakit.core.text import printable
     from kafkakit.streams.commits.api import no_such_group
     from kafkakit.streams.records.act import Quarantine
@@ -255,10 +247,6 @@ def _marked(
     return api.outcome_report(outcome, str(undo))
 
 
-MOST_PARTITIONS = 1_000_000
-LEAST_LIMIT = 1_000
-
-
 def quarantined_offsets(offsets: str) -> tuple[OffsetRanges, ScanStart]:
     """The offsets whose batches are meant, all for "", and the part of a log that holds them."""
     from kafkakit.streams.commits.api import parse_offsets
@@ -315,7 +303,6 @@ def scan(
 
 def scan_start(offset: int | None, since: str, now: datetime) -> ScanStart:
     """Where a scan begins; `UsageError` for a time that cannot be read, or for both."""
-    from kafkakit.core.errors import UsageError
     from kafkakit.streams.commits.api import parse_moment
     from kafkakit.streams.records.decide import ScanStart
 

@@ -22,6 +22,7 @@ from kafkakit.autothrottle.decide.measurements import (
     HostTags,
     Load,
     Observed,
+    TrafficOfHosts,
     TrafficQueries,
     measured_of,
     read_tags,
@@ -451,7 +452,7 @@ def test_of_two_hosts_of_a_broker_the_later_one_counts(rig: Rig) -> None:
 
 
 def test_optional_queries_tell_copies_and_latency() -> None:
-    asked = HostQueriesAsked(copies_tx="c{*}", produce_ms="p{*}.rollup(max, 60)", window_s=60)
+    asked = HostQueriesAsked(queries=TrafficOfHosts(copies_tx="c{*}", produce_ms="p{*}.rollup(max, 60)"), window_s=60)
     texts = asked.texts()
     assert (texts["moved_out"], texts["produce_p99_ms"]) == ("c{*}.rollup(avg, 60)", "p{*}.rollup(max, 60)")
     assert "moved_into" not in texts

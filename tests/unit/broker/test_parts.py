@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from kafkakit.broker.decide.operation import Safety, holdings_of, judge_safety
-from kafkakit.broker.decide.plans import OperationCommands, OperationGoal, decide_operation
+from kafkakit.broker.decide.operation import OperationGoal, Safety, holdings_of, judge_safety
+from kafkakit.broker.decide.plans import OperationCommands, decide_operation
 from kafkakit.broker.report import BrokerOutcome, outcome_data, outcome_rows, outcome_sections
 from kafkakit.core.errors import InfeasibleError
 from kafkakit.core.model import BrokerState, ClusterSnapshot, TopicPartition

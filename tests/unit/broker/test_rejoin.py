@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkakit.broker.act.operation_files import Pace
-from kafkakit.broker.decide.operation import Kind, Operation, Stage
+from kafkakit.broker.decide.operation import Kind, Operation, Pace, Stage
 from kafkakit.core.cluster_facts import ItemError
 from kafkakit.core.errors import RefusedError, TryLaterError, UsageError
 from kafkakit.core.model import TopicPartition

@@ -13,6 +13,7 @@ from kafkakit.cli.option_groups import option_words, with_option_groups
 from kafkakit.core.options import (
     REPEATED,
     command_record,
+    duration_option,
     not_typed,
     option,
     options_given,
@@ -20,6 +21,7 @@ from kafkakit.core.options import (
     required_argument,
     required_option,
     texts,
+    typed_as,
 )
 
 
@@ -149,3 +151,34 @@ def test_words_of_a_group_are_the_options_that_differ_from_the_usual() -> None:
     assert option_words(Saving()) == ()
     with pytest.raises(TypeError, match="pinned is not kept"):
         option_words(Pinned(count=3, pinned=("a",)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Journey:
+    name: str = required_argument(parse=str.upper, metavar="NAME", help="Name.")
+    to: str = required_option("--to", help="Target.")
+    wait_s: float = duration_option("2m", "--wait", help="Wait.")
+    pause_s: float | None = duration_option(None, "--pause", may_be_zero=True, help="Pause.")
+    stops: int | None = not_typed(None)
+
+
+@app.command("return")
+@with_option_groups
+def go_back(
+    request: Annotated[
+        Journey,
+        typed_as(to=not_typed("home"), stops=required_option("--stops", parse=int, typed=int, min=1, help="Stops.")),
+    ],
+) -> None:
+    seen[:] = [request]
+
+
+def test_a_command_types_fields_in_another_way_and_gets_the_same_request() -> None:
+    assert CliRunner().invoke(app, ["return", "x", "--stops", "3", "--pause", "0"]).exit_code == 0
+    assert seen == [Journey(name="X", to="home", stops=3, pause_s=0.0)]
+    assert Journey(name="X", to="home").wait_s == 120.0
+    text = CliRunner().invoke(app, ["return", "--help"]).output
+    assert "--to" not in text
+    assert text.index("--stops") < text.index("--wait") < text.index("--pause")
+    assert CliRunner().invoke(app, ["return", "x", "--stops", "0"]).exit_code == 2
+    assert CliRunner().invoke(app, ["return", "x"]).exit_code == 2

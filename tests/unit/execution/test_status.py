@@ -551,7 +551,7 @@ def test_counts_take_the_topics_own_minimum_before_the_brokers_and_leave_out_wha
     cluster.add_topic("own", {0: (1, 2)}, size_bytes=MB, configs={"min.insync.replicas": "1"})
     cluster.reassign({TopicPartition("default", 1): (4, 3)})
     cluster.kill(1)
-    health = observer(cluster, clock).look().health
+    health = observer(cluster, clock).look().around.health
     assert health is not None
     assert (health.partitions, health.under_replicated, health.under_min_isr, health.offline) == (3, 2, 1, 0)
 
@@ -609,11 +609,11 @@ def test_dead_brokers_are_not_asked_and_throttles_are_read_again_between_the_who
     cluster.reassign({KEY: (3, 2)})
     cluster.kill(2)
     watcher = observer(cluster, clock)
-    assert watcher.look().throttled.brokers == {}
+    assert watcher.look().around.throttled.brokers == {}
     assert cluster.asked_brokers == {1, 3}
     cluster.brokers[3].configs[FOLLOWER_RATE] = "5"
     clock.advance(16.0)
-    assert watcher.look().throttled.brokers == {"3": {FOLLOWER_RATE: "5"}}
+    assert watcher.look().around.throttled.brokers == {"3": {FOLLOWER_RATE: "5"}}
     assert cluster.reads["snapshot"] == 1
 
 
@@ -683,13 +683,13 @@ def test_the_last_look_of_a_watch_is_all_new() -> None:
     clock.on_sleep.append(lambda _: cluster.brokers[3].configs.clear())
 
     def show(view: StatusView) -> None:
-        assert view.throttled.brokers
+        assert view.around.throttled.brokers
 
     retrier = Retrier(clock, None, 90.0)  # type: ignore[arg-type]
     last = watch(observer(cluster, clock), clock, retrier, interval_s=5.0, after_look=lambda _: None, show=show)
-    assert (last.moves, last.throttled.brokers, cluster.reads["snapshot"]) == ((), {}, 2)
-    assert last.health is not None
-    assert last.health.at == clock.now()
+    assert (last.moves, last.around.throttled.brokers, cluster.reads["snapshot"]) == ((), {}, 2)
+    assert last.around.health is not None
+    assert last.around.health.at == clock.now()
 
 
 def test_a_watch_stays_while_a_process_holds_the_lease() -> None:
@@ -714,8 +714,8 @@ def test_a_watch_stays_while_a_process_holds_the_lease() -> None:
     last = watch(watching, clock, retrier, interval_s=5.0, after_look=lambda _: None, show=show)
     assert len(looks) >= 60
     assert any(view.moves for view in looks)
-    assert last.lease is not None
-    assert not last.lease.is_held
+    assert last.around.lease is not None
+    assert not last.around.lease.is_held
 
 
 @pytest.mark.parametrize("life", [Life.UNKNOWN, Life.ALIVE])
@@ -763,7 +763,7 @@ def test_the_total_of_a_watch_does_not_shrink_as_moves_end() -> None:
     clock.on_sleep.append(cluster.advance)
     while cluster.reassignments():
         view = watching.look()
-        totals.append(view.total_bytes + view.ended_bytes)
+        totals.append(view.total_bytes + view.around.ended_bytes)
         assert f" of {format_bytes(120 * MB)} copied" in text_of(status_sections(view))
         assert f" of {format_bytes(120 * MB)}, " in f"{status_line(view)}, "
         clock.sleep(2.0)

@@ -10,18 +10,18 @@ epoch come first.
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from operator import not_
 
 from kafkakit.core.errors import ConflictError, InputError, LeaseLostError, TryLaterError, UsageError, ended_by_stop
-from kafkakit.core.lease import MAX_TTL_S, Holder, LeaseRecord, Life
-from kafkakit.core.quantities import epoch_ms, format_duration
+from kafkakit.core.lease import Holder, LeaseRecord, Life
+from kafkakit.core.quantities import epoch_ms
 from kafkakit.execution.act.leases import Lease, read_lease
 from kafkakit.ports.acting import Clock, look_until, pause, repeat_every
 from kafkakit.ports.data import ClusterClients
 from kafkakit.ports.stores import ControlStore
-from kafkakit.streams.assigner.act.watching import PROBE_S, AutomaticFailovers, ClusterWatch, WatchedCluster
+from kafkakit.streams.assigner.act.watching import AutomaticFailovers, ClusterWatch, WatchedCluster
 from kafkakit.streams.assigner.decide.assignment import (
     Assignment,
     AssignmentStep,
@@ -40,12 +40,12 @@ from kafkakit.streams.assigner.standing import (
     MOST_LINES,
     STANDING_DOCUMENT,
     STANDING_PATH,
+    AssignerOptions,
     AssignerStanding,
     AutomaticHistory,
     AutomaticPolicy,
     ClusterHealth,
     ClusterStanding,
-    HealthRules,
     judged,
     verdicts,
 )
@@ -63,36 +63,6 @@ from kafkakit.streams.model.route import Route
 from kafkakit.streams.routes.api_act import RouteStore
 
 STANDING_S = 2.0
-TICKS_PER_LEASE = 3
-SHORTEST_DOWN_S = 2 * PROBE_S
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AssignerOptions:
-    """The times of the loop: a tick every `tick_s`, a lease of `lease_ttl_s`.
-
-    Partitions move for balance when no worker came or went for `balance_after_s`.
-    """
-
-    tick_s: float = 0.2
-    lease_ttl_s: float = 1.8
-    balance_after_s: float = 60.0
-    health: HealthRules = field(default_factory=HealthRules)
-
-    def __post_init__(self) -> None:
-        # A lease is renewed once a third of its time is over, and counts for four fifths of it.
-        if not TICKS_PER_LEASE * self.tick_s <= self.lease_ttl_s <= MAX_TTL_S:
-            raise UsageError(
-                f"a lease of {format_duration(self.lease_ttl_s)} cannot be kept with a tick of "
-                f"{format_duration(self.tick_s)}",
-                hint=f"--lease-ttl is {TICKS_PER_LEASE} times --tick or more, and at most {format_duration(MAX_TTL_S)}",
-            )
-        if self.health.down_s < SHORTEST_DOWN_S:
-            raise UsageError(
-                f"a cluster cannot be told to be unreachable within {format_duration(self.health.down_s)}",
-                hint=f"it is asked every {format_duration(PROBE_S)}: --down-after is "
-                f"{format_duration(SHORTEST_DOWN_S)} or more",
-            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,6 +23,7 @@ from kafkakit.streams.assigner.decide.placing import PartitionFacts, rounded
 from kafkakit.streams.assigner.standing import (
     HISTORY_DOCUMENT,
     HISTORY_PATH,
+    PROBE_S,
     AutomaticHistory,
     AutomaticMode,
     AutomaticStart,
@@ -32,7 +33,7 @@ from kafkakit.streams.assigner.standing import (
 from kafkakit.streams.failover.api import FailoverRequest, Step
 from kafkakit.streams.failover.api_act import OperationPorts, StreamOperation
 
-PROBE_S, LOOK_S = 0.4, 30.0
+LOOK_S = 30.0
 _AGAIN_S = 1.0
 MIN_ISR = "min.insync.replicas"
 

@@ -30,6 +30,7 @@ from kafkakit.streams.commits.commands.editing import (
     undo,
 )
 from kafkakit.streams.commits.commands.options import DEFAULT_FORM, FormWord
+from kafkakit.streams.commits.decide.group_look import CommitScope
 from kafkakit.streams.model.dialects.registry import about_forms
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def show(
     ctx: typer.Context,
     *,
     group: options.Group,
-    within: options.LookScope,
+    within: CommitScope,
     also: options.Also = None,
     drawing: options.DrawingOptions,
 ) -> None:
@@ -64,7 +65,7 @@ def show(
 
     cli = cli_context(ctx)
     with session.open_session(cli, read_only=True) as opened:
-        look = inspector_of(ctx, opened, also).look_existing(group, within.scope)
+        look = inspector_of(ctx, opened, also).look_existing(group, within)
     report = group_report("show", look, columns=drawing.columns, style=drawing.style(cli))
     session.finish(cli, report)
 
@@ -97,7 +98,7 @@ def explain(
     cli = cli_context(ctx)
     with session.open_session(cli, read_only=True) as opened:
         inspector = inspector_of(ctx, opened)
-        look = inspector.look_existing(group, within.scope)
+        look = inspector.look_existing(group, within)
         cli.cluster_id, facts = look.cluster_id, only_commit(look)
         at = facts.first_pending if offset is None else offset
         written = None
@@ -113,7 +114,7 @@ def watch(
     ctx: typer.Context,
     *,
     group: options.Group,
-    within: options.LookScope,
+    within: CommitScope,
     interval: Annotated[str, typer.Option("--interval", metavar="DURATION", help="Time between two refreshes.")] = "5s",
     count: Annotated[
         int, typer.Option("--count", metavar="N", min=0, help="End after this many refreshes; 0: not before Ctrl-C.")
@@ -137,10 +138,10 @@ def watch(
     every_s = parse_duration(interval, "--interval")
     with session.open_session(cli, read_only=True) as opened:
         inspector = inspector_of(ctx, opened)
-        first = inspector.look_existing(group, within.scope)
+        first = inspector.look_existing(group, within)
         with cli.output.screen() as screen:
             look = watch_group(
-                lambda: inspector.look(group, within.scope),
+                lambda: inspector.look(group, within),
                 opened.clock,
                 cli.output,
                 Shown(screen, rows=options.DrawingOptions().rows, in_place=cli.output.animate),

@@ -18,13 +18,32 @@ from kafkakit.cli.command_classes import cli_context
 from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.core.quantities import epoch_ms
 from kafkakit.streams.commits.commands import options
-from kafkakit.streams.commits.commands.options import DialectWord, RecordEditOptions, opening_of
+from kafkakit.streams.commits.commands.options import RecordEditOptions, opening_of
+from kafkakit.streams.commits.decide.editing.edit import (
+    MAX_BYTES,
+    Delete,
+    DialectWord,
+    EditAllowances,
+    EditPlan,
+    EditRequest,
+    Landing,
+    Reject,
+    Replay,
+    Reset,
+    Skip,
+    Translate,
+    Unack,
+    parse_moment,
+    parse_offsets,
+    parse_target,
+    read_offset_file,
+    verb_name,
+)
 
 if TYPE_CHECKING:
     from kafkakit.streams.commits.act.editing import EditedCluster
     from kafkakit.streams.commits.act.reading import PartitionScope
     from kafkakit.streams.commits.commands.options import EditConsent
-    from kafkakit.streams.commits.decide.editing.edit import EditPlan, EditRequest, Reject, Skip, Unack
 
 
 def edit(
@@ -38,7 +57,6 @@ def edit(
 ) -> None:
     """Plan an edit, show it, and with consent carry it out."""
     from kafkakit.core.text import shell_command
-    from kafkakit.streams.commits.decide.editing.edit import verb_name
     from kafkakit.streams.commits.report.edits import outcome_report
 
     cli = cli_context(ctx)
@@ -131,7 +149,7 @@ def reset(
         bool,
         typer.Option("--keep-done", help="Keep what is done above the new offset; otherwise it is delivered again."),
     ] = False,
-    allowances: options.EditAllowances,
+    allowances: EditAllowances,
     reason: options.Reason = "",
     consent: options.EditConsent,
 ) -> None:
@@ -157,7 +175,6 @@ def reset(
       --reset-offsets --to-current --export > orders.csv
     """
     from kafkakit.core.errors import UsageError
-    from kafkakit.streams.commits.decide.editing.edit import MAX_BYTES, Landing, Reset, parse_target, read_offset_file
     from kafkakit.wiring import read_input, system_clock
 
     if bool(to) == bool(from_csv):
@@ -171,7 +188,7 @@ def reset(
         landing, value, words = parse_target(to, system_clock().now(), options.local_time)
         verb = Reset(landing=landing, value=value, keep_done=keep_done)
         scope = choice.scope(uncommitted=True)
-    edit(ctx, group, scope, allowances.request(verb), (f"to {words}",), consent, reason)
+    edit(ctx, group, scope, EditRequest(verb=verb, allows=allowances), (f"to {words}",), consent, reason)
 
 
 @with_option_groups
@@ -190,7 +207,7 @@ def replay(
         str, typer.Option("--offsets", metavar="N-N", help="The window as offsets, both ends included.")
     ] = "",
     choice: options.TopicChoice,
-    allowances: options.EditAllowances,
+    allowances: EditAllowances,
     reason: options.Reason = "",
     consent: options.EditConsent,
 ) -> None:
@@ -207,7 +224,6 @@ def replay(
       --from 2026-11-22T14:00:00Z --to 2026-11-22T14:05:00Z
     """
     from kafkakit.core.errors import UsageError
-    from kafkakit.streams.commits.decide.editing.edit import Replay, parse_moment, parse_offsets
     from kafkakit.wiring import system_clock
 
     now = system_clock().now()
@@ -227,7 +243,15 @@ def replay(
         verb = Replay(request_id=request_id, from_ms=first.ms, to_ms=last.ms)
         words = (f"records from {first.words} to {last.words}",)
         scope = choice.scope()
-    edit(ctx, group, scope, allowances.request(verb), (*words, f"request id {request_id}"), consent, reason)
+    edit(
+        ctx,
+        group,
+        scope,
+        EditRequest(verb=verb, allows=allowances),
+        (*words, f"request id {request_id}"),
+        consent,
+        reason,
+    )
 
 
 @with_option_groups
@@ -252,10 +276,9 @@ def translate(
     kafkakit --profile prod streams commits translate orders --to pc --all-topics
     kafkakit --profile prod streams commits translate orders --to plain --topic payments
     """
-    from kafkakit.streams.commits.decide.editing.edit import Translate
 
     verb = Translate(to=options.dialect_name(to))
-    edit(ctx, group, choice.scope(), allowances.request(verb), (f"to {to}",), consent, reason)
+    edit(ctx, group, choice.scope(), EditRequest(verb=verb, allows=allowances), (f"to {to}",), consent, reason)
 
 
 @with_option_groups
@@ -271,7 +294,6 @@ def skip(ctx: typer.Context, options: RecordEditOptions) -> None:
     kafkakit --profile prod streams commits skip orders --topic payments --partition 3 --offsets 102
     kafkakit --profile prod streams commits skip orders --topic payments --partition 3 --offsets 102,200-210
     """
-    from kafkakit.streams.commits.decide.editing.edit import Skip
 
     _edit_records(ctx, options, Skip)
 
@@ -288,7 +310,6 @@ def unack(ctx: typer.Context, options: RecordEditOptions) -> None:
     kafkakit --profile prod streams commits unack orders --topic payments --partition 3 --offsets 90,95-99
     kafkakit --profile prod streams commits unack orders --topic payments --partition 3 --offsets 102
     """
-    from kafkakit.streams.commits.decide.editing.edit import Unack
 
     _edit_records(ctx, options, Unack)
 
@@ -307,15 +328,13 @@ def reject(ctx: typer.Context, options: RecordEditOptions) -> None:
     kafkakit --profile prod streams commits reject orders --topic payments --partition 3 --offsets 102 \\
       --reason 'broken schema, ticket 4711'
     """
-    from kafkakit.streams.commits.decide.editing.edit import Reject
 
     _edit_records(ctx, options, Reject)
 
 
 def _edit_records(ctx: typer.Context, options: RecordEditOptions, verb: type[Skip | Unack | Reject]) -> None:
-    from kafkakit.streams.commits.decide.editing.edit import parse_offsets
 
-    request = options.allowances.request(verb(offsets=parse_offsets(options.offsets)))
+    request = EditRequest(verb=verb(offsets=parse_offsets(options.offsets)), allows=options.allowances)
     words = (f"offsets {options.offsets}",)
     edit(ctx, options.group, options.choice.one_partition, request, words, options.consent, options.reason)
 
@@ -346,7 +365,6 @@ def delete(
     kafkakit --profile prod streams commits delete orders --all --yes
     kafkakit --profile prod streams commits undo last --group orders
     """
-    from kafkakit.streams.commits.decide.editing.edit import Delete, EditRequest
 
     scope = choice.scope_or_all(everything=everything)
     words = "the whole group" if everything else f"commits for topic {choice.topic}"

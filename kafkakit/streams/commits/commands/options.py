@@ -17,16 +17,17 @@ import typer
 from kafkakit.cli.command_classes import CliContext
 from kafkakit.cli.completion import GROUP_NAME, TOPIC_NAME
 from kafkakit.cli.run_options import Consent
-from kafkakit.core.options import option
-from kafkakit.streams.model.dialects.registry import FORMS, WORDS
+from kafkakit.core.options import Completion, not_typed, option, typed_as
+from kafkakit.streams.commits.decide.editing.edit import OUTSIDE_LOG_HELP, EditAllowances, parse_partitions
+from kafkakit.streams.commits.decide.group_look import CommitScope
+from kafkakit.streams.model.dialects.registry import FORMS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from kafkakit.core.model import TopicPartition
     from kafkakit.streams.commits.act.reading import PartitionScope
-    from kafkakit.streams.commits.decide.editing.edit import EditPlan, EditRequest, FileTarget, Opening, Verb
-    from kafkakit.streams.commits.decide.group_look import CommitScope
+    from kafkakit.streams.commits.decide.editing.edit import EditPlan, FileTarget, Opening
     from kafkakit.streams.commits.report.commits import DrawingStyle
     from kafkakit.streams.model.commit import CommitIdentity
 
@@ -54,10 +55,6 @@ Width = Annotated[
 Ascii = Annotated[bool, typer.Option("--ascii", help="Draw with ASCII only; the default if the output is not UTF-8.")]
 
 Group = Annotated[str, typer.Argument(**GROUP_NAME, help="The group.", show_default=False)]
-Topic = Annotated[str, typer.Option("--topic", **TOPIC_NAME, help="Only this topic.")]
-Partition = Annotated[
-    int | None, typer.Option("--partition", metavar="N", min=0, help="Only this partition.", show_default=False)
-]
 Groups = Annotated[
     list[str] | None, typer.Argument(metavar="GROUP...", help="The groups; or --all.", show_default=False)
 ]
@@ -110,26 +107,18 @@ class IdentityOptions:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LookScope:
-    """Which commits of a group are looked at."""
-
-    topic: Topic = ""
-    partition: Partition = None
-
-    @property
-    def scope(self) -> CommitScope:
-        """The options as a value of the inspector."""
-        from kafkakit.streams.commits.decide.group_look import CommitScope
-
-        return CommitScope(topic=self.topic, partition=self.partition)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OneCommitScope(LookScope):
-    """Which commit of a group is looked at."""
-
-    topic: str = option("", "--topic", **TOPIC_NAME, help="The topic; may be left out if there is one.")
+OneCommitScope = Annotated[
+    CommitScope,
+    typed_as(
+        topic=option(
+            "",
+            "--topic",
+            metavar="TOPIC",
+            completion=Completion.TOPICS,
+            help="The topic; may be left out if there is one.",
+        )
+    ),
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,13 +146,9 @@ class DrawingOptions:
         return ASCII if self.ascii_only or cli.terminal.is_dumb or encoding != "utf8" else BLOCKS
 
 
-MOST_PARTITIONS = 1_000_000
-
 if TYPE_CHECKING:
-    DialectWord: TypeAlias = str
     FormWord: TypeAlias = str
 else:
-    DialectWord = StrEnum("DialectWord", {word: word for word in WORDS})
     FormWord = StrEnum("FormWord", {word: word for word in FORMS})
 
 EditedGroup = Annotated[
@@ -179,23 +164,7 @@ Offsets = Annotated[
     str,
     typer.Option("--offsets", metavar="N[,N-N...]", help="Offsets and ranges, both ends included: 102,200-210."),
 ]
-As = Annotated[
-    DialectWord | None,
-    typer.Option(
-        "--dialect",
-        help="Write this kind of metadata; if not given, the kind that the group uses. kkm1 and pc hold many offsets, "
-        "if the application reads them.",
-        show_default=False,
-    ),
-]
-Adopt = Annotated[
-    bool, typer.Option("--adopt", help="Overwrite a commit of a newer format; its acknowledgements are lost.")
-]
-OutsideLog = Annotated[bool, typer.Option("--allow-outside-log", help="Allow offsets that the log does not hold.")]
-Coarsen = Annotated[
-    bool,
-    typer.Option("--allow-coarsening", help="Drop acknowledgements if the metadata exceeds the brokers' limit."),
-]
+OutsideLog = Annotated[bool, typer.Option("--allow-outside-log", help=OUTSIDE_LOG_HELP)]
 Reason = Annotated[
     str, typer.Option("--reason", metavar="WORDS", help="The reason, recorded in the journal.", show_default=False)
 ]
@@ -247,19 +216,7 @@ def _scope(
         raise UsageError(f"give --topic NAME or {all_flag}")
     if partition and not topic:
         raise UsageError("--partition goes with --topic")
-    return PartitionScope(topic=topic, partitions=_numbers(partition), uncommitted=uncommitted)
-
-
-def _numbers(text: str) -> tuple[int, ...]:
-    from kafkakit.core.errors import UsageError
-    from kafkakit.streams.commits.decide.editing.edit import parse_offsets
-
-    if not text:
-        return ()
-    ranges = parse_offsets(text, "--partition")
-    if (ranges.end or 0) > MOST_PARTITIONS:
-        raise UsageError(f"--partition: {text!r:.40} is above the highest partition there can be")
-    return tuple(number for start, end in ranges for number in range(start, end))
+    return PartitionScope(topic=topic, partitions=parse_partitions(partition), uncommitted=uncommitted)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -282,40 +239,9 @@ class TopicChoice(PartitionChoice):
         return self.topic
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EditAllowances:
-    """What an edit writes, and what it may write over or leave out."""
-
-    dialect: As = None
-    adopt: Adopt = False
-    outside_log: OutsideLog = False
-    coarsen: Coarsen = False
-
-    def request(self, verb: Verb) -> EditRequest:
-        """The request of a verb."""
-        from kafkakit.streams.commits.decide.editing.edit import EditRequest
-
-        return EditRequest(
-            verb=verb,
-            dialect=dialect_name(self.dialect) if self.dialect else "",
-            adopt=self.adopt,
-            outside_log=self.outside_log,
-            coarsen=self.coarsen,
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TranslateAllowances:
-    """What a translation may write over or leave out."""
-
-    adopt: Adopt = False
-    coarsen: Coarsen = False
-
-    def request(self, verb: Verb) -> EditRequest:
-        """The request of a verb."""
-        from kafkakit.streams.commits.decide.editing.edit import EditRequest
-
-        return EditRequest(verb=verb, adopt=self.adopt, coarsen=self.coarsen)
+TranslateAllowances = Annotated[
+    EditAllowances, typed_as(dialect=not_typed(""), outside_log=not_typed(False))  # what a translation does not have
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,6 +22,7 @@ from kafkakit.core.cluster_facts import (
 )
 from kafkakit.core.errors import KafkakitError, OperationFailedError, TryLaterError, UsageError
 from kafkakit.core.model import TopicPartition
+from kafkakit.core.options import Completion, option
 from kafkakit.core.text import printable, shell_command, shown_name, some
 from kafkakit.streams.model.commit import CommitIdentity, Problem, amount
 from kafkakit.streams.model.dialects.dialect import KAFKA_LIMIT, CommitFacts, CopiedFrom, TimeSpan
@@ -36,8 +37,10 @@ RIGHT_HINT = "reading a group needs the right DESCRIBE on it and on its topics"
 class CommitScope:
     """Which commits of a group are looked at: of one topic, one partition, or all."""
 
-    topic: str = ""
-    partition: int | None = None
+    topic: str = option("", "--topic", metavar="TOPIC", completion=Completion.TOPICS, help="Only this topic.")
+    partition: int | None = option(
+        None, "--partition", metavar="N", min=0, help="Only this partition.", show_default=False
+    )
 
     def holds(self, key: TopicPartition) -> bool:
         """True when the partition is to be looked at."""

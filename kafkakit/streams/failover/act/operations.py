@@ -37,7 +37,7 @@ from kafkakit.streams.failover.act.run import (
 )
 from kafkakit.streams.failover.decide.drained import LiveHistory, LiveLook, LiveView, Pace
 from kafkakit.streams.failover.decide.evidence import Evidence
-from kafkakit.streams.failover.decide.history import EndKind, RunEnd
+from kafkakit.streams.failover.decide.history import EndKind, RunEnd, home_of, left_cluster, routed_at, settled
 from kafkakit.streams.failover.decide.operation import (
     FailoverRequest,
     LaneMove,
@@ -46,10 +46,6 @@ from kafkakit.streams.failover.decide.operation import (
     OperationRecord,
     Step,
     Word,
-    home_of,
-    left_cluster,
-    routed_at,
-    settled,
     standing,
 )
 from kafkakit.streams.failover.decide.plan import (

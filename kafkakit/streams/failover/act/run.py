@@ -52,6 +52,7 @@ from kafkakit.streams.failover.decide.history import (
     make_certificate,
     plan_sha256,
     read_commands,
+    routed_at,
 )
 from kafkakit.streams.failover.decide.operation import (
     GRAMMAR,
@@ -84,7 +85,6 @@ from kafkakit.streams.failover.decide.operation import (
     journal_root,
     merged_losses,
     operations_folder,
-    routed_at,
     standing,
 )
 from kafkakit.streams.failover.decide.plan import FENCE_RATE, SIZE_KEY, SIZE_LIMIT, fence_bindings

@@ -6,8 +6,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -15,25 +16,24 @@ from kafkakit.cli.command_classes import CliCommand, cli_context, new_group
 from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.cli.run_options import Approval, Consent
 from kafkakit.cli.session import finish
-from kafkakit.cli.stream_operations import NO_EVENTS, EventOptions, MoveLimits
+from kafkakit.cli.stream_operations import NO_EVENTS, EventOptions
 from kafkakit.core.text import shell_command
 from kafkakit.streams.failover.commands.options import (
-    FailoverOptions,
+    BackRequest,
     LaneNames,
     LiveOptions,
+    MoveRequest,
     RehearsalOptions,
+    RepartitionRequest,
     StreamName,
-    Target,
     Wait,
     open_failover,
 )
-
-if TYPE_CHECKING:
-    from kafkakit.streams.failover.decide.operation import FailoverRequest
+from kafkakit.streams.failover.decide.operation import FailoverRequest
 
 
 @with_option_groups
-def plan(ctx: typer.Context, stream: StreamName, options: FailoverOptions) -> int:
+def plan(ctx: typer.Context, request: FailoverRequest) -> int:
     """Show what a failover would do and need: a verdict for each precondition, fences, windows, and duplicates.
 
     Nothing is written. Exits with 2 if a precondition is not met.
@@ -46,8 +46,7 @@ def plan(ctx: typer.Context, stream: StreamName, options: FailoverOptions) -> in
     from kafkakit.streams.failover.report import plan_report
 
     cli = cli_context(ctx)
-    request = options.request(stream)
-    with open_failover(cli, stream) as session:
+    with open_failover(cli, request.stream) as session:
         found = session.planner(session.parts()).plan(request, measured=True)
     return finish(cli, plan_report(found))
 
@@ -55,8 +54,7 @@ def plan(ctx: typer.Context, stream: StreamName, options: FailoverOptions) -> in
 @with_option_groups
 def run(
     ctx: typer.Context,
-    stream: StreamName,
-    options: FailoverOptions,
+    request: FailoverRequest,
     consent: Consent,
     approval: Approval,
     events: EventOptions,
@@ -75,7 +73,7 @@ def run(
     kafkakit --profile prod streams failover run orders --to east --yes
     kafkakit --profile prod streams failover run orders --to east --emergency --yes
     """
-    return carry_out(ctx, "streams failover run", options.request(stream), consent, approval, wait, events)
+    return carry_out(ctx, "streams failover run", request, consent, approval, wait, events)
 
 
 @with_option_groups
@@ -118,8 +116,7 @@ def abort(ctx: typer.Context, stream: StreamName, consent: Consent) -> int:
 @with_option_groups
 def back(
     ctx: typer.Context,
-    stream: StreamName,
-    limits: MoveLimits,
+    request: BackRequest,
     consent: Consent,
     approval: Approval,
     events: EventOptions,
@@ -135,9 +132,7 @@ def back(
     \b
     kafkakit --profile prod streams failover back orders --yes
     """
-    from kafkakit.streams.failover.decide.operation import OperationKind
-
-    request = limits.request(stream, "", lane, OperationKind.BACK)
+    request = replace(request, lanes=tuple(sorted(set(lane or ()))))
     return carry_out(ctx, "streams failover back", request, consent, approval, wait, events)
 
 
@@ -470,9 +465,7 @@ app.command("history", cls=CliCommand, short_help="Show all operations and comma
 @with_option_groups
 def move(
     ctx: typer.Context,
-    stream: StreamName,
-    to: Target,
-    limits: MoveLimits,
+    request: MoveRequest,
     consent: Consent,
     approval: Approval,
     events: EventOptions,
@@ -487,21 +480,14 @@ def move(
     kafkakit --profile prod streams move orders --to east --dry-run
     kafkakit --profile prod streams move orders --to east --yes
     """
-    from kafkakit.streams.failover.decide.operation import OperationKind
-
-    request = limits.request(stream, to, lane, OperationKind.MOVE)
+    request = replace(request, lanes=tuple(sorted(set(lane or ()))))
     return carry_out(ctx, "streams move", request, consent, approval, wait, events)
 
 
 @with_option_groups
 def repartition(
     ctx: typer.Context,
-    stream: StreamName,
-    lane: Annotated[str, typer.Option("--lane", metavar="LANE", help="The lane whose partition count changes.")],
-    partitions: Annotated[
-        int, typer.Option("--partitions", min=1, max=10_000, metavar="N", help="Number of partitions.")
-    ],
-    limits: MoveLimits,
+    request: RepartitionRequest,
     consent: Consent,
     approval: Approval,
     events: EventOptions,
@@ -517,9 +503,6 @@ def repartition(
     \b
     kafkakit --profile prod streams repartition orders --lane live --partitions 24 --order strict --yes
     """
-    from kafkakit.streams.failover.decide.operation import OperationKind
-
-    request = limits.request(stream, "", [lane], OperationKind.REPARTITION, partitions)
     return carry_out(ctx, "streams repartition", request, consent, approval, wait, events)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,9 +12,10 @@ import typer
 
 from kafkakit.cli.completion import complete_profile_names
 from kafkakit.cli.session import ProfileSessions
-from kafkakit.cli.stream_operations import NO_EVENTS, EventOptions, MoveLimits, operation_ports
-from kafkakit.core.options import option
+from kafkakit.cli.stream_operations import NO_EVENTS, EventOptions, operation_ports
+from kafkakit.core.options import not_typed, option, required_option, typed_as
 from kafkakit.core.text import shell_command
+from kafkakit.streams.failover.decide.operation import FailoverRequest, OperationKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from kafkakit.streams.failover.act.run import RunParts
     from kafkakit.streams.failover.decide.drained import LiveView
     from kafkakit.streams.failover.decide.history import Rehearsal
-    from kafkakit.streams.failover.decide.operation import FailoverRequest
     from kafkakit.streams.model.route import Route
 
 
@@ -39,37 +39,29 @@ Wait = Annotated[
     ),
 ]
 
-Target = Annotated[
-    str,
-    typer.Option(
-        "--to",
-        metavar="PROFILE",
-        help="The profile of the cluster that is to take the writes.",
-        autocompletion=complete_profile_names,
+LaneNames = Annotated[list[str] | None, typer.Option("--lane", metavar="LANE", help="Move this lane only. Repeatable.")]
+BackRequest = Annotated[
+    FailoverRequest,
+    typed_as(to=not_typed(""), lanes=not_typed(()), is_emergency=not_typed(False), kind=not_typed(OperationKind.BACK)),
+]
+MoveRequest = Annotated[
+    FailoverRequest,
+    typed_as(lanes=not_typed(()), is_emergency=not_typed(False), kind=not_typed(OperationKind.MOVE)),
+]
+RepartitionRequest = Annotated[
+    FailoverRequest,
+    typed_as(
+        to=not_typed(""),
+        lanes=required_option(
+            "--lane", parse=lambda lane: (lane,), metavar="LANE", help="The lane whose partition count changes."
+        ),
+        is_emergency=not_typed(False),
+        kind=not_typed(OperationKind.REPARTITION),
+        partitions=required_option(
+            "--partitions", typed=int, parse=int, min=1, max=10_000, metavar="N", help="Number of partitions."
+        ),
     ),
 ]
-LaneNames = Annotated[list[str] | None, typer.Option("--lane", metavar="LANE", help="Move this lane only. Repeatable.")]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FailoverOptions:
-    """What is moved, where to, and within which limits."""
-
-    to: Target
-    lane: LaneNames = None
-    emergency: bool = option(
-        False,
-        "--emergency",
-        help="Send producers to the target at once: do not check the old clusters or wait for consumers first.",
-    )
-    limits: MoveLimits
-
-    def request(self, stream: str) -> FailoverRequest:
-        """The options as a request; `UsageError` for one that cannot be read."""
-        from kafkakit.streams.failover.decide.operation import OperationKind
-
-        found = self.limits.request(stream, self.to, self.lane, OperationKind.FAILOVER)
-        return replace(found, is_emergency=self.emergency)
 
 
 class FailoverSession:

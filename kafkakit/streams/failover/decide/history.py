@@ -9,7 +9,7 @@ what was asked, what came of it, and how ready the stream is by that.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from hashlib import sha256
@@ -18,7 +18,7 @@ import msgspec
 
 from kafkakit.core.cluster_facts import ItemError
 from kafkakit.core.documents import DocumentKind, decode_document, decoded_json, encode_document
-from kafkakit.core.errors import InputError, UsageError
+from kafkakit.core.errors import InputError, RefusedError, UsageError
 from kafkakit.core.journal_lines import RecordKind
 from kafkakit.core.rpc import Event
 from kafkakit.streams.failover.decide.drained import AckKind, ack_of, letters_left
@@ -506,3 +506,59 @@ def stated_rate(per_s: float) -> float:
 def measured_rate(before: int, after: int, seconds: float) -> float:
     """Records a second between two sums of ends, within the limits."""
     return min(MOST_PER_S, max(LEAST_PER_S, (after - before) / seconds))
+
+
+def home_of(route: Route, lanes: Collection[str]) -> str:
+    """The profile of the cluster that the first of these lanes is written on; `UsageError` for one that is absent."""
+    for name in lanes:
+        lane = route.lane(name)
+        if lane is None or lane.active is None:
+            raise UsageError(f"stream {route.stream} has no lane {name} that is written")
+        return lane.active.cluster
+    raise UsageError("no lane is named")
+
+
+def left_cluster(route: Route, history: Sequence[Route], lanes: Collection[str] = ()) -> str:
+    """The profile of the cluster that the lanes were written on before the present one; without names all lanes.
+
+    `history` are the routes that came into effect, oldest first. Raises `RefusedError` where no lane was ever on
+    another cluster, or lanes came from different ones.
+    """
+    found: dict[str, list[str]] = {}
+    for lane in route.lanes:
+        if lane.active is None or (lanes and lane.name not in lanes):
+            continue
+        for earlier in reversed(history):
+            before = earlier.lane(lane.name)
+            active = None if before is None else before.active
+            if active is not None and active.cluster_id != lane.active.cluster_id:
+                found.setdefault(active.cluster, []).append(lane.name)
+                break
+    if not found:
+        raise RefusedError(
+            f"stream {route.stream} has not left a cluster", hint="kafkakit streams move STREAM --to CLUSTER"
+        )
+    if len(found) > 1:
+        words = "; ".join(f"{', '.join(names)}: {profile}" for profile, names in sorted(found.items()))
+        raise RefusedError(f"lanes of stream {route.stream} came from different clusters: {words}", hint="--lane LANE")
+    return next(iter(found))
+
+
+def routed_at(operation: Operation, routes: Iterable[Route]) -> int | None:
+    """The first epoch in which an operation's targets were active, from the routes that came into effect."""
+    for route in sorted(routes, key=lambda each: each.epoch):
+        targets = [operation.target_in(lane) for lane in route.lanes if operation.move_of(lane.name) is not None]
+        if targets and all(each is not None and each.state is SegmentState.ACTIVE for each in targets):
+            return route.epoch
+    return None
+
+
+def settled(record: OperationRecord, route: Route) -> Step | None:
+    """How an operation that the route does not name any more ended; None where its journal says so already, or the
+    route is still its own. One that was cut before it began counts as aborted."""
+    if record.end is not None or (route.operation is not None and route.operation.id == record.operation.id):
+        return None
+    if record.reached_ms and record.unretired(route) and Step.ROUTED in record.reached_ms:
+        return Step.SUPERSEDED
+    is_active = bool(record.reached_ms) and routed_at(record.operation, [route]) is not None
+    return Step.RETIRED if is_active and not record.unretired(route) else Step.ABORTED

@@ -6,18 +6,27 @@ that expires is in it: that a topic is quiet, or that a fence is up, is proven a
 stands is told by its route.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import TypeAlias
 
 from kafkakit.core.cluster_facts import AclBinding
-from kafkakit.core.errors import RefusedError, UsageError
+from kafkakit.core.errors import UsageError
 from kafkakit.core.journal_lines import Grammar, RecordKind, read_data
 from kafkakit.core.journal_lines import Line as JournalLine
 from kafkakit.core.model import TopicPartition
-from kafkakit.core.quantities import epoch_ms
+from kafkakit.core.options import (
+    REPEATED,
+    Completion,
+    not_typed,
+    option,
+    parsed_option,
+    required_argument,
+    required_option,
+)
+from kafkakit.core.quantities import epoch_ms, parse_duration
 from kafkakit.core.text import shell_command
 from kafkakit.streams.model.route import DLQ, Lane, Route, Segment, SegmentState, check_stream, lane_client_id
 
@@ -103,6 +112,30 @@ class DeadLetters(StrEnum):
     COPY = "copy"
 
 
+def _names(given: list[str] | None) -> tuple[str, ...]:
+    return tuple(sorted(set(given or ())))
+
+
+def _group_names(given: list[str] | None) -> tuple[str, ...]:
+    if "" in (given or ()):
+        raise UsageError("a group has a name", hint="--require-group GROUP, --ignore-group GROUP")
+    return _names(given)
+
+
+def dead_letters_option(usual: DeadLetters) -> DeadLetters:
+    """`--dead-letters` of a command that takes `usual` if it is not given."""
+    found: DeadLetters = parsed_option(
+        None,
+        "--dead-letters",
+        typed=DeadLetters | None,
+        parse=lambda given: given or usual,
+        help="What becomes of dead letters in the old topic of lane dlq, and of rejected records that references lead "
+        "to: leave (their topic stays readable until they are deleted, and reclaim keeps it), or copy (to the new "
+        "topic of lane dlq). copy if not given for an evacuation, leave for anything else.",
+    )
+    return found
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailoverRequest:
     """What an operator asks for; `to` is the target's profile, empty `lanes` are all lanes.
@@ -110,27 +143,86 @@ class FailoverRequest:
     `groups` are required beside those that are found, `ignored` are not. `quiet_s` None takes the rule's window.
     `is_open_by_default` states `allow.everyone.if.no.acl.found` of the old clusters, which brokers do not tell.
     With `partitions` the lanes stay on their cluster and get topics of so many partitions. The limits may be changed
-    while the operation runs, its shape may not (`differences`).
+    while the operation runs, its shape may not (`differences`). The order of the fields is in the hashes of plans.
     """
 
-    stream: str
-    to: str
-    lanes: tuple[str, ...] = ()
-    is_emergency: bool = False
-    fence: FenceChoice = FenceChoice.AUTO
-    groups: tuple[str, ...] = ()
-    ignored: tuple[str, ...] = ()
-    quiet_s: float | None = None
-    accept_loss: int = 0
-    max_duplicates: int | None = None
-    replication: int | None = None
-    is_open_by_default: bool | None = None
-    allow_compacted: bool = False
-    allow_transactions: bool = False
-    kind: OperationKind = OperationKind.FAILOVER
-    partitions: int | None = None
-    order: ReadOrder = ReadOrder.RELAXED
-    dead_letters: DeadLetters = DeadLetters.LEAVE
+    stream: str = required_argument(parse=check_stream, metavar="STREAM", help="The stream.", show_default=False)
+    to: str = required_option(
+        "--to",
+        metavar="PROFILE",
+        help="The profile of the cluster that is to take the writes.",
+        completion=Completion.PROFILES,
+    )
+    lanes: tuple[str, ...] = parsed_option(
+        None, "--lane", typed=REPEATED, parse=_names, metavar="LANE", help="Move this lane only. Repeatable."
+    )
+    is_emergency: bool = option(
+        False,
+        "--emergency",
+        help="Send producers to the target at once: do not check the old clusters or wait for consumers first.",
+    )
+    fence: FenceChoice = option(
+        FenceChoice.AUTO,
+        "--fence",
+        help="What keeps late writers from the old topics: auto (an ACL if one can be used), acl, config "
+        "(a size limit), quota (which only delays), none.",
+    )
+    groups: tuple[str, ...] = parsed_option(
+        None,
+        "--require-group",
+        typed=REPEATED,
+        parse=_group_names,
+        metavar="GROUP",
+        completion=Completion.GROUPS,
+        help="A group that must read the old topics. Repeatable.",
+    )
+    ignored: tuple[str, ...] = parsed_option(
+        None,
+        "--ignore-group",
+        typed=REPEATED,
+        parse=_group_names,
+        metavar="GROUP",
+        completion=Completion.GROUPS,
+        help="A group that is not waited for. Repeatable.",
+    )
+    quiet_s: float | None = parsed_option(
+        "",
+        "--quiet-for",
+        parse=lambda text: parse_duration(text, "--quiet-for") if text else None,
+        metavar="DURATION",
+        help="How long the ends of old logs must stay the same without a fence or acknowledgements, in place of 125s "
+        "or more; below 120s a record may come after the seal.",
+    )
+    accept_loss: int = option(
+        0, "--accept-loss", min=0, metavar="N", help="Continue even if up to N offsets were deleted unread."
+    )
+    max_duplicates: int | None = option(
+        None, "--max-duplicates", min=0, metavar="N", help="Refuse if more records than this may be delivered twice."
+    )
+    replication: int | None = option(
+        None, "--replication", min=1, metavar="N", help="Replicas of the new topics; as the old ones if not given."
+    )
+    is_open_by_default: bool | None = option(
+        None,
+        "--open-by-default/--closed-by-default",
+        help="State allow.everyone.if.no.acl.found of the old clusters, which brokers do not tell: an ACL on a topic "
+        "that has none needs it.",
+    )
+    allow_compacted: bool = option(False, "--allow-compacted", help="Also move compacted topics.")
+    allow_transactions: bool = option(False, "--allow-transactions", help="Move even if groups commit in transactions.")
+    kind: OperationKind = not_typed(OperationKind.FAILOVER)
+    partitions: int | None = not_typed(None)
+    order: ReadOrder = option(
+        ReadOrder.RELAXED,
+        "--order",
+        help="relaxed: consumers read new and old topics side by side; strict: the new ones once the old ones are "
+        "retired, so that records of a key stay in order.",
+    )
+    dead_letters: DeadLetters = dead_letters_option(DeadLetters.LEAVE)
+
+    def __post_init__(self) -> None:
+        for name in sorted({*self.groups} & {*self.ignored}):
+            raise UsageError(f"group {name} is given to --require-group and to --ignore-group")
 
     def differences(self, other: "FailoverRequest") -> Iterator[str]:
         """What keeps an operation of this request from being continued with the other one, in words."""
@@ -482,26 +574,6 @@ def standing(operation: Operation, route: Route) -> Step | None:
     )
 
 
-def routed_at(operation: Operation, routes: Iterable[Route]) -> int | None:
-    """The first epoch in which an operation's targets were active, from the routes that came into effect."""
-    for route in sorted(routes, key=lambda each: each.epoch):
-        targets = [operation.target_in(lane) for lane in route.lanes if operation.move_of(lane.name) is not None]
-        if targets and all(each is not None and each.state is SegmentState.ACTIVE for each in targets):
-            return route.epoch
-    return None
-
-
-def settled(record: OperationRecord, route: Route) -> Step | None:
-    """How an operation that the route does not name any more ended; None where its journal says so already, or the
-    route is still its own. One that was cut before it began counts as aborted."""
-    if record.end is not None or (route.operation is not None and route.operation.id == record.operation.id):
-        return None
-    if record.reached_ms and record.unretired(route) and Step.ROUTED in record.reached_ms:
-        return Step.SUPERSEDED
-    is_active = bool(record.reached_ms) and routed_at(record.operation, [route]) is not None
-    return Step.RETIRED if is_active and not record.unretired(route) else Step.ABORTED
-
-
 class RouteEdit(StrEnum):
     """The changes of the route that an operation makes, each a single compare-and-set."""
 
@@ -613,39 +685,3 @@ Action: TypeAlias = (
     | Refuse
     | Finished
 )
-
-
-def home_of(route: Route, lanes: Collection[str]) -> str:
-    """The profile of the cluster that the first of these lanes is written on; `UsageError` for one that is absent."""
-    for name in lanes:
-        lane = route.lane(name)
-        if lane is None or lane.active is None:
-            raise UsageError(f"stream {route.stream} has no lane {name} that is written")
-        return lane.active.cluster
-    raise UsageError("no lane is named")
-
-
-def left_cluster(route: Route, history: Sequence[Route], lanes: Collection[str] = ()) -> str:
-    """The profile of the cluster that the lanes were written on before the present one; without names all lanes.
-
-    `history` are the routes that came into effect, oldest first. Raises `RefusedError` where no lane was ever on
-    another cluster, or lanes came from different ones.
-    """
-    found: dict[str, list[str]] = {}
-    for lane in route.lanes:
-        if lane.active is None or (lanes and lane.name not in lanes):
-            continue
-        for earlier in reversed(history):
-            before = earlier.lane(lane.name)
-            active = None if before is None else before.active
-            if active is not None and active.cluster_id != lane.active.cluster_id:
-                found.setdefault(active.cluster, []).append(lane.name)
-                break
-    if not found:
-        raise RefusedError(
-            f"stream {route.stream} has not left a cluster", hint="kafkakit streams move STREAM --to CLUSTER"
-        )
-    if len(found) > 1:
-        words = "; ".join(f"{', '.join(names)}: {profile}" for profile, names in sorted(found.items()))
-        raise RefusedError(f"lanes of stream {route.stream} came from different clusters: {words}", hint="--lane LANE")
-    return next(iter(found))

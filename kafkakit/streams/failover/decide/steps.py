@@ -24,6 +24,7 @@ from kafkakit.streams.failover.decide.drained import (
     waiting_producers,
 )
 from kafkakit.streams.failover.decide.evidence import Basis, Evidence, TopicFacts, window_s
+from kafkakit.streams.failover.decide.history import settled
 from kafkakit.streams.failover.decide.operation import (
     Action,
     Certify,
@@ -45,7 +46,6 @@ from kafkakit.streams.failover.decide.operation import (
     SeedGroups,
     Step,
     Wait,
-    settled,
     standing,
 )
 from kafkakit.streams.failover.decide.plan import choose_fence, differing_configs, judge_fences

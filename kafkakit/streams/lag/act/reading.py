@@ -35,7 +35,6 @@ from kafkakit.streams.lag.decide.measure.ends import BROKER_KEYS, TopicFacts, fa
 from kafkakit.streams.lag.decide.measure.owned import GroupKey, OwnedPartitions, left_by_all, owned_by
 from kafkakit.streams.lag.decide.measure.table import positions
 from kafkakit.streams.lag.decide.saved_state import NO_RESUME, CommitOrigins, LogCursor, ReadTotals, Resume, ResumePoint
-from kafkakit.streams.model.commit import NO_TOPIC_ID
 from kafkakit.streams.model.log_batches import NoRecord, RecordTime, record_at
 from kafkakit.streams.model.offsets_log.commits import TOMBSTONE, CommitColumns, CommitRow, KeyTable
 from kafkakit.streams.model.offsets_log.feed import OffsetsFeed
@@ -288,7 +287,7 @@ class OffsetsTail:
 
     def _forget(self, keys: "NDArray[np.int64]") -> None:
         if len(keys):
-            rows = [CommitRow(key, TOMBSTONE, -1, -1, -1, NO_TOPIC_ID, b"") for key in keys.tolist()]
+            rows = [CommitRow(key=key, at=-1, offset=TOMBSTONE) for key in keys.tolist()]
             self._release(self._apply(CommitColumns.of(rows)))
 
 

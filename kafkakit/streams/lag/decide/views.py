@@ -6,7 +6,7 @@ stream are topics named `<stream>.<lane>.<epoch>`.
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -15,6 +15,7 @@ from kafkakit.config.keys import did_you_mean
 from kafkakit.core.cluster_facts import GroupDescription, GroupMember, GroupState, GroupType, ItemError, holders_of
 from kafkakit.core.errors import UsageError
 from kafkakit.core.model import TopicPartition
+from kafkakit.core.options import not_typed, option, parsed_option
 from kafkakit.core.query import ObjectTable, matching, tag_column, tag_keys, text_column
 from kafkakit.core.query_text import parse_query
 from kafkakit.core.selection import is_topic_name, matching_topics, query_of
@@ -480,14 +481,33 @@ def matches(name: str, globs: Sequence[str]) -> bool:
     return not globs or any(fnmatchcase(name, glob) for glob in globs)
 
 
+class ViewBy(StrEnum):
+    """What one line of the table is about, as `--by` spells the levels."""
+
+    GROUP = "group"
+    GROUP_TOPIC = "group-topic"
+    TOPIC = "topic"
+    STREAM = "stream"
+    CLUSTER = "cluster"
+    PARTITION = "partition"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ViewRequest:
     """Which view of which rows is wanted, with at most `top` lines."""
 
-    level: ViewLevel
-    order: LineOrder
-    top: int
-    rows: RowFilter = field(default_factory=RowFilter)
+    level: ViewLevel = parsed_option(
+        ViewBy.GROUP_TOPIC,
+        "--by",
+        typed=ViewBy,
+        parse=lambda by: ViewLevel(by.value.replace("-", "_")),
+        help="What each line shows.",
+    )
+    order: LineOrder = option(LineOrder.WORST, "--sort", help="Order of the lines; worst is status, then time lag.")
+    top: int = option(
+        50, "--top", min=1, max=100_000, metavar="N", help="Show this many lines, and the sum of the others."
+    )
+    rows: RowFilter = not_typed(RowFilter())
 
     def of(self, tables: Sequence[LagTable]) -> LagView:
         """The view; in another order than WORST, lines beyond `top` are counted without a sum."""

@@ -18,9 +18,9 @@ from kafkakit.streams.model.binary import uvarints_at
 from kafkakit.streams.model.commit import NO_TOPIC_ID, TOPIC_ID_BYTES
 from kafkakit.streams.model.offsets_log.entries import (
     NEWEST_VERSION,
+    CommittedValue,
     Entry,
     LogKey,
-    OffsetCommit,
     Undecodable,
     decode_entry,
     decode_key,
@@ -132,7 +132,7 @@ def topic_ids(views: Views, at: "Column") -> "NDArray[np.uint8]":
     return ids
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PendingCommit:
     """A commit or tombstone on its own: one that waits for its transaction's marker, or one of an unusual shape.
 
@@ -143,18 +143,7 @@ class PendingCommit:
     key: bytes
     at: int
     visible_at: int
-    offset: int
-    committed_ms: int = -1
-    leader_epoch: int = -1
-    topic_id: bytes = NO_TOPIC_ID
-    metadata: bytes = b""
-
-    @classmethod
-    def of(cls, key: bytes, at: int, commit: OffsetCommit) -> "PendingCommit":
-        """A commit that the readable decoder read."""
-        return cls(
-            key, at, at, commit.offset, commit.committed_ms, commit.leader_epoch, commit.topic_id, commit.metadata
-        )  # fmt: skip
+    value: CommittedValue
 
     def seen_from(self, fate: int) -> "PendingCommit":
         """The commit visible from a marker's offset; from its own if `fate` is not an offset."""
@@ -163,7 +152,7 @@ class PendingCommit:
     @property
     def size(self) -> int:
         """Bytes that it takes, roughly."""
-        return 400 + len(self.key) + len(self.metadata)
+        return 400 + len(self.key) + len(self.value.metadata)
 
 
 @dataclass(slots=True)
@@ -242,7 +231,9 @@ def read_commits(views: Views, rows: Rows, tally: FeedCounts) -> tuple[Commits, 
         if isinstance(entry, Undecodable):
             tally.cannot_decode(entry.reason)
         elif isinstance(entry, Entry) and entry.value is not None and key is not None:
-            unusual.append((int(rows.batch[row]), PendingCommit.of(offset_key(key), int(rows.at[row]), entry.value)))
+            at = int(rows.at[row])
+            pending = PendingCommit(key=offset_key(key), at=at, visible_at=at, value=entry.value)
+            unusual.append((int(rows.batch[row]), pending))
     if not all_live:
         dead = ~live
         commits.offset[dead] = TOMBSTONE
@@ -260,11 +251,13 @@ def single_row(views: Views, commits: Commits, row: int) -> PendingCommit:
         key=offset_key(data[int(commits.key_start[row]) : int(commits.key_end[row])]),
         at=at,
         visible_at=at,
-        offset=int(commits.offset[row]),
-        committed_ms=int(commits.committed_ms[row]),
-        leader_epoch=int(commits.leader_epoch[row]),
-        topic_id=NO_TOPIC_ID if id_at < 0 else data[id_at : id_at + TOPIC_ID_BYTES],
-        metadata=data[int(commits.metadata_start[row]) : int(commits.metadata_end[row])],
+        value=CommittedValue(
+            offset=int(commits.offset[row]),
+            committed_ms=int(commits.committed_ms[row]),
+            leader_epoch=int(commits.leader_epoch[row]),
+            topic_id=NO_TOPIC_ID if id_at < 0 else data[id_at : id_at + TOPIC_ID_BYTES],
+            metadata=data[int(commits.metadata_start[row]) : int(commits.metadata_end[row])],
+        ),
     )
 
 
@@ -313,7 +306,10 @@ class CommitColumns:
     def rows(self) -> "list[CommitRow]":
         """The columns as single rows, for tests and small chunks."""
         return [
-            CommitRow(int(k), int(o), int(ms), int(e), int(at), t.tobytes(), m)
+            CommitRow(
+                key=int(k), offset=int(o), committed_ms=int(ms), leader_epoch=int(e), at=int(at),
+                topic_id=t.tobytes(), metadata=m,
+            )
             for k, o, ms, e, at, t, m in zip(
                 self.key, self.offset, self.committed_ms, self.leader_epoch, self.at, self.topic_id, self.metadata,
                 strict=True,
@@ -321,17 +317,12 @@ class CommitColumns:
         ]  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class CommitRow:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitRow(CommittedValue):
     """One row of `CommitColumns`."""
 
     key: int
-    offset: int
-    committed_ms: int
-    leader_epoch: int
     at: int
-    topic_id: bytes
-    metadata: bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

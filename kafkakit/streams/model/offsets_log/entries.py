@@ -145,19 +145,25 @@ PLAUSIBLE_MS = range(1_000_000_000_000, 10_000_000_000_000)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetCommit:
-    """A committed offset. `metadata` is as stored, a NUL included; `committed_ms` is the coordinator's clock.
+class CommittedValue:
+    """What was committed. `metadata` is as stored, a NUL included; `committed_ms` is the coordinator's clock.
 
-    `leader_epoch` is -1 and `topic_id` all zero where the record has none.
+    `committed_ms` and `leader_epoch` are -1 and `topic_id` all zero where the record has none.
     """
 
-    version: int
     offset: int
-    committed_ms: int
-    metadata: bytes = b""
+    committed_ms: int = -1
     leader_epoch: int = -1
-    expires_ms: int | None = None
     topic_id: bytes = NO_TOPIC_ID
+    metadata: bytes = b""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetCommit(CommittedValue):
+    """A committed offset as the value of a record of this version has it."""
+
+    version: int
+    expires_ms: int | None = None
 
 
 def decode_offset_commit(value: bytes) -> OffsetCommit | Undecodable:

@@ -301,8 +301,8 @@ class Newest:
 
         made, offset = self.commits.committed_ms, self.commits.offset
         if self.held:
-            made = np.concatenate((made, np.array([h.committed_ms for h in self.held], np.int64)))
-            offset = np.concatenate((offset, np.array([h.offset for h in self.held], np.int64)))
+            made = np.concatenate((made, np.array([h.value.committed_ms for h in self.held], np.int64)))
+            offset = np.concatenate((offset, np.array([h.value.offset for h in self.held], np.int64)))
         return made[order], offset[order] == TOMBSTONE
 
     def _key_bytes(self, row: int) -> bytes:
@@ -319,8 +319,9 @@ class Newest:
         found = np.concatenate((own, np.full(len(self.held), -1, np.int64))) if self.held else own
         if len(found) and found.min() >= 0:
             return found
+        own_rows = len(self.commits)
         offset: Callable[[int], int] = lambda row: (  # noqa: E731
-            int(self.commits.offset[row]) if row < len(self.commits) else self.held[row - len(self.commits)].offset
+            int(self.commits.offset[row]) if row < own_rows else self.held[row - own_rows].value.offset
         )
         for row in order[found[order] < 0].tolist():
             key = offset_key(self._key_bytes(row))
@@ -361,18 +362,19 @@ class Newest:
                 topic_id=topic_ids(self.views, c.topic_id_at[chosen]),
                 metadata=_slices(data, starts[chosen], ends[chosen]),
             )
-        ids = np.frombuffer(b"".join(h.topic_id for h in held), np.uint8).reshape(len(held), TOPIC_ID_BYTES)
+        values = [h.value for h in held]
+        ids = np.frombuffer(b"".join(v.topic_id for v in values), np.uint8).reshape(len(held), TOPIC_ID_BYTES)
         return CommitColumns(
             key=key[chosen],
-            offset=np.concatenate((c.offset, np.array([h.offset for h in held], np.int64)))[chosen],
-            committed_ms=np.concatenate((c.committed_ms, np.array([h.committed_ms for h in held], np.int64)))[chosen],
-            leader_epoch=np.concatenate((c.leader_epoch, np.array([h.leader_epoch for h in held], np.int64)))[
+            offset=np.concatenate((c.offset, np.array([v.offset for v in values], np.int64)))[chosen],
+            committed_ms=np.concatenate((c.committed_ms, np.array([v.committed_ms for v in values], np.int64)))[chosen],
+            leader_epoch=np.concatenate((c.leader_epoch, np.array([v.leader_epoch for v in values], np.int64)))[
                 chosen
             ].astype(np.int32),
             at=at[chosen],
             topic_id=np.concatenate((topic_ids(self.views, c.topic_id_at), ids))[chosen],
             metadata=[
-                data[int(starts[row]) : int(ends[row])] if row < own else held[row - own].metadata
+                data[int(starts[row]) : int(ends[row])] if row < own else held[row - own].value.metadata
                 for row in chosen.tolist()
             ],
         )

@@ -12,10 +12,10 @@ import pytest
 
 from kafkakit.adapters.host import SystemClock
 from kafkakit.core.errors import ConflictError, LeaseLostError, RefusedError, UsageError
-from kafkakit.streams.assigner.act.leader import AssignerOptions
 from kafkakit.streams.assigner.act.watching import MOST_AT_ONCE, AutomaticFailovers
 from kafkakit.streams.assigner.standing import (
     HISTORY_DOCUMENT,
+    AssignerOptions,
     AutomaticHistory,
     AutomaticMode,
     AutomaticPolicy,

@@ -18,8 +18,8 @@ from kafkakit.core.errors import ConflictError, InputError, ServiceStoppedError,
 from kafkakit.core.lease import Holder, Life, Versioned
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.streams import GroupConsumer
-from kafkakit.streams.assigner.act.leader import AssignerLoop, AssignerOptions, AssignerReader
-from kafkakit.streams.assigner.standing import DRAINS_FOLDER
+from kafkakit.streams.assigner.act.leader import AssignerLoop, AssignerReader
+from kafkakit.streams.assigner.standing import DRAINS_FOLDER, AssignerOptions
 from kafkakit.streams.client.api import WorkerDocument, grant_path, worker_path
 from kafkakit.streams.client.assigned_member import AssignedMember, GroupShare, WorkerOptions, WorkSession
 from kafkakit.streams.client.consumer import StreamConsumer

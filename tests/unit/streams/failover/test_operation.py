@@ -4,11 +4,14 @@ Moves, returns and other numbers of partitions by the same machine, the order of
 """
 
 from contextlib import suppress
+from dataclasses import fields, replace
 from itertools import pairwise
 from typing import Any
 
 import pytest
+import typer
 
+from kafkakit.cli.option_groups import with_option_groups
 from kafkakit.core.errors import (
     ConflictError,
     LeaseLostError,
@@ -24,16 +27,18 @@ from kafkakit.streams.failover.act import closing
 from kafkakit.streams.failover.act.closing import abort, newest_certificate
 from kafkakit.streams.failover.act.observing import check_certificate
 from kafkakit.streams.failover.act.operations import aimed
-from kafkakit.streams.failover.decide.history import CertificateCheck, EndKind
+from kafkakit.streams.failover.commands.options import BackRequest, MoveRequest, RepartitionRequest
+from kafkakit.streams.failover.decide.history import CertificateCheck, EndKind, left_cluster, settled
 from kafkakit.streams.failover.decide.operation import (
+    DeadLetters,
     FailoverRequest,
+    LaneMove,
+    Operation,
     OperationKind,
     ReadOrder,
     Step,
-    left_cluster,
-    settled,
 )
-from kafkakit.streams.failover.decide.plan import Level
+from kafkakit.streams.failover.decide.plan import FailoverPlan, Level
 from kafkakit.streams.model.route import Route, SegmentState, encode_route, route_path
 from tests.rigs.failover import STREAM, FailoverScene
 from tests.rigs.routes import Killed
@@ -415,3 +420,71 @@ def test_an_answer_approves_the_plan_that_it_names(answer: str, who: str) -> Non
 def test_any_other_answer_does_not(answer: str) -> None:
     with pytest.raises(RefusedError):
         read_approval(answer, "ab" * 32)
+
+
+class TestWhatIsHashed:
+    """The options of a move are the fields of its request, and their order is in what people approve."""
+
+    WORDS = (
+        "orders --to east --require-group b --require-group a --require-group b --ignore-group c --fence quota "
+        "--quiet-for 3m --max-duplicates 7 --open-by-default --order strict"
+    )
+
+    @staticmethod
+    def typed(words: str, request_type: Any) -> FailoverRequest:
+        found: list[FailoverRequest] = []
+
+        def command(request: Any) -> None:
+            found.append(request)
+
+        command.__annotations__["request"] = request_type
+        app = typer.Typer()
+        app.command()(with_option_groups(command))
+        app(words.split(), standalone_mode=False)
+        return found[0]
+
+    def test_a_plan_has_the_hash_that_it_had_when_options_were_copied(self) -> None:
+        request = self.typed(f"{self.WORDS}", MoveRequest)
+        move = LaneMove(lane="live", sources=(1,), topic="orders.live.2", partitions=3, replication=2)
+        operation = Operation(
+            id="x",
+            request=replace(request, lanes=("live",)),
+            cluster_id="c",
+            moves=(move,),
+            groups=("a", "b"),
+            from_epoch=4,
+            operator="me",
+            started_ms=9,
+        )
+        known = "a252d0a12c8d005dc9e2d5eee22906c8236bd6c94dc51c4230581005192be4a4"
+        assert FailoverPlan(operation=operation, verdicts=()).sha256 == known
+
+    def test_the_fields_are_in_the_order_of_earlier_versions(self) -> None:
+        assert ",".join(each.name for each in fields(FailoverRequest)) == (
+            "stream,to,lanes,is_emergency,fence,groups,ignored,quiet_s,accept_loss,max_duplicates,replication,"
+            "is_open_by_default,allow_compacted,allow_transactions,kind,partitions,order,dead_letters"
+        )
+
+    def test_each_command_makes_the_same_request(self) -> None:
+        moved = self.typed("orders --to east", MoveRequest)
+        assert moved == FailoverRequest(stream="orders", to="east", kind=OperationKind.MOVE)
+        back = self.typed("orders --dead-letters copy", BackRequest)
+        assert back == FailoverRequest(stream="orders", to="", kind=OperationKind.BACK, dead_letters=DeadLetters.COPY)
+        other = self.typed("orders --lane live --partitions 5", RepartitionRequest)
+        assert other == FailoverRequest(
+            stream="orders", to="", lanes=("live",), kind=OperationKind.REPARTITION, partitions=5
+        )
+        chosen = self.typed("orders --to east --lane b --lane a --emergency", FailoverRequest)
+        assert chosen == FailoverRequest(stream="orders", to="east", lanes=("a", "b"), is_emergency=True)
+
+    @pytest.mark.parametrize(
+        ("words", "message"),
+        [
+            ("--require-group a --ignore-group a", "group a is given to --require-group and to --ignore-group"),
+            ("--require-group=", "a group has a name"),
+            ("--quiet-for soon", "--quiet-for 'soon' is not a duration"),
+        ],
+    )
+    def test_what_cannot_be_read_is_refused(self, words: str, message: str) -> None:
+        with pytest.raises(UsageError, match=message):
+            self.typed(f"orders --to east {words}", FailoverRequest)

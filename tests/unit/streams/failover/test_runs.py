@@ -22,7 +22,7 @@ from kafkakit.streams.failover.act.closing import abort, newest_certificate, rec
 from kafkakit.streams.failover.act.observing import check_certificate
 from kafkakit.streams.failover.act.run import RunParts, same
 from kafkakit.streams.failover.decide.evidence import Evidence, TopicFacts
-from kafkakit.streams.failover.decide.history import Closing, EndKind, RunEnd
+from kafkakit.streams.failover.decide.history import Closing, EndKind, RunEnd, settled
 from kafkakit.streams.failover.decide.operation import (
     DeadLetters,
     FenceChoice,
@@ -30,7 +30,6 @@ from kafkakit.streams.failover.decide.operation import (
     ReadOrder,
     RouteEdit,
     Step,
-    settled,
 )
 from kafkakit.streams.failover.decide.plan import Level, lanes_read
 from kafkakit.streams.failover.decide.steps import edited

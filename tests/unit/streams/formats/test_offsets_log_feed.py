@@ -16,7 +16,7 @@ from kafkakit.streams.model.offsets_log.commits import (
     OpenTransaction,
     PendingCommit,
 )
-from kafkakit.streams.model.offsets_log.entries import Undecodable
+from kafkakit.streams.model.offsets_log.entries import CommittedValue, Undecodable
 from kafkakit.streams.model.offsets_log.feed import HELD, OffsetsFeed, TransactionBatch, Transactions
 from tests.clusters.streams_batches import Rec, batch, commit, group_key, marker, offset_key, offset_value, tombstone
 
@@ -185,12 +185,15 @@ def test_what_transactions_may_hold_back_is_bounded(monkeypatch: pytest.MonkeyPa
     fate = np.full(1, -1, np.int64)
     held.settle([TransactionBatch(0, 10, MS, 7, 0, None)], fate)
     assert fate.tolist() == [HELD]
-    many = [PendingCommit(offset_key("g", "t", p), 10 + p, 10 + p, p) for p in range(3)]
+    many = [
+        PendingCommit(key=offset_key("g", "t", p), at=10 + p, visible_at=10 + p, value=CommittedValue(offset=p))
+        for p in range(3)
+    ]
     assert [held.hold(0, row) for row in many] == [True, True, False]
     assert held.hold(0, many[0])
     assert held.held == 2
     released = held.settle([TransactionBatch(0, 20, MS, 7, 0, True)], fate).released
-    assert [(r.offset, r.visible_at) for r in released] == [(1, 20), (0, 20)]
+    assert [(r.value.offset, r.visible_at) for r in released] == [(1, 20), (0, 20)]
     held.settle([TransactionBatch(0, 30, MS, 7, 0, None)], fate)
     assert held.hold(0, many[2])
     monkeypatch.setattr(transactions, "MAX_LISTED", 1)

@@ -12,7 +12,6 @@ import pytest
 from kafkakit.streams.lag.decide.measure.ends import WINDOW_SAMPLES, CommitWindow
 from kafkakit.streams.lag.decide.measure.table import LagStatus, Present, judge
 from kafkakit.streams.lag.decide.measure.time_lag import FigureFlag
-from kafkakit.streams.model.commit import NO_TOPIC_ID
 from kafkakit.streams.model.offsets_log.commits import CommitColumns, CommitRow
 from tests.clusters.lag_rows import T0, Bench
 
@@ -206,7 +205,8 @@ def test_the_status_is_that_of_the_definitions() -> None:
             offset = live_through(case, life, second)
             if offset is not None:
                 bench.count += 1
-                rows.append(CommitRow(keys[case], offset, T0 + second * 1000 + 500, -1, bench.count, NO_TOPIC_ID, b""))
+                at, made = bench.count, T0 + second * 1000 + 500
+                rows.append(CommitRow(key=keys[case], at=at, offset=offset, committed_ms=made))
         if second % SAMPLED_S == 0 or second in LOOKS:
             sample(bench, slots, lives, second * 1000)
         bench.book.apply(CommitColumns.of(rows), T0 + second * 1000 + 500)

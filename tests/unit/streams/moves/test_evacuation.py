@@ -5,10 +5,25 @@ from dataclasses import replace
 import pytest
 
 from kafkakit.core.errors import RefusedError, UsageError
-from kafkakit.streams.failover.api import EndKind
+from kafkakit.streams.failover.api import (
+    DeadLetters,
+    EndKind,
+    FailoverRequest,
+    FenceChoice,
+    OperationKind,
+    ReadOrder,
+)
 from kafkakit.streams.failover.api_act import StreamOperation
 from kafkakit.streams.model.route import RouteOperation
-from kafkakit.streams.moves.decide import HOUR_MS, NOT_PLANNED, Pace, left_over, most_in_an_hour
+from kafkakit.streams.moves.decide import (
+    HOUR_MS,
+    NOT_PLANNED,
+    Pace,
+    Series,
+    SeriesKind,
+    left_over,
+    most_in_an_hour,
+)
 from tests.rigs.moves import MovesScene
 from tests.rigs.routes import Killed
 
@@ -209,3 +224,30 @@ def test_nothing_is_left_of_a_series_that_was_not_begun(scene: MovesScene) -> No
     scene.evacuate()
     record = scene.record()
     assert list(left_over(record, [scene.routes.existing(name).route for name in scene.names])) == []
+
+
+def test_a_series_has_the_hash_that_it_had_when_options_were_copied() -> None:
+    template = FailoverRequest(
+        stream="",
+        to="",
+        fence=FenceChoice.QUOTA,
+        groups=("a", "b"),
+        ignored=("c",),
+        quiet_s=180.0,
+        max_duplicates=7,
+        is_open_by_default=True,
+        kind=OperationKind.MOVE,
+        order=ReadOrder.STRICT,
+        dead_letters=DeadLetters.COPY,
+    )
+    series = Series(
+        kind=SeriesKind.EVACUATE,
+        subject="west",
+        cluster_id="c",
+        targets=("east",),
+        moves=(),
+        template=template,
+        operator="me",
+        started_ms=5,
+    )
+    assert series.sha256 == "4dd18e6ecab68fae65f8334722b5d67a9de9f8c25ac5cae137418f5379c1d73d"

@@ -196,7 +196,7 @@ def _window(seen: SeenPartition, verb: Replay) -> tuple[OffsetRanges, list[str]]
 def _reset(seen: SeenPartition, verb: Reset, request: EditRequest) -> Wanted:
     state = seen.state
     offset, notes = _landing(seen, verb)
-    if not seen.span.start <= offset <= seen.span.end and not request.outside_log:
+    if not seen.span.start <= offset <= seen.span.end and not request.allows.outside_log:
         target = verb.targets.get(seen.partition)
         named = f"{seen.partition}" if target is None else f"{target.where}: {seen.partition}"
         raise RefusedError(
@@ -242,7 +242,7 @@ def _landing(seen: SeenPartition, verb: Reset) -> tuple[int, list[str]]:
 
 def _check_inside(seen: SeenPartition, offsets: OffsetRanges, request: EditRequest) -> None:
     outside = offsets.minus(OffsetRanges.of([(seen.span.start, seen.span.end)]))
-    if outside and not request.outside_log:
+    if outside and not request.allows.outside_log:
         raise RefusedError(
             f"{seen.partition}: the log ({seen.span.start} to {seen.span.end}) does not hold {ranges_text(outside)}",
             hint="look at the offsets again; --allow-outside-log does it anyway",

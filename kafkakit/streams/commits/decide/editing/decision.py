@@ -117,7 +117,7 @@ def _edit(seen: SeenPartition, observed: Observed, request: EditRequest) -> Part
     _check_adoption(seen, request)
     aim = wanted(seen, request)
     verb = request.verb
-    name = verb.to if isinstance(verb, Translate) else dialect_for(seen, observed, request.dialect)
+    name = verb.to if isinstance(verb, Translate) else dialect_for(seen, observed, request.allows.dialect)
     dialect = dialect_named(name)
     is_broken = seen.reading is not None and (seen.reading.problem is not None or seen.has_nul != dialect.ends_with_nul)
     stays = aim.state == seen.state and name == seen.dialect
@@ -187,7 +187,7 @@ def _deletion(seen: SeenPartition) -> PartitionEdit:
 
 def _check_adoption(seen: SeenPartition, request: EditRequest) -> None:
     reading = seen.reading
-    if reading is None or request.adopt:
+    if reading is None or request.allows.adopt:
         return
     if reading.problem in dialect_named(reading.dialect).newer_problems:
         raise RefusedError(
@@ -201,7 +201,7 @@ def _coarsened(seen: SeenPartition, observed: Observed, written: EncodedMetadata
     if written.forgotten:
         lost.insert(0, f"{counted(written.forgotten, 'acknowledgement')} (those records are delivered again)")
     words = f"the state does not fit {observed.limit_chars} characters; left out: {', '.join(lost)}"
-    if not request.coarsen:
+    if not request.allows.coarsen:
         raise RefusedError(f"{seen.partition}: {words}", hint="--allow-coarsening accepts that")
     return words
 
@@ -216,7 +216,7 @@ def _check_sound(seen: SeenPartition, aim: Wanted, meant: CommitState, found: Co
 
 def _check_in_log(seen: SeenPartition, found: CommitState, request: EditRequest) -> None:
     """What is done beyond the end of the log would be written again, and bound: records that come there are skipped."""
-    if found.end > seen.span.end and not request.outside_log:
+    if found.end > seen.span.end and not request.allows.outside_log:
         raise RefusedError(
             f"{seen.partition}: its commit marks offsets up to {found.end - 1} as done, but the log ends at "
             f"{seen.span.end}: it was copied here, or the log was cut",

@@ -21,16 +21,25 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, time, timedelta
 from enum import StrEnum
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kafkakit.core.cluster_facts import CommittedOffset
 from kafkakit.core.errors import InputError, UsageError
 from kafkakit.core.journal_lines import Grammar, RecordKind
 from kafkakit.core.journal_lines import Line as JournalLine
 from kafkakit.core.model import TopicPartition
+from kafkakit.core.options import option, parsed_option
 from kafkakit.core.quantities import epoch_ms, parse_duration
 from kafkakit.core.text import printable, some
 from kafkakit.streams.model.commit import CommitState, OffsetRanges
+from kafkakit.streams.model.dialects.registry import WORDS, dialect_of_word
+
+if TYPE_CHECKING:
+    DialectWord: TypeAlias = str
+else:
+    DialectWord = StrEnum("DialectWord", {word: word for word in WORDS})
+
+OUTSIDE_LOG_HELP = "Allow offsets that the log does not hold."
 
 
 class Landing(StrEnum):
@@ -111,16 +120,33 @@ Verb = Reset | Skip | Unack | Reject | Replay | Translate | Delete
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EditRequest:
-    """A verb and what it may do: `dialect` is the one to write ("": the group's), `adopt` writes over a newer format,
+class EditAllowances:
+    """What an edit may do: `dialect` is the one to write ("": the group's), `adopt` writes over a newer format,
     `outside_log` allows offsets that the log does not hold, `coarsen` allows to forget acknowledgements so that a
     payload fits."""
 
+    dialect: str = parsed_option(
+        None,
+        "--dialect",
+        typed=DialectWord | None,
+        parse=lambda word: dialect_of_word(word).name if word else "",
+        help="Write this kind of metadata; if not given, the kind that the group uses. kkm1 and pc hold many offsets, "
+        "if the application reads them.",
+        show_default=False,
+    )
+    adopt: bool = option(False, "--adopt", help="Overwrite a commit of a newer format; its acknowledgements are lost.")
+    outside_log: bool = option(False, "--allow-outside-log", help=OUTSIDE_LOG_HELP)
+    coarsen: bool = option(
+        False, "--allow-coarsening", help="Drop acknowledgements if the metadata exceeds the brokers' limit."
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EditRequest:
+    """A verb and what it may do."""
+
     verb: Verb
-    dialect: str = ""
-    adopt: bool = False
-    outside_log: bool = False
-    coarsen: bool = False
+    allows: EditAllowances = EditAllowances()
 
 
 def verb_name(verb: Verb) -> str:
@@ -525,6 +551,19 @@ def parse_target(text: str, now: datetime, to_local: ToLocal) -> tuple[Landing, 
 MAX_OFFSET = (1 << 62) - 1
 MAX_PARTS = 10_000
 _PART = re.compile(r"([0-9]{1,19})(?:-([0-9]{1,19}))?")
+
+
+MOST_PARTITIONS = 1_000_000
+
+
+def parse_partitions(text: str) -> tuple[int, ...]:
+    """The partitions of `--partition`, such as `3,7-9`; none for an empty text. Raises `UsageError`."""
+    if not text:
+        return ()
+    ranges = parse_offsets(text, "--partition")
+    if (ranges.end or 0) > MOST_PARTITIONS:
+        raise UsageError(f"--partition: {text!r:.40} is above the highest partition there can be")
+    return tuple(number for start, end in ranges for number in range(start, end))
 
 
 def parse_offsets(text: str, flag: str = "--offsets") -> OffsetRanges:
