@@ -51,7 +51,6 @@ from tests.rigs.printed_repairs import (
 SIZE = 100
 DISK = 10_000
 CHECK = ("topicmappr", "check", "--snapshot", "s.json", "--fail-on", "never", "-o", "json")
-LOOKS = (["snapshot"], ["reassign", "status"], ["topicmappr", "check"])
 
 
 @pytest.fixture
@@ -628,7 +627,6 @@ FAILED_DIR = failed_dir({"u": [part(0, 1, 2, isr=(2,), leader=2)]})
 PAIRS = {"t": [part(0, 1, 2), part(1, 2, 3)], "good": ring(factor=2)}
 HEAVY = cluster({"t": [part(n, 1) for n in range(4)], "good": [part(0, 2)]}, "abc")
 UNSIZED = cluster({"t": [part(0, 1, 2, replica_bytes={}), part(1, 2, 3, replica_bytes={})]}, "abc", sizes_taken=False)
-TIGHT = with_dir(cluster({"t": [part(0, 1)], "good": [part(0, 2)]}, "ab"), 1, "/d1")
 REQUESTS, DECIDE = "topicmappr/decide/requests.py:command", "topicmappr/decide/"
 REFUSALS = [
     Refusal("frontier over a dead broker", "frontier --topics t", ON_DEAD, REQUESTS, touches=frozenset({"t-0"})),

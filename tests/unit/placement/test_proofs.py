@@ -93,11 +93,6 @@ def no_prices(plan: Document) -> None:
         limit.pop("price", None)
 
 
-def double_prices(plan: Document) -> None:
-    for limit in plan["certificate"]["proof"]["limits"]:
-        limit["price"] = 2 * limit.get("price", 0)
-
-
 def lower_ceiling(plan: Document) -> None:
     for limit in plan["certificate"]["proof"]["limits"]:
         limit["ceiling"] = 0

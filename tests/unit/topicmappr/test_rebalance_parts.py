@@ -33,7 +33,7 @@ from kafkakit.topicmappr.decide.request_fields import Budget, Goal
 from kafkakit.topicmappr.decide.requests import GIB, RebalanceRequest, RebuildRequest
 from tests.cli.test_rebalance import cluster
 from tests.invariants.plan import verify_plan
-from tests.rigs.waiting import becomes
+from tests.rigs.waiting import until
 
 RACKS = {1: "a", 2: "a", 3: "b", 4: "b", 5: None}
 
@@ -129,7 +129,7 @@ def test_a_search_ends_while_there_is_time_for_its_report() -> None:
     cli = CliContext()
     cli.take("timeout", "0.001s", "option")
     with watching(cli) as watch:
-        becomes("the search goes on", watch.stopped)
+        until(watch.stopped, "the search goes on")
 
 
 class StoppingWatch(Unwatched):

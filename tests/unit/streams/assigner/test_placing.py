@@ -26,7 +26,7 @@ from kafkakit.streams.assigner.decide.placing import (
 from tests.fakes.admin import FakeClock, FakeCluster
 from tests.fakes.groups import FakeGroups
 from tests.rigs.assigner_loop import FakeClients
-from tests.rigs.waiting import becomes
+from tests.rigs.waiting import until
 
 
 def problem(load: list[int], capacity: list[int], **more: Any) -> PlacementProblem:
@@ -236,10 +236,10 @@ def test_a_watch_that_is_stopped_closes_its_clients(stage: Stage) -> None:
 
     watch = ClusterWatch("a-id", clients, stage.clock)
     watch.start()
-    becomes("both threads have clients", lambda: len(opened) == 2)
+    until(lambda: len(opened) == 2, "both threads have clients")
     assert not closed
     watch.stop()
-    becomes("both closed them", lambda: len(closed) == 2)
+    until(lambda: len(closed) == 2, "both closed them")
 
 
 def test_looks_that_fail_are_told_while_probes_are_answered(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -251,12 +251,12 @@ def test_looks_that_fail_are_told_while_probes_are_answered(stage: Stage, monkey
 
     monkeypatch.setattr(stage.cluster, "partition_states", refuse)
     stage.watch.start()
-    becomes("both threads answered", lambda: stage.watch.probe is not None and bool(stage.watch.problem))
+    until(lambda: stage.watch.probe is not None and bool(stage.watch.problem), "both threads answered")
     probe = stage.watch.probe
-    becomes("it was probed again", lambda: stage.watch.probe is not probe)
+    until(lambda: stage.watch.probe is not probe, "it was probed again")
     assert stage.watch.problem == refused.message
     monkeypatch.undo()
-    becomes("the look's problem is over", lambda: not stage.watch.problem)
+    until(lambda: not stage.watch.problem, "the look's problem is over")
     stage.watch.stop()
 
 
