@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,13 +28,6 @@ def run(home: Home, world: dict[str, Any], *arguments: str) -> Ran:
     )
     (home.work / "snapshot.json").write_bytes(encode_snapshot(replace(drawn, topics=topics, sizes_taken=True)))
     return home.run("topicmappr", *arguments, "--snapshot", "snapshot.json")
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Home:
-    home = Home(tmp_path)
-    home.work.mkdir(parents=True)
-    return home
 
 
 def test_a_drain_stops_at_its_budget_and_says_how_to_go_on(home: Home) -> None:

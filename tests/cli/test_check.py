@@ -8,7 +8,6 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,13 +22,6 @@ from tests.rigs.waiting import give_up_early
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 CHECK = ("topicmappr", "check", "--snapshot", "s.json")
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Home:
-    home = Home(tmp_path)
-    home.work.mkdir(parents=True)
-    return home
 
 
 def good() -> ClusterSnapshot:

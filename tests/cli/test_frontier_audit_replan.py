@@ -3,7 +3,6 @@
 import json
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,9 +18,7 @@ GIB = 1 << 30
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Home:
-    home = Home(tmp_path)
-    home.work.mkdir(parents=True)
+def home(home: Home) -> Home:
     save(home, cluster())
     return home
 

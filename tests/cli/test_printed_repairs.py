@@ -9,7 +9,6 @@ import re
 import shlex
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -51,11 +50,6 @@ from tests.rigs.printed_repairs import (
 SIZE = 100
 DISK = 10_000
 CHECK = ("topicmappr", "check", "--snapshot", "s.json", "--fail-on", "never", "-o", "json")
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Home:
-    return Home(tmp_path)
 
 
 def part(number: int, *replicas: int, **more: Any) -> Partition:

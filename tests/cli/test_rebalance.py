@@ -9,7 +9,6 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -65,9 +64,7 @@ def cluster(
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Home:
-    home = Home(tmp_path)
-    home.work.mkdir(parents=True)
+def home(home: Home) -> Home:
     put(home, cluster())
     return home
 

@@ -3,7 +3,6 @@
 import json
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -54,9 +53,7 @@ CLUSTER = ClusterSnapshot(
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Home:
-    home = Home(tmp_path)
-    home.work.mkdir(parents=True)
+def home(home: Home) -> Home:
     put(home, CLUSTER)
     return home
 
