@@ -8,7 +8,7 @@ import pytest
 
 from kafkakit.core.documents import encode_snapshot
 from tests.cli import test_verbs
-from tests.cli.test_rebuild import make_snapshot
+from tests.cli.test_rebuild import snapshot_of
 from tests.cli.test_verbs import WORLD, one_error, plan_of
 from tests.invariants.plan import verify_plan
 from tests.rigs.command_line import Home, Ran
@@ -21,7 +21,7 @@ def run(home: Home, world: dict[str, Any], *arguments: str) -> Ran:
     """Run with a snapshot whose partitions have the sizes of the world, where it has any."""
     if "sizes" not in world:
         return test_verbs.run(home, world, *arguments)
-    drawn = make_snapshot(world)
+    drawn = snapshot_of(world)
     topics = tuple(
         replace(t, partitions=tuple(replace(p, size_bytes=world["sizes"][t.name][p.partition]) for p in t.partitions))
         for t in drawn.topics

@@ -306,6 +306,7 @@ def test_the_order_of_a_file_changes_no_refusal(home: Home) -> None:
 
 
 def test_a_snapshot_is_read_in_order() -> None:
-    for seed in range(200):
-        mixed = shuffled(crowded(), seed)
-        assert decode_snapshot(encode_snapshot(mixed), "s.json") == crowded() == mixed.in_order()
+    found = crowded()
+    for seed in range(50):
+        mixed = shuffled(found, seed)
+        assert decode_snapshot(encode_snapshot(mixed), "s.json") == found == mixed.in_order()

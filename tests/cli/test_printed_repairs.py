@@ -31,7 +31,7 @@ from kafkakit.core.model import (
 from kafkakit.topicmappr.decide.audit_map import AUDIT_RULES, AuditHints, case_of, read_map
 from kafkakit.topicmappr.decide.check_rules import RULES
 from kafkakit.topicmappr.decide.requests import AuditRequest
-from tests.clusters.strategies import TAKEN_AT
+from tests.clusters.shapes import make_snapshot
 from tests.fakes.admin import FakeClock, FakeStorageMetrics
 from tests.rigs.command_line import Home, Ran
 from tests.rigs.printed_commands import functions_reached, makers
@@ -82,14 +82,7 @@ def cluster(
         for b, rack in enumerate(racks, 1)
     )
     topics = tuple(Topic(name=name, partitions=tuple(r), topic_id=f"id-{name}") for name, r in sorted(rows.items()))
-    return ClusterSnapshot(
-        cluster_id="c1",
-        taken_at=TAKEN_AT,
-        source="test",
-        brokers=brokers,
-        topics=topics,
-        **({"sizes_taken": True} | more),
-    )
+    return make_snapshot(brokers, topics, **more)
 
 
 def ring(count: int = 6, brokers: int = 3, factor: int = 3) -> list[Partition]:

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from kafkakit.core.documents import encode_snapshot
-from kafkakit.core.model import Broker, BrokerState, ClusterSnapshot, Partition, Topic
+from kafkakit.core.model import Broker, BrokerState, ClusterSnapshot, Partition
+from tests.clusters.shapes import make_snapshot
 from tests.invariants.plan import verify_plan
 from tests.places import ROOT
 from tests.rigs.command_line import Home, Ran
@@ -35,12 +36,8 @@ def cluster(
     topic: str = "a",
 ) -> ClusterSnapshot:
     """A cluster with one topic; sizes and free space in GiB."""
-    return ClusterSnapshot(
-        cluster_id="c1",
-        taken_at=datetime(2026, 11, 21, tzinfo=UTC),
-        source="case",
-        sizes_taken=True,
-        brokers=tuple(
+    return make_snapshot(
+        (
             Broker(
                 id=b,
                 rack=rack,
@@ -49,17 +46,12 @@ def cluster(
             )
             for b, rack in racks.items()
         ),
-        topics=(
-            Topic(
-                name=topic,
-                partitions=tuple(
-                    Partition(
-                        partition=i, replicas=tuple(row), isr=tuple(row), size_bytes=None if s is None else s * GIB
-                    )
-                    for i, (row, s) in enumerate(zip(lists, sizes, strict=True))
-                ),
-            ),
-        ),
+        {
+            topic: [
+                Partition(partition=i, replicas=tuple(row), isr=tuple(row), size_bytes=None if s is None else s * GIB)
+                for i, (row, s) in enumerate(zip(lists, sizes, strict=True))
+            ]
+        },
     )
 
 
