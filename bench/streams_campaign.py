@@ -42,7 +42,7 @@ from tests.rigs.bombs import CODECS as BOMB_CODECS
 from tests.rigs.bombs import numbered_batch
 from tests.rigs.stream_checker import Spot
 from tests.rigs.stream_world import World
-from tests.rigs.waiting import becomes
+from tests.rigs.waiting import until
 
 GOAL = {"problems": 0}
 FAULTS = ("kill", "kill", "kill", "move", "hang", "die", "store", "birth", "outage", "controller")
@@ -211,7 +211,7 @@ def episode(
         # A commit that is short of space leaves out what an operator marked as done, and it is handled.
         limits = (4095, 60_000) if bombs_from else (64, 200, 4095, 60_000)
         world.add("consumer", **given, jumps=True, limit_chars=chosen.choice(limits))
-        becomes("nothing is handled", lambda: world.handled() > 50)
+        until(lambda: world.handled() > 50, "nothing is handled")
         operator = Operator(world, chosen, bombs_from)
         for kind in (*(["bomb"] if bombs_from else []), *_chosen_faults(chosen, bool(bombs_from))):
             counts[kind] += 1

@@ -5,7 +5,6 @@ import re
 import signal
 import subprocess
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import pytest
 from kafkakit.cli.root import StopSignals
 from tests.rigs.command_line import Home, Ran
 from tests.rigs.fake_spark import DATE, collected, fake_spark, start_audit
+from tests.rigs.waiting import until
 
 Audit = Callable[..., Ran]
 RUNS_ON = "runs on sail: 0 rows fit this host; --backend local runs Spark"
@@ -46,13 +46,6 @@ def audit(home: Home, environment: dict[str, str], tmp_path: Path) -> Audit:
 def run_folder(tmp_path: Path) -> Path:
     (found,) = (tmp_path / "out").iterdir()
     return found
-
-
-def until(condition: Callable[[], object]) -> None:
-    end = time.monotonic() + 120
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.02)
 
 
 def test_a_run_ends_with_its_findings(audit: Audit, tmp_path: Path) -> None:

@@ -2,12 +2,10 @@
 
 import json
 import stat
-from pathlib import Path
 
 import jsonschema
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pytest
 import yaml
 
 from kafkakit.audit.decide.runs import RunResults
@@ -24,13 +22,6 @@ COLUMNS = pa.schema(
         for name in finding_row(a_finding("x"))
     ]
 )
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Home:
-    home = Home(tmp_path)
-    home.work.mkdir(parents=True)
-    return home
 
 
 def leave(

@@ -18,17 +18,15 @@ from kafkakit import wiring
 from kafkakit.adapters.control_file import FileControl
 from kafkakit.adapters.files import write_file
 from kafkakit.adapters.host import life_of, this_holder
-from kafkakit.adapters.read_only import ReadOnlyAdmin
 from kafkakit.autothrottle.act.service import lead_path
 from kafkakit.core.cluster_facts import Sample
 from kafkakit.core.errors import OperationFailedError, TerminationRequested, TryLaterError
 from kafkakit.core.model import TopicPartition
 from kafkakit.execution.act.leases import Lease
 from kafkakit.execution.decide.throttle import FOLLOWER_LIST, FOLLOWER_RATE, LEADER_LIST, LEADER_RATE
-from kafkakit.ports.admin import ClusterAdmin
 from tests.fakes.admin import FakeClock, FakeCluster
 from tests.fakes.control import FakeControlStore
-from tests.rigs.command_line import Home, Ran
+from tests.rigs.command_line import ClusterDesk, Ran
 from tests.rigs.metrics_http import Datadog, Reply, serving
 from tests.rigs.printed_repairs import command_in, hint_of
 
@@ -42,31 +40,21 @@ SET_AUTOTHROTTLE = {
 }
 
 
-class AutothrottleDesk:
+class AutothrottleDesk(ClusterDesk):
     """A host that runs pacers, and a cluster on which another tool moves partitions."""
 
+    command = ("autothrottle",)
+
     def __init__(self, folder: Path) -> None:
-        self.home = Home(folder)
-        self.home.write_config("bootstrap_server: fake:1\n", "profiles.d/p.yaml")
-        self.cluster = FakeCluster({1: "a", 2: "b", 3: "c"}, line_rate=MB)
+        super().__init__(folder, FakeCluster({1: "a", 2: "b", 3: "c"}, line_rate=MB))
         self.cluster.add_topic("t", {0: (1, 2)}, size_bytes=20 * MB)
-        self.clock = FakeClock()
-        self.clock.on_sleep.append(self.cluster.advance)
-
-    def open_admin(self, settings: Any, *, read_only: bool = False, **_: Any) -> ClusterAdmin:
-        return ReadOnlyAdmin(self.cluster) if read_only else self.cluster
-
-    def run(self, *words: str) -> Ran:
-        return self.home.run("--profile", "p", "autothrottle", *words)
 
     def begin(self) -> None:
         self.cluster.reassign({TopicPartition("t", 0): (3, 2)})
         self.cluster.calls.clear()
 
     def configs(self) -> dict[str, dict[str, str]]:
-        brokers = {f"broker {b.id}": dict(b.configs) for b in self.cluster.brokers.values()}
-        found = brokers | {f"topic {t.name}": dict(t.configs) for t in self.cluster.topics.values()}
-        return {name: values for name, values in found.items() if values}
+        return {name: values for name, values in self.cluster.configs().items() if values}
 
     def store(self) -> FileControl:
         return FileControl(self.home.state / "control", write_file)
@@ -86,10 +74,7 @@ class AutothrottleDesk:
 
 @pytest.fixture
 def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AutothrottleDesk:
-    desk = AutothrottleDesk(tmp_path)
-    monkeypatch.setattr(wiring, "open_admin", desk.open_admin)
-    monkeypatch.setattr(wiring, "system_clock", lambda: desk.clock)
-    return desk
+    return AutothrottleDesk(tmp_path).sit(monkeypatch)
 
 
 def test_once_says_what_changed_and_is_quiet_when_nothing_did(desk: AutothrottleDesk) -> None:
@@ -489,8 +474,8 @@ def org(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Org]:
             made.open_admin.append(settings)
             return desk.open_admin(settings, **words)
 
+        desk.sit(monkeypatch)
         monkeypatch.setattr(wiring, "open_admin", open_admin)
-        monkeypatch.setattr(wiring, "system_clock", lambda: desk.clock)
         monkeypatch.setattr(wiring, "open_znodes", lambda settings: made.znodes)
         yield made
 

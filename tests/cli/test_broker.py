@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,47 +11,31 @@ import pytest
 
 from kafkakit import wiring
 from kafkakit.adapters.lock import FileLock
-from kafkakit.adapters.read_only import ReadOnlyAdmin
 from kafkakit.cli.context import CliContext
 from kafkakit.core.errors import LeaseHeldError, TryLaterError
 from kafkakit.core.model import TopicPartition
 from kafkakit.execution.act.leases import Lease
-from kafkakit.ports.admin import ClusterAdmin
-from tests.fakes.admin import FakeClock, FakeCluster
+from tests.fakes.admin import FakeCluster
 from tests.invariants.journal import verify_journal
-from tests.rigs.command_line import Home, Ran
+from tests.rigs.command_line import ClusterDesk, Home, Ran
 
 MB = 1_000_000
 
 
-class Desk:
+class BrokerDesk(ClusterDesk):
     """An operator's host, and a cluster of five brokers in three racks behind profile `p`."""
 
     def __init__(self, folder: Path) -> None:
-        self.home = Home(folder)
-        self.home.write_config("bootstrap_server: fake:1\n", "profiles.d/p.yaml")
-        self.cluster = FakeCluster({1: "a", 2: "b", 3: "c", 4: "a", 5: "b"}, line_rate=10 * MB)
+        super().__init__(folder, FakeCluster({1: "a", 2: "b", 3: "c", 4: "a", 5: "b"}, line_rate=10 * MB))
         self.cluster.add_topic("t", {0: (1, 2, 3), 1: (2, 3, 1), 2: (3, 1, 2), 3: (1, 3, 5)}, size_bytes=20 * MB)
-        self.clock = FakeClock()
-        self.clock.on_sleep.append(self.cluster.advance)
 
-    def open_admin(self, settings: Any, *, read_only: bool = False) -> ClusterAdmin:
-        assert settings.bootstrap_servers == "fake:1"
-        return ReadOnlyAdmin(self.cluster) if read_only else self.cluster
-
-    def run(self, *words: str, stdin: str = "") -> Ran:
-        return self.home.run("--profile", "p", "broker", *words, "--ingest-sample", "0", stdin=stdin)
+    def run(self, *words: str, stdin: str = "", env: Mapping[str, str] | None = None) -> Ran:
+        return super().run("broker", *words, "--ingest-sample", "0", stdin=stdin, env=env)
 
     def press_after(self, seconds: float) -> None:
         """Ctrl-C at the first pause after so long."""
         limit = self.clock.elapsed + seconds
-
-        def press(_: float) -> None:
-            if self.clock.elapsed > limit:
-                self.clock.on_sleep.remove(press)
-                raise KeyboardInterrupt
-
-        self.clock.on_sleep.append(press)
+        self.press(lambda: self.clock.elapsed > limit)
 
     def lists(self) -> dict[int, tuple[int, ...]]:
         return {n: tuple(p.replicas) for n, p in self.cluster.topics["t"].partitions.items()}
@@ -62,19 +47,15 @@ class Desk:
         return sorted(p for p in self.home.state.rglob("operations/*/*.json") if ".plan." not in p.name)
 
     def configs(self) -> dict[str, dict[str, str]]:
-        brokers = {f"broker {b.id}": dict(b.configs) for b in self.cluster.brokers.values()}
-        return brokers | {f"topic {t.name}": dict(t.configs) for t in self.cluster.topics.values()}
+        return self.cluster.configs()
 
 
 @pytest.fixture
-def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
-    desk = Desk(tmp_path)
-    monkeypatch.setattr(wiring, "open_admin", desk.open_admin)
-    monkeypatch.setattr(wiring, "system_clock", lambda: desk.clock)
-    return desk
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> BrokerDesk:
+    return BrokerDesk(tmp_path).sit(monkeypatch)
 
 
-def test_drain_empties_a_broker_and_names_the_way_back(desk: Desk) -> None:
+def test_drain_empties_a_broker_and_names_the_way_back(desk: BrokerDesk) -> None:
     before = desk.lists()
     ran = desk.run("drain", "1", "--yes", "--throttle", "5MB")
     assert ran.code == 0, ran.stderr
@@ -106,7 +87,7 @@ def test_drain_empties_a_broker_and_names_the_way_back(desk: Desk) -> None:
     assert [n for n in desk.configs() if desk.configs()[n]] == []
 
 
-def test_dry_run_shows_plan_and_time_and_leaves_no_trace(desk: Desk) -> None:
+def test_dry_run_shows_plan_and_time_and_leaves_no_trace(desk: BrokerDesk) -> None:
     ran = desk.run("drain", "1", "--dry-run", "--throttle", "5MB", "-o", "json")
     assert (ran.code, ran.json["verdict"], ran.json["undo_command"]) == (0, "planned", None)
     assert ran.json["planned"] == {"partitions": 4, "copies": 4, "bytes": 80 * MB, "leaders_first": 2}
@@ -116,7 +97,7 @@ def test_dry_run_shows_plan_and_time_and_leaves_no_trace(desk: Desk) -> None:
     assert not desk.home.state.exists() or not [p for p in desk.home.state.rglob("*") if p.is_file()]
 
 
-def test_a_throttle_below_what_the_logs_take_in_is_refused_as_by_apply(desk: Desk) -> None:
+def test_a_throttle_below_what_the_logs_take_in_is_refused_as_by_apply(desk: BrokerDesk) -> None:
     def ingest(seconds: float) -> None:
         for number in range(4):
             desk.cluster.write("t", number, int(2 * MB * seconds))
@@ -127,7 +108,7 @@ def test_a_throttle_below_what_the_logs_take_in_is_refused_as_by_apply(desk: Des
     assert "--throttle " in ran.stderr.splitlines()[-1]
 
 
-def test_without_yes_and_terminal_nothing_happens(desk: Desk) -> None:
+def test_without_yes_and_terminal_nothing_happens(desk: BrokerDesk) -> None:
     for words in (("drain", "1"), ("replace", "1", "--with", "4"), ("decommission", "1")):
         ran = desk.run(*words, stdin="yes\n")
         assert (ran.code, ran.stdout) == (2, ""), words
@@ -139,7 +120,9 @@ def test_without_yes_and_terminal_nothing_happens(desk: Desk) -> None:
     assert desk.records() == []
 
 
-def test_a_person_sees_the_time_before_the_question_and_types_yes(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_person_sees_the_time_before_the_question_and_types_yes(
+    desk: BrokerDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(CliContext, "input_allowed", True)
     for words in (("drain", "1"), ("replace", "1", "--with", "4"), ("decommission", "1")):
         refused = desk.run(*words, stdin="y\n")
@@ -192,7 +175,7 @@ def test_a_person_sees_the_time_before_the_question_and_types_yes(desk: Desk, mo
         (("rejoin", "1", "--leaders-pause", "soon"), "--leaders-pause"),
     ],
 )
-def test_bad_words_exit_with_2_in_one_line(desk: Desk, words: tuple[str, ...], said: str) -> None:
+def test_bad_words_exit_with_2_in_one_line(desk: BrokerDesk, words: tuple[str, ...], said: str) -> None:
     ran = desk.run(*words, "--yes")
     assert (ran.code, ran.stdout) == (2, ""), ran.stderr
     (error,) = [line for line in ran.stderr.splitlines() if line.lower().startswith("error:")]
@@ -202,7 +185,7 @@ def test_bad_words_exit_with_2_in_one_line(desk: Desk, words: tuple[str, ...], s
     assert desk.records() == []
 
 
-def test_no_lawful_place_exits_with_4(desk: Desk) -> None:
+def test_no_lawful_place_exits_with_4(desk: BrokerDesk) -> None:
     drained = desk.run("drain", "1", "--to", "5", "--yes")
     replaced = desk.run("replace", "1", "--with", "2", "--yes", "-o", "json")
     assert (drained.code, replaced.code) == (4, 4)
@@ -212,7 +195,7 @@ def test_no_lawful_place_exits_with_4(desk: Desk) -> None:
     assert desk.cluster.calls == []
 
 
-def test_replace_and_decommission(desk: Desk) -> None:
+def test_replace_and_decommission(desk: BrokerDesk) -> None:
     desk.cluster.kill(1)
     ran = desk.run("replace", "1", "--with", "4", "--yes", "-o", "json")
     assert (ran.code, ran.json["verdict"]) == (0, "done"), ran.stderr
@@ -225,7 +208,7 @@ def test_replace_and_decommission(desk: Desk) -> None:
     assert "bin/kafka-metadata-quorum.sh --bootstrap-server fake:1 describe --status\n" in gone.stdout
 
 
-def test_a_controller_is_not_safe_to_stop(desk: Desk) -> None:
+def test_a_controller_is_not_safe_to_stop(desk: BrokerDesk) -> None:
     desk.cluster.brokers[1].configs["process.roles"] = "broker,controller"
     ran = desk.run("decommission", "1", "--yes")
     assert ran.code == 1
@@ -234,7 +217,7 @@ def test_a_controller_is_not_safe_to_stop(desk: Desk) -> None:
     assert all(1 not in replicas for replicas in desk.lists().values())
 
 
-def test_ctrl_c_between_the_plans_of_an_operation_names_the_command_that_resumes(desk: Desk) -> None:
+def test_ctrl_c_between_the_plans_of_an_operation_names_the_command_that_resumes(desk: BrokerDesk) -> None:
     desk.cluster.fail_next("snapshot", KeyboardInterrupt())
     ran = desk.run("drain", "1", "--yes", "--throttle", "5MB")
     again = "kafkakit --profile p broker drain 1 --throttle 5MB --ingest-sample 0 --yes"
@@ -242,7 +225,7 @@ def test_ctrl_c_between_the_plans_of_an_operation_names_the_command_that_resumes
     assert ran.stderr.splitlines()[-2:] == ["error: stopped; the drain is not finished", f"hint: to resume: {again}"]
 
 
-def test_ctrl_c_names_the_command_that_goes_on_and_the_one_that_takes_it_back(desk: Desk) -> None:
+def test_ctrl_c_names_the_command_that_goes_on_and_the_one_that_takes_it_back(desk: BrokerDesk) -> None:
     desk.cluster.replication.line_rate = 1 * MB
 
     desk.press_after(10)
@@ -267,7 +250,7 @@ def test_ctrl_c_names_the_command_that_goes_on_and_the_one_that_takes_it_back(de
     assert not any(desk.configs().values())
 
 
-def test_a_throttle_holds_for_plans_that_a_cut_operation_has_not_begun(desk: Desk) -> None:
+def test_a_throttle_holds_for_plans_that_a_cut_operation_has_not_begun(desk: BrokerDesk) -> None:
     def stop(name: str, _: object) -> None:
         if name == "elect_preferred_leaders":
             desk.cluster.before_call.remove(stop)
@@ -290,7 +273,7 @@ def test_a_throttle_holds_for_plans_that_a_cut_operation_has_not_begun(desk: Des
     assert not any(desk.configs().values())
 
 
-def test_a_second_one_on_the_host_is_sent_away(desk: Desk) -> None:
+def test_a_second_one_on_the_host_is_sent_away(desk: BrokerDesk) -> None:
     lock = desk.home.state / "locks" / "fake-cluster.drain-1.lock"
     with FileLock(lock, "test", "a test"):
         ran = desk.run("drain", "1", "--yes")
@@ -303,7 +286,7 @@ def test_a_second_one_on_the_host_is_sent_away(desk: Desk) -> None:
     assert desk.run("drain", "1", "--yes").code == 0
 
 
-def test_a_damaged_record_or_plan_exits_with_2_and_names_the_file(desk: Desk) -> None:
+def test_a_damaged_record_or_plan_exits_with_2_and_names_the_file(desk: BrokerDesk) -> None:
     assert desk.run("drain", "1", "--yes").code == 0
     (record,) = desk.records()
     body = record.read_bytes()
@@ -326,7 +309,7 @@ def test_a_damaged_record_or_plan_exits_with_2_and_names_the_file(desk: Desk) ->
     assert ".plan.json: cannot be opened" in lost.stderr
 
 
-def test_a_record_elsewhere_and_one_at_work_are_not_taken_back(desk: Desk, tmp_path: Path) -> None:
+def test_a_record_elsewhere_and_one_at_work_are_not_taken_back(desk: BrokerDesk, tmp_path: Path) -> None:
     assert desk.run("drain", "1", "--yes").code == 0
     (record,) = desk.records()
     copied = tmp_path / "copy.json"
@@ -341,7 +324,7 @@ def test_a_record_elsewhere_and_one_at_work_are_not_taken_back(desk: Desk, tmp_p
     assert record.read_bytes() == body
 
 
-def test_rejoin_gives_leaderships_back(desk: Desk) -> None:
+def test_rejoin_gives_leaderships_back(desk: BrokerDesk) -> None:
     desk.cluster.kill(1)
     desk.cluster.revive(1)
     desk.cluster.advance(60)
@@ -358,7 +341,7 @@ def test_rejoin_gives_leaderships_back(desk: Desk) -> None:
     assert "hint: start it, then run: kafkakit --profile p broker rejoin 1 --wait 10s" in late.stderr
 
 
-def plan(desk: Desk, *words: str) -> Ran:
+def plan(desk: BrokerDesk, *words: str) -> Ran:
     return desk.home.run("--profile", "p", "topicmappr", *words)
 
 
@@ -369,7 +352,7 @@ def placed(ran: Ran) -> set[int]:
     return {int(b) for row in rows for b in re.findall(r"\d+", row[3 if len(row) > 3 else 2])}
 
 
-def test_planning_leaves_out_a_broker_that_leaves_until_it_rejoins(desk: Desk) -> None:
+def test_planning_leaves_out_a_broker_that_leaves_until_it_rejoins(desk: BrokerDesk) -> None:
     assert desk.run("drain", "4", "--yes").code == 0
     place = ("place", "new", "--partitions", "12", "--replication", "2", "-o", "tsv")
     rebuild = ("rebuild", "--topics", "t", "--brokers", "-2", "--force-rebuild", "-o", "tsv")
@@ -389,7 +372,7 @@ def test_planning_leaves_out_a_broker_that_leaves_until_it_rejoins(desk: Desk) -
         assert words is rebalance or 4 in placed(back)
 
 
-def test_a_drain_of_another_broker_does_not_fill_the_one_that_leaves(desk: Desk) -> None:
+def test_a_drain_of_another_broker_does_not_fill_the_one_that_leaves(desk: BrokerDesk) -> None:
     assert desk.run("decommission", "4", "--yes").code == 0
     ran = desk.run("drain", "1", "--yes", "--min-rack-ids", "2")
     assert ran.code == 0, ran.stderr
@@ -397,7 +380,7 @@ def test_a_drain_of_another_broker_does_not_fill_the_one_that_leaves(desk: Desk)
     assert all(4 not in replicas for replicas in desk.lists().values())
 
 
-def test_another_home_on_the_host_does_not_run_beside(desk: Desk, tmp_path: Path) -> None:
+def test_another_home_on_the_host_does_not_run_beside(desk: BrokerDesk, tmp_path: Path) -> None:
     locks = {"KAFKAKIT_LOCK_DIR": str(tmp_path / "locks")}
     other = Home(tmp_path / "other")
     other.write_config("bootstrap_server: fake:1\n", "profiles.d/p.yaml")
@@ -428,7 +411,9 @@ class SilentStore:
         pass
 
 
-def test_a_lease_that_cannot_be_taken_does_not_block_the_repair(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lease_that_cannot_be_taken_does_not_block_the_repair(
+    desk: BrokerDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(wiring, "open_control", lambda _: SilentStore())
     before = desk.lists()
     refused = desk.run("drain", "1", "--yes")
@@ -446,7 +431,9 @@ def test_a_lease_that_cannot_be_taken_does_not_block_the_repair(desk: Desk, monk
         verify_journal(journal.read_bytes())
 
 
-def test_runs_are_stopped_and_cleaned_up_without_the_lease_as_well(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_runs_are_stopped_and_cleaned_up_without_the_lease_as_well(
+    desk: BrokerDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
     desk.cluster.replication.line_rate = 1 * MB
 
     desk.press_after(10)
@@ -466,7 +453,9 @@ def test_runs_are_stopped_and_cleaned_up_without_the_lease_as_well(desk: Desk, m
     assert desk.cluster.reassignments() == ()
 
 
-def test_a_lease_that_another_process_holds_is_respected_even_so(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lease_that_another_process_holds_is_respected_even_so(
+    desk: BrokerDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def held(*_: object) -> None:
         raise LeaseHeldError("cluster fake-cluster: held by process 1 of ann on elsewhere")
 
@@ -476,7 +465,7 @@ def test_a_lease_that_another_process_holds_is_respected_even_so(desk: Desk, mon
     assert "held by process 1 of ann" in ran.stderr
 
 
-def test_what_resume_finished_of_an_operation_is_named_and_not_done_again(desk: Desk) -> None:
+def test_what_resume_finished_of_an_operation_is_named_and_not_done_again(desk: BrokerDesk) -> None:
     """A drain, and then its way back, are cut; `reassign resume` ends the run; partitions move on before the rest."""
 
     def cut(*words: str) -> None:

@@ -4,7 +4,6 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,9 +22,7 @@ LOOSE = ("--free-range", "10TiB")
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Home:
-    home = Home(tmp_path)
-    home.work.mkdir(parents=True)
+def home(home: Home) -> Home:
     put(home, cluster(LISTS, [20] * len(LISTS), FREE, RACKS))
     return home
 

@@ -2,14 +2,13 @@
 
 import json
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kafkakit.core.documents import encode_snapshot
 from tests.cli import test_verbs
-from tests.cli.test_rebuild import make_snapshot
+from tests.cli.test_rebuild import snapshot_of
 from tests.cli.test_verbs import WORLD, one_error, plan_of
 from tests.invariants.plan import verify_plan
 from tests.rigs.command_line import Home, Ran
@@ -22,20 +21,13 @@ def run(home: Home, world: dict[str, Any], *arguments: str) -> Ran:
     """Run with a snapshot whose partitions have the sizes of the world, where it has any."""
     if "sizes" not in world:
         return test_verbs.run(home, world, *arguments)
-    drawn = make_snapshot(world)
+    drawn = snapshot_of(world)
     topics = tuple(
         replace(t, partitions=tuple(replace(p, size_bytes=world["sizes"][t.name][p.partition]) for p in t.partitions))
         for t in drawn.topics
     )
     (home.work / "snapshot.json").write_bytes(encode_snapshot(replace(drawn, topics=topics, sizes_taken=True)))
     return home.run("topicmappr", *arguments, "--snapshot", "snapshot.json")
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Home:
-    home = Home(tmp_path)
-    home.work.mkdir(parents=True)
-    return home
 
 
 def test_a_drain_stops_at_its_budget_and_says_how_to_go_on(home: Home) -> None:

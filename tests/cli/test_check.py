@@ -8,7 +8,6 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,13 +22,6 @@ from tests.rigs.waiting import give_up_early
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 CHECK = ("topicmappr", "check", "--snapshot", "s.json")
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Home:
-    home = Home(tmp_path)
-    home.work.mkdir(parents=True)
-    return home
 
 
 def good() -> ClusterSnapshot:
@@ -314,6 +306,7 @@ def test_the_order_of_a_file_changes_no_refusal(home: Home) -> None:
 
 
 def test_a_snapshot_is_read_in_order() -> None:
-    for seed in range(200):
-        mixed = shuffled(crowded(), seed)
-        assert decode_snapshot(encode_snapshot(mixed), "s.json") == crowded() == mixed.in_order()
+    found = crowded()
+    for seed in range(50):
+        mixed = shuffled(found, seed)
+        assert decode_snapshot(encode_snapshot(mixed), "s.json") == found == mixed.in_order()

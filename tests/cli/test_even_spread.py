@@ -1,7 +1,6 @@
 """`--spread` of the planning commands from a snapshot file: plans, texts, exit codes, contradictions."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,9 +17,7 @@ SIZES = [20, 30, 10]
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Home:
-    home = Home(tmp_path)
-    home.work.mkdir(parents=True)
+def home(home: Home) -> Home:
     put(home, cluster(LISTS, SIZES, {b: FREE[b] for b in FEW}, FEW))
     return home
 

@@ -13,11 +13,6 @@ from tests.rigs.segment_writer import batch, write_segment
 DAY = "2026-11-20"
 
 
-@pytest.fixture
-def home(tmp_path: Path) -> Home:
-    return Home(tmp_path)
-
-
 def scan(home: Home, *words: str) -> Ran:
     return home.run("fleet", "segments", "--cluster", "c1", "--to", "store", "--date", DAY, *words)
 

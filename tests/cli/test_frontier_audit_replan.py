@@ -3,13 +3,13 @@
 import json
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kafkakit.core.documents import encode_snapshot
 from kafkakit.core.model import Broker, BrokerState, ClusterSnapshot, Partition, Topic
+from tests.clusters.shapes import make_snapshot
 from tests.invariants.plan import verify_plan
 from tests.invariants.replan import verify_replan
 from tests.rigs.command_line import Home
@@ -19,36 +19,21 @@ GIB = 1 << 30
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Home:
-    home = Home(tmp_path)
-    home.work.mkdir(parents=True)
+def home(home: Home) -> Home:
     save(home, cluster())
     return home
 
 
 def cluster(**changes: Any) -> ClusterSnapshot:
     """Broker 4 is empty, 1 to 3 hold eight partitions of 10 GiB each; all on racks of their own."""
-    rows = [
-        ((1, 2), 10),
-        ((2, 3), 10),
-        ((3, 1), 10),
-        ((1, 2), 10),
-        ((2, 3), 10),
-        ((3, 1), 10),
-        ((1, 2), 10),
-        ((2, 3), 10),
-    ]
+    rows = [(1, 2), (2, 3), (3, 1), (1, 2), (2, 3), (3, 1), (1, 2), (2, 3)]
     partitions = tuple(
-        Partition(partition=n, replicas=row, isr=row, leader=row[0], size_bytes=size * GIB)
-        for n, (row, size) in enumerate(rows)
+        Partition(partition=n, replicas=row, isr=row, leader=row[0], size_bytes=10 * GIB) for n, row in enumerate(rows)
     )
-    held = {b: sum(10 for row, _ in rows if b in row) * GIB for b in range(1, 5)}
-    brokers = tuple(Broker(id=b, rack=f"r{b}", storage_free_bytes=200 * GIB - held[b]) for b in range(1, 5))
+    held = {b: sum(10 for row in rows if b in row) * GIB for b in range(1, 5)}
+    brokers = (Broker(id=b, rack=f"r{b}", storage_free_bytes=200 * GIB - held[b]) for b in range(1, 5))
     topics = (Topic(name="t", partitions=partitions, topic_id="id-t"),)
-    return replace(
-        ClusterSnapshot(cluster_id="c1", taken_at=NOW, source="test", brokers=brokers, topics=topics, sizes_taken=True),
-        **changes,
-    )
+    return replace(make_snapshot(brokers, topics, taken_at=NOW), **changes)
 
 
 def save(home: Home, snapshot: ClusterSnapshot, name: str = "s.json") -> None:

@@ -3,7 +3,6 @@
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,11 +11,6 @@ from kafkakit.cli.command_classes import FOLDED, OPTIONS, SHARED_TITLE, plain_us
 from kafkakit.cli.completion import GRAMMAR
 from kafkakit.cli.root import build_root, commands
 from tests.rigs.command_line import Home
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Home:
-    return Home(tmp_path)
 
 
 @pytest.mark.parametrize("columns", [60, 80, 140, 220])

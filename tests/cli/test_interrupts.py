@@ -19,7 +19,7 @@ from kafkakit.cli.context import CliContext
 from tests.cli.test_rebalance import crowded
 from tests.places import ROOT
 from tests.rigs.command_line import Home
-from tests.rigs.waiting import becomes
+from tests.rigs.waiting import until
 from tests.rigs.warm_start import COMMAND, LAUNCHER, starters, warm_starts
 
 SCRIPT = """
@@ -152,13 +152,6 @@ code = run([*words, "--ingest-sample", "0"])
 """
 
 
-def until_exists(path: Path) -> None:
-    end = time.monotonic() + 120
-    while not path.exists():
-        assert time.monotonic() < end, f"no {path.name}"
-        time.sleep(0.05)
-
-
 def test_a_run_whose_terminal_is_gone_stops_as_after_ctrl_c(tmp_path: Path) -> None:
     root = str(Path(kafkakit.__file__).parents[1])
     env = {"PATH": os.environ["PATH"], "PYTHONPATH": root, "TERM": "xterm"}
@@ -167,10 +160,10 @@ def test_a_run_whose_terminal_is_gone_stops_as_after_ctrl_c(tmp_path: Path) -> N
     if pid == 0:
         signal.signal(signal.SIGHUP, signal.SIG_DFL)
         os.execve(sys.executable, [sys.executable, "-c", RUN, str(tmp_path)], env)
-    until_exists(tmp_path / "sent")
+    until((tmp_path / "sent").exists)
     time.sleep(0.5)
     os.close(terminal)
-    until_exists(tmp_path / "code")
+    until((tmp_path / "code").exists)
     os.waitpid(pid, 0)
     assert (tmp_path / "code").read_text(encoding="utf-8") == "143"
     assert not (tmp_path / "state" / "kafkakit" / "crashes").exists()
@@ -451,7 +444,7 @@ def test_a_warm_start_is_stopped_as_a_new_interpreter_is(warm: None) -> None:
     launcher = [sys.executable, "-I", "-S", "-c", LAUNCHER, starters[-1].address()]
     for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
         waits = subprocess.Popen([*launcher, "lint", "-"], stdin=subprocess.PIPE, stderr=subprocess.PIPE)
-        becomes("a command", starters[-1].commands)
+        until(starters[-1].commands, "a command")
         while waits.poll() is None:
             waits.send_signal(number)
             time.sleep(0.05)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kafkakit.core.documents import encode_snapshot
-from tests.cli.test_rebuild import make_snapshot
+from tests.cli.test_rebuild import snapshot_of
 from tests.invariants.plan import verify_plan
 from tests.rigs.command_line import Home
 
@@ -30,7 +30,7 @@ def home(tmp_path: Path) -> Home:
 
 
 def write_world(home: Home, world: dict[str, Any]) -> None:
-    (home.work / "snapshot.json").write_bytes(encode_snapshot(make_snapshot(world)))
+    (home.work / "snapshot.json").write_bytes(encode_snapshot(snapshot_of(world)))
 
 
 def read_plan(home: Home) -> dict[str, Any]:

@@ -32,13 +32,6 @@ ssl.key.pasword=s3cr3t-9
 SOUND = BAD.replace("replication_factor: 2", "replication_factor: 3").replace("'3'", "'2'")
 
 
-@pytest.fixture
-def home(tmp_path: Path) -> Home:
-    home = Home(tmp_path)
-    home.work.mkdir(parents=True)
-    return home
-
-
 def write(home: Home, name: str, text: str) -> Path:
     path = home.work / name
     path.parent.mkdir(parents=True, exist_ok=True)

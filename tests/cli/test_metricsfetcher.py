@@ -10,14 +10,13 @@ from typing import Any
 
 import pytest
 
-from kafkakit import wiring
 from kafkakit.adapters import metrics_storage as storage_topic
 from kafkakit.config.read.settings import Settings
 from kafkakit.core.cluster_facts import StorageReading
 from kafkakit.core.model import TopicPartition
 from tests.fakes.admin import FakeClock, FakeCluster, FakeStorageMetrics
 from tests.fakes.log import FakeLog
-from tests.rigs.command_line import Home, Ran
+from tests.rigs.command_line import ClusterDesk
 from tests.rigs.metrics_http import Reply, Request, serving, timeseries, vector
 from tests.rigs.required import require_sound_units
 from tests.rigs.waiting import give_up_early
@@ -33,34 +32,28 @@ class MemoryStore(FakeStorageMetrics):
         return {"znode /x/partitionmeta": 12, "znode /x/brokermetrics": 7}
 
 
-class Desk:
+class MetricsDesk(ClusterDesk):
+    command = ("metricsfetcher",)
+
     def __init__(self, folder: Path) -> None:
-        self.home, self.clock = Home(folder), FakeClock(datetime.now(UTC))
-        self.cluster = FakeCluster({1: "a", 2: "b", 3: "c"}, dirs_per_broker=2)
+        cluster = FakeCluster({1: "a", 2: "b", 3: "c"}, dirs_per_broker=2)
+        super().__init__(folder, cluster, FakeClock(datetime.now(UTC)))
         self.cluster.add_topic("t", {0: (1, 2), 1: (2, 3)}, size_bytes=1_000)
         self.store, self.log = MemoryStore(self.clock), FakeLog()
         self.opened: list[tuple[Any, ...]] = []
-        self.home.write_config("bootstrap_server: fake:1\n", "profiles.d/p.yaml")
 
-    def open_znodes(self, settings: Settings, *words: Any) -> MemoryStore:
+    def open_storage_znodes(self, settings: Settings, *words: Any) -> MemoryStore:
         self.opened.append(words)
         return self.store
 
-    def run(self, *words: str, env: dict[str, str] | None = None) -> Ran:
-        return self.home.run("--profile", "p", "metricsfetcher", *words, env=env)
-
 
 @pytest.fixture
-def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
-    desk = Desk(tmp_path)
-    monkeypatch.setattr(wiring, "open_admin", lambda settings, read_only=False: desk.cluster)
-    monkeypatch.setattr(wiring, "open_data", lambda settings: desk.log)
-    monkeypatch.setattr(wiring, "system_clock", lambda: desk.clock)
-    monkeypatch.setattr(wiring, "open_storage_znodes", desk.open_znodes)
-    return desk
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MetricsDesk:
+    desk = MetricsDesk(tmp_path)
+    return desk.sit(monkeypatch, open_data=desk.log)
 
 
-def test_brokers_go_to_the_znodes_with_kafka_kits_names(desk: Desk) -> None:
+def test_brokers_go_to_the_znodes_with_kafka_kits_names(desk: MetricsDesk) -> None:
     env = {"METRICSFETCHER_ZK_ADDR": "zk1:2181", "METRICSFETCHER_ZK_PREFIX": "x", "METRICSFETCHER_COMPRESSION": "false"}
     ran = desk.run("fetch", env=env)
     assert (ran.code, ran.stderr) == (0, "")
@@ -80,7 +73,7 @@ def test_brokers_go_to_the_znodes_with_kafka_kits_names(desk: Desk) -> None:
     assert re.search(r"^t-0 +1000 B +1000 B$", shown.stdout, re.MULTILINE)
 
 
-def test_a_silent_broker_is_named_and_good_values_stay(desk: Desk) -> None:
+def test_a_silent_broker_is_named_and_good_values_stay(desk: MetricsDesk) -> None:
     desk.store.put_sizes({TopicPartition("t", 0): 5})
     desk.cluster.hang(2)
     ran = desk.run("fetch", "-o", "json")
@@ -94,7 +87,7 @@ def test_a_silent_broker_is_named_and_good_values_stay(desk: Desk) -> None:
     assert "warning: broker 2" in ran.stderr
 
 
-def test_a_dry_run_prints_what_would_be_written(desk: Desk) -> None:
+def test_a_dry_run_prints_what_would_be_written(desk: MetricsDesk) -> None:
     ran = desk.run("fetch", "--to", "topic:sizes", env={"METRICSFETCHER_DRY_RUN": "true"})
     assert (ran.code, ran.stderr) == (0, "")
     *_, note, text = ran.stdout.splitlines()
@@ -103,7 +96,7 @@ def test_a_dry_run_prints_what_would_be_written(desk: Desk) -> None:
     assert (desk.log.records, "sizes" in desk.cluster.topics) == ([], False)
 
 
-def test_a_file_is_written_shown_and_read_by_topicmappr(desk: Desk) -> None:
+def test_a_file_is_written_shown_and_read_by_topicmappr(desk: MetricsDesk) -> None:
     path = desk.home.folder / "sizes.json"
     assert desk.run("fetch", "--to", f"file:{path}").code == 0
     shown = desk.run("show", "--from", f"file:{path}", "-o", "json").json
@@ -120,14 +113,14 @@ def test_a_file_is_written_shown_and_read_by_topicmappr(desk: Desk) -> None:
     assert desk.run("show", "--from", f"file:{path}").code == 2
 
 
-def test_stdout_gets_the_document_alone(desk: Desk) -> None:
+def test_stdout_gets_the_document_alone(desk: MetricsDesk) -> None:
     ran = desk.run("fetch", "--to", "-")
     assert (ran.code, ran.json["kafkakit"]["kind"]) == (0, "storage-metrics")
     desk.cluster.hang(2)
     assert (desk.run("fetch", "--to", "-").code, desk.run("fetch", "--to", "-").stdout) == (1, "")
 
 
-def test_a_compacted_topic_is_made_written_and_read(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_compacted_topic_is_made_written_and_read(desk: MetricsDesk, monkeypatch: pytest.MonkeyPatch) -> None:
     empty = desk.run("show", "--from", "topic:sizes")
     assert (empty.code, "run metricsfetcher fetch first" in empty.stderr) == (75, True)
     ran = desk.run("fetch", "--to", "topic:sizes", "--compression", "zstd")
@@ -154,7 +147,7 @@ def prometheus(request: Request) -> Reply:
     return vector(*(({"broker_id": str(n)}, GB) for n in (1, 2, 3)))
 
 
-def test_prometheus_with_a_token_from_a_file(desk: Desk) -> None:
+def test_prometheus_with_a_token_from_a_file(desk: MetricsDesk) -> None:
     token = desk.home.folder / "token"
     token.write_text("s3cret\n")
     token.chmod(0o600)
@@ -186,14 +179,14 @@ def test_prometheus_with_a_token_from_a_file(desk: Desk) -> None:
         (Reply(b"nonsense"), 2, "not valid JSON"),
     ],
 )
-def test_faults_of_prometheus_leave_what_is_stored(desk: Desk, reply: Reply, code: int, error: str) -> None:
+def test_faults_of_prometheus_leave_what_is_stored(desk: MetricsDesk, reply: Reply, code: int, error: str) -> None:
     with serving(reply) as server:
         ran = desk.run("fetch", "--source", "prometheus", "--prometheus-url", server.url)
     assert (ran.code, error in ran.stderr, desk.opened) == (code, True, [])
     assert "Traceback" not in ran.stderr
 
 
-def test_datadog_with_keys_of_kafka_kits_variables(desk: Desk) -> None:
+def test_datadog_with_keys_of_kafka_kits_variables(desk: MetricsDesk) -> None:
     now = desk.clock.now().timestamp() * 1000 - 60_000
 
     def answer(request: Request) -> Reply:
@@ -220,7 +213,7 @@ def test_datadog_with_keys_of_kafka_kits_variables(desk: Desk) -> None:
     ]
 
 
-def test_a_key_that_is_not_given_is_told_with_each_way_to_give_it(desk: Desk) -> None:
+def test_a_key_that_is_not_given_is_told_with_each_way_to_give_it(desk: MetricsDesk) -> None:
     ran = desk.run("fetch", "--source", "datadog", "--to", "-")
     assert (ran.code, ran.stderr) == (
         2,
@@ -230,7 +223,7 @@ def test_a_key_that_is_not_given_is_told_with_each_way_to_give_it(desk: Desk) ->
 
 
 @pytest.mark.parametrize("variable", ["METRICSFETCHER_API_KEY", "METRICSFETCHER_APP_KEY"])
-def test_keys_in_kafka_kits_variables_choose_datadog(desk: Desk, variable: str) -> None:
+def test_keys_in_kafka_kits_variables_choose_datadog(desk: MetricsDesk, variable: str) -> None:
     keys = {"DD_API_KEY": "k1", "DD_APP_KEY": "k2", variable: "k3"}
     with serving(Reply({"valid": True}), timeseries()) as server:
         ran = desk.run("fetch", "-datadog-site", server.url, env=keys)
@@ -243,7 +236,7 @@ def test_keys_in_kafka_kits_variables_choose_datadog(desk: Desk, variable: str) 
 
 
 @pytest.mark.parametrize("reply", [Reply({"errors": ["Forbidden"]}, 403), Reply({"valid": False})])
-def test_keys_that_datadog_does_not_know_end_the_command(desk: Desk, reply: Reply) -> None:
+def test_keys_that_datadog_does_not_know_end_the_command(desk: MetricsDesk, reply: Reply) -> None:
     keys = {"METRICSFETCHER_API_KEY": "k1-secret", "METRICSFETCHER_APP_KEY": "k2-secret"}
     with serving(reply) as server:
         ran = desk.run("fetch", "--datadog-site", server.url, env=keys)
@@ -252,14 +245,14 @@ def test_keys_that_datadog_does_not_know_end_the_command(desk: Desk, reply: Repl
     assert desk.opened == []
 
 
-def test_a_prometheus_address_chooses_prometheus(desk: Desk) -> None:
+def test_a_prometheus_address_chooses_prometheus(desk: MetricsDesk) -> None:
     with serving(prometheus) as server:
         assert desk.run("fetch", "--prometheus-url", server.url).code == 0
         assert desk.run("fetch", env={"METRICSFETCHER_PROMETHEUS_URL": server.url}).code == 0
         assert len(server.got) == 4
 
 
-def test_options_without_an_effect_are_named(desk: Desk) -> None:
+def test_options_without_an_effect_are_named(desk: MetricsDesk) -> None:
     ran = desk.run("fetch", "-partition-size-query", "x", "--check-cluster", "--prometheus-selector", 'a="b"')
     assert (ran.code, ran.stderr.splitlines()) == (
         0,
@@ -271,7 +264,7 @@ def test_options_without_an_effect_are_named(desk: Desk) -> None:
     )
 
 
-def test_a_command_line_of_kafka_kit_is_taken(desk: Desk) -> None:
+def test_a_command_line_of_kafka_kit_is_taken(desk: MetricsDesk) -> None:
     line = "-zk-addr zk1:2181 -zk-prefix=x -span 600 -broker-id-tag b -verbose -compression=false -dry-run=false"
     ran = desk.run("fetch", *line.split())
     assert ran.code == 0
@@ -286,7 +279,7 @@ def test_a_command_line_of_kafka_kit_is_taken(desk: Desk) -> None:
     assert desk.run("fetch", env={"METRICSFETCHER_VERSION": "true"}).stdout.startswith("kafkakit ")
 
 
-def test_the_zookeeper_of_the_profile_is_used(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_zookeeper_of_the_profile_is_used(desk: MetricsDesk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
     give_up_early(monkeypatch)
     desk.home.write_config('bootstrap_server: fake:1\nzookeeper: {addr: "127.0.0.1:2/kafka"}\n', "profiles.d/p.yaml")
@@ -300,7 +293,7 @@ def test_the_zookeeper_of_the_profile_is_used(desk: Desk, monkeypatch: pytest.Mo
     assert "Failed to connect to ZooKeeper 127.0.0.1:4 " in ran.stderr
 
 
-def test_a_default_profile_beside_a_named_zookeeper_is_refused(desk: Desk) -> None:
+def test_a_default_profile_beside_a_named_zookeeper_is_refused(desk: MetricsDesk) -> None:
     assert desk.home.run("profile", "use", "p").code == 0
     ran = desk.home.run("metricsfetcher", "fetch", "-zk-addr", "zk1:2181")
     assert (ran.code, "ZooKeeper zk1:2181 is named (flag --zk-addr)" in ran.stderr) == (2, True)
@@ -308,23 +301,23 @@ def test_a_default_profile_beside_a_named_zookeeper_is_refused(desk: Desk) -> No
     assert desk.home.run("metricsfetcher", "fetch", "-zk-addr", "zk1:2181", "--profile", "p").code == 0
 
 
-def test_stdout_is_no_place_to_read_from(desk: Desk) -> None:
+def test_stdout_is_no_place_to_read_from(desk: MetricsDesk) -> None:
     assert desk.run("fetch", "--to", "x").stderr.endswith("topic:NAME or file:PATH, or - for stdout\n")
     assert desk.run("show", "--from", "x").stderr.endswith("topic:NAME or file:PATH\n")
 
 
 @pytest.mark.parametrize("flag", ["--api-key", "--app-key"])
-def test_keys_on_the_command_line_are_refused(desk: Desk, flag: str) -> None:
+def test_keys_on_the_command_line_are_refused(desk: MetricsDesk, flag: str) -> None:
     ran = desk.run("fetch", flag, "hidden-k3y")
     assert (ran.code, "--api-key-file" in ran.stderr, "hidden-k3y" in ran.stderr) == (2, True, False)
 
 
 @pytest.mark.parametrize("words", [("--to", "nowhere"), ("--compression", "lz4"), ("--to", "file:")])
-def test_what_makes_no_sense_is_refused(desk: Desk, words: tuple[str, ...]) -> None:
+def test_what_makes_no_sense_is_refused(desk: MetricsDesk, words: tuple[str, ...]) -> None:
     assert desk.run("fetch", *words).code == 2
 
 
-def test_the_unit_runs_fetch_with_the_words_given(desk: Desk) -> None:
+def test_the_unit_runs_fetch_with_the_words_given(desk: MetricsDesk) -> None:
     words = ("--source", "prometheus", "--prometheus-selector", 'a="%h $x\'s"', "--to", "file:/srv/a b/s.json")
     files = desk.run("unit", "--format", "systemd", *words, "--every", "15", "-o", "json").json["files"]
     (line,) = re.findall(r'^ExecStart=/bin/sh -c "(.*)"$', files["kafkakit-metricsfetcher.service"], re.MULTILINE)
@@ -342,5 +335,5 @@ def test_the_unit_runs_fetch_with_the_words_given(desk: Desk) -> None:
         assert desk.run("unit", "--format", "cron", "--to", place).code == 2
 
 
-def test_systemd_understands_the_unit(desk: Desk, tmp_path: Path) -> None:
+def test_systemd_understands_the_unit(desk: MetricsDesk, tmp_path: Path) -> None:
     require_sound_units(desk.run("unit", "--format", "systemd", "-o", "json").json["files"], tmp_path)

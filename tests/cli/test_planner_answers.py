@@ -62,13 +62,6 @@ REFUSED = {
 }  # fmt: skip
 
 
-@pytest.fixture
-def home(tmp_path: Path) -> Home:
-    home = Home(tmp_path)
-    home.work.mkdir(parents=True)
-    return home
-
-
 def recorded(home: Home, name: str) -> Any:
     data = gzip.decompress((CASES / f"{name}.json.gz").read_bytes())
     (home.work / "s.json").write_bytes(data)

@@ -9,7 +9,6 @@ import re
 import shlex
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -32,7 +31,7 @@ from kafkakit.core.model import (
 from kafkakit.topicmappr.decide.audit_map import AUDIT_RULES, AuditHints, case_of, read_map
 from kafkakit.topicmappr.decide.check_rules import RULES
 from kafkakit.topicmappr.decide.requests import AuditRequest
-from tests.clusters.strategies import TAKEN_AT
+from tests.clusters.shapes import make_snapshot
 from tests.fakes.admin import FakeClock, FakeStorageMetrics
 from tests.rigs.command_line import Home, Ran
 from tests.rigs.printed_commands import functions_reached, makers
@@ -51,12 +50,6 @@ from tests.rigs.printed_repairs import (
 SIZE = 100
 DISK = 10_000
 CHECK = ("topicmappr", "check", "--snapshot", "s.json", "--fail-on", "never", "-o", "json")
-LOOKS = (["snapshot"], ["reassign", "status"], ["topicmappr", "check"])
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Home:
-    return Home(tmp_path)
 
 
 def part(number: int, *replicas: int, **more: Any) -> Partition:
@@ -89,14 +82,7 @@ def cluster(
         for b, rack in enumerate(racks, 1)
     )
     topics = tuple(Topic(name=name, partitions=tuple(r), topic_id=f"id-{name}") for name, r in sorted(rows.items()))
-    return ClusterSnapshot(
-        cluster_id="c1",
-        taken_at=TAKEN_AT,
-        source="test",
-        brokers=brokers,
-        topics=topics,
-        **({"sizes_taken": True} | more),
-    )
+    return make_snapshot(brokers, topics, **more)
 
 
 def ring(count: int = 6, brokers: int = 3, factor: int = 3) -> list[Partition]:
@@ -628,7 +614,6 @@ FAILED_DIR = failed_dir({"u": [part(0, 1, 2, isr=(2,), leader=2)]})
 PAIRS = {"t": [part(0, 1, 2), part(1, 2, 3)], "good": ring(factor=2)}
 HEAVY = cluster({"t": [part(n, 1) for n in range(4)], "good": [part(0, 2)]}, "abc")
 UNSIZED = cluster({"t": [part(0, 1, 2, replica_bytes={}), part(1, 2, 3, replica_bytes={})]}, "abc", sizes_taken=False)
-TIGHT = with_dir(cluster({"t": [part(0, 1)], "good": [part(0, 2)]}, "ab"), 1, "/d1")
 REQUESTS, DECIDE = "topicmappr/decide/requests.py:command", "topicmappr/decide/"
 REFUSALS = [
     Refusal("frontier over a dead broker", "frontier --topics t", ON_DEAD, REQUESTS, touches=frozenset({"t-0"})),

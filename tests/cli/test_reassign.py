@@ -4,17 +4,15 @@ import errno
 import re
 import shlex
 import shutil
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from kafkakit import wiring
 from kafkakit.adapters.control_file import FileControl
 from kafkakit.adapters.files import write_file
 from kafkakit.adapters.lock import FileLock
-from kafkakit.adapters.read_only import ReadOnlyAdmin
 from kafkakit.core.documents import encode_plan
 from kafkakit.core.errors import OperationFailedError, UsageError
 from kafkakit.core.lease import Holder, Life
@@ -25,25 +23,22 @@ from kafkakit.execution.act.run_journal import lock_path
 from kafkakit.execution.decide.journal import RunState
 from kafkakit.execution.decide.runs import choose_run
 from kafkakit.execution.decide.throttle import FOLLOWER_LIST, FOLLOWER_RATE
-from kafkakit.ports.admin import ClusterAdmin
 from tests.clusters.plans import make_plan, plan_of
-from tests.fakes.admin import FakeClock, FakeCluster
+from tests.fakes.admin import FakeCluster
 from tests.invariants.journal import verify_effects, verify_journal
-from tests.rigs.command_line import Home, Ran
+from tests.rigs.command_line import ClusterDesk, Ran
 
 MB = 1_000_000
 
 
-class Desk:
+class ReassignDesk(ClusterDesk):
     """An operator's host: a home, a plan file, and a cluster behind profile `p`."""
 
+    command = ("reassign",)
+
     def __init__(self, folder: Path) -> None:
-        self.home = Home(folder)
-        self.home.write_config("bootstrap_server: fake:1\n", "profiles.d/p.yaml")
-        self.cluster = FakeCluster({1: "a", 2: "b", 3: "c"}, line_rate=10 * MB)
+        super().__init__(folder, FakeCluster({1: "a", 2: "b", 3: "c"}, line_rate=10 * MB))
         self.cluster.add_topic("t", {0: (1, 2), 1: (2, 1)}, size_bytes=20 * MB)
-        self.clock = FakeClock()
-        self.clock.on_sleep.append(self.cluster.advance)
         self.plan = make_plan(self.cluster, {("t", 0): (3, 2)})
         self.path = folder / "my plan.json"
         self.write(self.plan)
@@ -51,18 +46,15 @@ class Desk:
     def write(self, plan: Plan) -> None:
         self.path.write_bytes(encode_plan(plan))
 
-    def open_admin(self, settings: Any, *, read_only: bool = False) -> ClusterAdmin:
-        assert settings.bootstrap_servers == "fake:1"
-        return ReadOnlyAdmin(self.cluster) if read_only else self.cluster
-
-    def run(self, verb: str, *words: str, stdin: str = "") -> Ran:
+    def run(self, *words: str, stdin: str = "", env: Mapping[str, str] | None = None) -> Ran:
+        verb, *more = words
         plan = () if verb == "status" else (str(self.path),)
         if verb in ("apply", "rollback", "resume") and "--ingest-sample" not in words:
-            words = ("--ingest-sample", "0", *words)  # nothing sleeps before a run begins
-        return self.home.run("--profile", "p", "reassign", verb, *plan, *words, stdin=stdin)
+            more = ["--ingest-sample", "0", *more]  # nothing sleeps before a run begins
+        return super().run(verb, *plan, *more, stdin=stdin, env=env)
 
-    def run_without_plan(self, verb: str, *words: str) -> Ran:
-        return self.home.run("--profile", "p", "reassign", verb, *words)
+    def run_without_plan(self, *words: str) -> Ran:
+        return super().run(*words)
 
     def lists(self) -> list[tuple[int, ...]]:
         return [tuple(p.replicas) for p in self.cluster.topics["t"].partitions.values()]
@@ -72,14 +64,11 @@ class Desk:
 
 
 @pytest.fixture
-def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
-    desk = Desk(tmp_path)
-    monkeypatch.setattr(wiring, "open_admin", desk.open_admin)
-    monkeypatch.setattr(wiring, "system_clock", lambda: desk.clock)
-    return desk
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ReassignDesk:
+    return ReassignDesk(tmp_path).sit(monkeypatch)
 
 
-def test_apply_verify_and_apply_again(desk: Desk) -> None:
+def test_apply_verify_and_apply_again(desk: ReassignDesk) -> None:
     ran = desk.run("apply", "--yes", "--throttle", "5MB")
     assert ran.code == 0
     assert ran.stdout.splitlines() == [
@@ -105,7 +94,7 @@ def test_apply_verify_and_apply_again(desk: Desk) -> None:
     assert (verified.code, verified.stdout) == (0, "t\t0\tdone\t3,2\t3,2\t3\t-\n")
 
 
-def test_dry_run_shows_the_changes_and_leaves_no_trace(desk: Desk) -> None:
+def test_dry_run_shows_the_changes_and_leaves_no_trace(desk: ReassignDesk) -> None:
     ran = desk.run("apply", "--dry-run", "--throttle", "5MB", "-o", "json")
     assert (ran.code, ran.json["verdict"]) == (0, "planned")
     assert "t-0: [1,2] -> [3,2]" in ran.stderr
@@ -114,7 +103,7 @@ def test_dry_run_shows_the_changes_and_leaves_no_trace(desk: Desk) -> None:
     assert desk.run("rollback", "--dry-run").code == 0
 
 
-def test_without_yes_and_terminal_nothing_happens(desk: Desk) -> None:
+def test_without_yes_and_terminal_nothing_happens(desk: ReassignDesk) -> None:
     ran = desk.run("apply", stdin="yes\n")
     assert (ran.code, ran.stdout) == (2, "")
     assert "--yes" in ran.stderr
@@ -122,7 +111,7 @@ def test_without_yes_and_terminal_nothing_happens(desk: Desk) -> None:
     assert desk.journals() == []
 
 
-def test_rollback_undoes_and_verify_then_fails(desk: Desk) -> None:
+def test_rollback_undoes_and_verify_then_fails(desk: ReassignDesk) -> None:
     assert desk.run("rollback", "--yes").stdout.startswith("nothing to roll back")
     assert desk.run("apply", "--yes").code == 0
     ran = desk.run("rollback", "--yes")
@@ -134,7 +123,7 @@ def test_rollback_undoes_and_verify_then_fails(desk: Desk) -> None:
     assert "hint: kafkakit --profile p reassign apply '" in verified.stderr
 
 
-def test_refusals_exit_with_2_and_one_line(desk: Desk) -> None:
+def test_refusals_exit_with_2_and_one_line(desk: ReassignDesk) -> None:
     desk.write(plan_of("elsewhere", desk.plan.brokers, desk.plan.scope, desk.plan.moves))
     other = desk.run("apply", "--yes")
     desk.write(desk.plan)
@@ -162,7 +151,7 @@ def test_refusals_exit_with_2_and_one_line(desk: Desk) -> None:
         b'{"kafkakit": {"kind": "plan", "schema": 1}, "cluster_id": 1' + b"0" * 5000 + b"}",
     ],
 )
-def test_bad_plan_files_exit_with_2_and_name_the_file(desk: Desk, text: bytes) -> None:
+def test_bad_plan_files_exit_with_2_and_name_the_file(desk: ReassignDesk, text: bytes) -> None:
     desk.path.write_bytes(text)
     for verb in ("apply", "verify", "rollback"):
         ran = desk.run(verb)
@@ -172,7 +161,7 @@ def test_bad_plan_files_exit_with_2_and_name_the_file(desk: Desk, text: bytes) -
         assert "Traceback" not in ran.stderr
 
 
-def test_forged_plan_and_missing_plan_are_refused(desk: Desk) -> None:
+def test_forged_plan_and_missing_plan_are_refused(desk: ReassignDesk) -> None:
     desk.path.write_bytes(desk.path.read_bytes().replace(b'"partition":1', b'"partition":7'))
     forged = desk.run("apply", "--yes")
     desk.path.unlink()
@@ -181,15 +170,10 @@ def test_forged_plan_and_missing_plan_are_refused(desk: Desk) -> None:
     assert "fingerprint does not match" in forged.stderr
 
 
-def test_status_shows_moves_throttles_and_unfinished_runs(desk: Desk) -> None:
+def test_status_shows_moves_throttles_and_unfinished_runs(desk: ReassignDesk) -> None:
     idle = desk.run("status")
     assert idle.stdout.startswith("cluster fake-cluster (profile p): 0 moves running\nthrottles: none set\n")
-
-    def press(_: float) -> None:
-        desk.clock.on_sleep.remove(press)
-        raise KeyboardInterrupt
-
-    desk.clock.on_sleep.append(press)
+    desk.press()
     stopped = desk.run("apply", "--yes", "--throttle", "5MB")
     assert (stopped.code, stopped.stdout) == (130, "")
     assert "1 of 1 moves still run on the cluster, the throttle of 5 MB/s stays set" in stopped.stderr
@@ -216,7 +200,7 @@ def test_status_shows_moves_throttles_and_unfinished_runs(desk: Desk) -> None:
     assert not desk.cluster.topics["t"].configs
 
 
-def test_the_lock_keeps_a_second_run_out_but_not_a_look(desk: Desk) -> None:
+def test_the_lock_keeps_a_second_run_out_but_not_a_look(desk: ReassignDesk) -> None:
     with FileLock(lock_path(desk.home.state, "fake-cluster"), "test", "a test"):
         ran = desk.run("apply", "--yes")
         assert (ran.code, ran.stdout) == (75, "")
@@ -226,12 +210,14 @@ def test_the_lock_keeps_a_second_run_out_but_not_a_look(desk: Desk) -> None:
     assert desk.run("apply", "--yes").code == 0
 
 
-def test_the_commands_after_ctrl_c_stand_alone_on_their_lines_and_do_not_contradict_each_other(desk: Desk) -> None:
+def test_the_commands_after_ctrl_c_stand_alone_on_their_lines_and_do_not_contradict_each_other(
+    desk: ReassignDesk,
+) -> None:
     """Each printed line is run as it is; the one without a throttle has lost the throttle that the run was given."""
-    stop_at_once(desk)
+    desk.press()
     assert desk.run("apply", "--yes", "--throttle", "5MB").code == 130
     desk.cluster.advance(60)
-    stop_at_once(desk)
+    desk.press()
     rates = ("--throttle", "1MB", "--throttle-broker", "3:in=2MB")
     stopped = desk.run("rollback", "--yes", *rates)
     assert stopped.code == 130
@@ -241,10 +227,10 @@ def test_the_commands_after_ctrl_c_stand_alone_on_their_lines_and_do_not_contrad
     assert lines == [f"{base} --throttle 1MB --throttle-broker 3:in=2MB", f"{base} --throttle none"]
     ran = desk.home.run(*shlex.split(lines[1])[1:])
     assert (ran.code, desk.lists()) == (0, [(1, 2), (2, 1)]), ran.stderr
-    assert not any(configs(desk))
+    assert not any(desk.cluster.configs().values())
 
 
-def test_of_a_damaged_journal_the_sound_beginning_is_used_and_the_file_is_kept(desk: Desk) -> None:
+def test_of_a_damaged_journal_the_sound_beginning_is_used_and_the_file_is_kept(desk: ReassignDesk) -> None:
     desk.run("apply", "--yes", "--throttle", "5MB")
     (journal,) = desk.journals()
     damaged = journal.read_bytes().replace(b'"direction":"apply"', b'"direction":"apple"')
@@ -263,17 +249,13 @@ def test_of_a_damaged_journal_the_sound_beginning_is_used_and_the_file_is_kept(d
     verify_journal(journal.read_bytes())
 
 
-def configs(desk: Desk) -> list[dict[str, str]]:
-    return [dict(b.configs) for b in desk.cluster.brokers.values()] + [dict(desk.cluster.topics["t"].configs)]
-
-
 @pytest.mark.parametrize("loss", ["flipped", "emptied", "deleted", "all state deleted"])
 @pytest.mark.parametrize("finish", ["apply", "rollback", "abort", "verify", "cleanup"])
-def test_with_its_journal_lost_a_run_leaves_no_throttle(desk: Desk, loss: str, finish: str) -> None:
-    before = configs(desk)
-    stop_at_once(desk)
+def test_with_its_journal_lost_a_run_leaves_no_throttle(desk: ReassignDesk, loss: str, finish: str) -> None:
+    before = desk.cluster.configs()
+    desk.press()
     assert desk.run("apply", "--yes", "--throttle", "5MB").code == 130
-    assert configs(desk) != before
+    assert desk.cluster.configs() != before
     (journal,) = desk.journals()
     data = journal.read_bytes()
     if loss == "all state deleted":
@@ -295,27 +277,27 @@ def test_with_its_journal_lost_a_run_leaves_no_throttle(desk: Desk, loss: str, f
         if finish == "apply":
             assert "throttle: 5 MB/s per broker" in ran.stderr
             assert "taken for this run's, since they name exactly its replicas" in ran.stderr or loss == "flipped"
-    assert (ran.code, configs(desk)) == (0, before), ran.stdout + ran.stderr
+    assert (ran.code, desk.cluster.configs()) == (0, before), ran.stdout + ran.stderr
     assert desk.lists()[0] == ((1, 2) if finish in ("rollback", "abort") else (3, 2))
     for kept in desk.journals():
         verify_journal(kept.read_bytes())
     assert desk.run("apply", "--yes").code == 0
-    assert configs(desk) == before
+    assert desk.cluster.configs() == before
 
 
-def test_the_throttle_of_another_run_of_which_only_the_plan_is_left_goes_first(desk: Desk) -> None:
-    before = configs(desk)
+def test_the_throttle_of_another_run_of_which_only_the_plan_is_left_goes_first(desk: ReassignDesk) -> None:
+    before = desk.cluster.configs()
     run = stopped_and_overwritten(desk)
     (journal,) = desk.journals()
     journal.write_bytes(journal.read_bytes()[5:])
     desk.cluster.advance(60)
     assert desk.run("apply", "--yes", "--throttle", "7MB", "--allow-drift").code == 0
-    assert configs(desk) == before
+    assert desk.cluster.configs() == before
     assert run in desk.run("status", "--window", "0").stdout
     assert desk.run_without_plan("close", "--run", run).code == 0
 
 
-def test_what_no_run_set_is_not_taken_for_a_lost_one(desk: Desk) -> None:
+def test_what_no_run_set_is_not_taken_for_a_lost_one(desk: ReassignDesk) -> None:
     topic, broker = desk.cluster.topics["t"].configs, desk.cluster.brokers[3].configs
     topic[FOLLOWER_LIST], broker[FOLLOWER_RATE] = "0:3,1:9", "1000000000"
     ran = desk.run("apply", "--yes", "--join", "--throttle", "5MB")
@@ -333,7 +315,7 @@ def test_what_no_run_set_is_not_taken_for_a_lost_one(desk: Desk) -> None:
     assert (refused.code, "the plan is for cluster elsewhere" in refused.stderr) == (2, True)
 
 
-def test_journal_folder_that_cannot_be_written_stops_before_any_effect(desk: Desk) -> None:
+def test_journal_folder_that_cannot_be_written_stops_before_any_effect(desk: ReassignDesk) -> None:
     desk.home.state.mkdir(parents=True, exist_ok=True)
     (desk.home.state / "journals").write_text("in the way")
     ran = desk.run("apply", "--yes")
@@ -342,16 +324,11 @@ def test_journal_folder_that_cannot_be_written_stops_before_any_effect(desk: Des
     assert desk.cluster.calls == []
 
 
-def test_the_command_that_resumes_has_the_options_that_the_run_needs(desk: Desk) -> None:
+def test_the_command_that_resumes_has_the_options_that_the_run_needs(desk: ReassignDesk) -> None:
     desk.cluster.add_topic("more", {0: (1, 2)})
     desk.write(make_plan(desk.cluster, {("t", 0): (3, 2)}, topics=["t", "more"]))
     desk.cluster.reassign({TopicPartition("more", 0): (2, 1)})
-
-    def press(_: float) -> None:
-        desk.clock.on_sleep.remove(press)
-        raise KeyboardInterrupt
-
-    desk.clock.on_sleep.append(press)
+    desk.press()
     stopped = desk.run("apply", "--yes", "--allow-drift", "--batch-size", "7", "--stall-timeout", "9m")
     assert stopped.code == 130
     options = "--yes --allow-drift --max-moves-in-flight 7 --ingest-sample 0 --stall-timeout 9m"
@@ -376,16 +353,11 @@ def test_a_lock_file_that_cannot_be_locked_is_no_other_kafkakit(
         pass
 
 
-def test_two_plans_from_one_snapshot_do_not_share_a_journal(desk: Desk) -> None:
+def test_two_plans_from_one_snapshot_do_not_share_a_journal(desk: ReassignDesk) -> None:
     other = make_plan(desk.cluster, {("t", 1): (3, 1)})
     assert other.fingerprint == desk.plan.fingerprint
     desk.cluster.replication.line_rate = 0.0
-
-    def press(_: float) -> None:
-        desk.clock.on_sleep.remove(press)
-        raise KeyboardInterrupt
-
-    desk.clock.on_sleep.append(press)
+    desk.press()
     assert desk.run("apply", "--yes", "--throttle", "5MB").code == 130
     desk.write(other)
     refused = desk.run("apply", "--yes", "--allow-drift")
@@ -395,15 +367,7 @@ def test_two_plans_from_one_snapshot_do_not_share_a_journal(desk: Desk) -> None:
     assert desk.cluster.brokers[3].configs
 
 
-def stop_at_once(desk: Desk) -> None:
-    def press(_: float) -> None:
-        desk.clock.on_sleep.remove(press)
-        raise KeyboardInterrupt
-
-    desk.clock.on_sleep.append(press)
-
-
-def test_the_eta_and_the_first_steps_are_shown_before_anything_is_done(desk: Desk) -> None:
+def test_the_eta_and_the_first_steps_are_shown_before_anything_is_done(desk: ReassignDesk) -> None:
     ran = desk.run("apply", "--dry-run", "--throttle", "5MB", "--ingest-sample", "5s")
     assert ran.code == 0
     assert "bottleneck broker 3 into: 19.1 MiB at 4.3 MB/s" in ran.stderr
@@ -413,7 +377,7 @@ def test_the_eta_and_the_first_steps_are_shown_before_anything_is_done(desk: Des
     assert (done.code, done.json["promised_seconds"], done.json["throttle"]["into"]) == (0, 5.151, 5 * MB)
 
 
-def test_a_plan_that_fills_a_disk_in_any_order_exits_with_4(desk: Desk) -> None:
+def test_a_plan_that_fills_a_disk_in_any_order_exits_with_4(desk: ReassignDesk) -> None:
     ran = desk.run("apply", "--yes", "--disk-headroom", "999999MB")
     assert (ran.code, ran.stdout, desk.cluster.calls) == (4, "", [])
     assert ran.stderr.splitlines()[-2].startswith(
@@ -423,7 +387,7 @@ def test_a_plan_that_fills_a_disk_in_any_order_exits_with_4(desk: Desk) -> None:
     assert desk.journals() == []
 
 
-def test_a_throttle_that_never_catches_up_exits_with_4_and_names_one_that_does(desk: Desk) -> None:
+def test_a_throttle_that_never_catches_up_exits_with_4_and_names_one_that_does(desk: ReassignDesk) -> None:
     desk.clock.on_sleep.append(lambda s: desk.cluster.write("t", 0, int(s * 2 * MB)))
     ran = desk.run("apply", "--yes", "--throttle", "1MB", "--ingest-sample", "5s")
     assert (ran.code, desk.cluster.calls) == (4, [])
@@ -431,13 +395,13 @@ def test_a_throttle_that_never_catches_up_exits_with_4_and_names_one_that_does(d
     assert ran.stderr.splitlines()[-1] == "hint: the smallest rate that works for all brokers: --throttle 2600000"
 
 
-def test_resume_pause_continue_and_abort_without_a_run_at_work(desk: Desk) -> None:
+def test_resume_pause_continue_and_abort_without_a_run_at_work(desk: ReassignDesk) -> None:
     for verb in ("resume", "pause", "continue"):
         ran = desk.run(verb)
         assert (ran.code, ran.stdout) == (2, "")
         assert "was started on this host" in ran.stderr
         assert f"hint: start one: kafkakit --profile p reassign apply '{desk.path}'" in ran.stderr
-    stop_at_once(desk)
+    desk.press()
     assert desk.run("apply", "--yes", "--throttle", "5MB").code == 130
     planned = desk.run("pause", "--dry-run", "-o", "json")
     assert (planned.code, planned.json["is_plan"], planned.json["paused"]) == (0, True, None)
@@ -456,7 +420,7 @@ def test_resume_pause_continue_and_abort_without_a_run_at_work(desk: Desk) -> No
         0,
         f"kafkakit --profile p reassign resume '{desk.path}' --yes",
     )
-    stop_at_once(desk)
+    desk.press()
     assert desk.run("resume", "--yes").code == 130
     aborted = desk.run("abort", "--yes", "-o", "json")
     assert (aborted.code, aborted.json["verdict"], desk.lists()) == (0, "aborted", [(1, 2), (2, 1)])
@@ -468,7 +432,7 @@ def test_resume_pause_continue_and_abort_without_a_run_at_work(desk: Desk) -> No
     verify_effects(verify_journal(journal.read_bytes()), desk.cluster.calls)
 
 
-def test_pause_without_a_plan_needs_one_run_that_can_be_meant(desk: Desk) -> None:
+def test_pause_without_a_plan_needs_one_run_that_can_be_meant(desk: ReassignDesk) -> None:
     none = desk.run_without_plan("pause")
     assert (none.code, none.stdout) == (2, "")
     assert none.stderr == (
@@ -493,9 +457,9 @@ def test_pause_without_a_plan_needs_one_run_that_can_be_meant(desk: Desk) -> Non
         assert "kafkakit reassign pause --run aa" in (refused.value.hint or "")
 
 
-def stopped_and_overwritten(desk: Desk) -> str:
+def stopped_and_overwritten(desk: ReassignDesk) -> str:
     """A run that was stopped with a move in flight, its plan file overwritten with another plan; its id."""
-    stop_at_once(desk)
+    desk.press()
     assert desk.run("apply", "--yes", "--throttle", "5MB").code == 130
     assert desk.cluster.reassignments()
     first = identity_of(desk.plan)
@@ -503,7 +467,7 @@ def stopped_and_overwritten(desk: Desk) -> str:
     return first.removeprefix("sha256:")[:8]
 
 
-def test_a_run_outlives_its_plan_file(desk: Desk) -> None:
+def test_a_run_outlives_its_plan_file(desk: ReassignDesk) -> None:
     run = stopped_and_overwritten(desk)
     resumed = desk.run("resume", "--yes")
     assert resumed.code == 2
@@ -526,7 +490,7 @@ def test_a_run_outlives_its_plan_file(desk: Desk) -> None:
     assert desk.run_without_plan("verify", "--run", run).code == 0
 
 
-def test_resume_and_abort_without_a_file_take_the_only_unfinished_run(desk: Desk) -> None:
+def test_resume_and_abort_without_a_file_take_the_only_unfinished_run(desk: ReassignDesk) -> None:
     stopped_and_overwritten(desk)
     assert desk.run_without_plan("abort", "--yes").code == 0
     assert not desk.cluster.reassignments()
@@ -543,7 +507,7 @@ def test_resume_and_abort_without_a_file_take_the_only_unfinished_run(desk: Desk
     assert (both.code, both.stderr.splitlines()[0]) == (2, "error: a plan file and --run exclude each other")
 
 
-def test_a_run_is_closed_once_nothing_of_it_is_on_the_cluster(desk: Desk) -> None:
+def test_a_run_is_closed_once_nothing_of_it_is_on_the_cluster(desk: ReassignDesk) -> None:
     run = stopped_and_overwritten(desk)
     flying = desk.run_without_plan("close")
     assert flying.code == 2
@@ -564,8 +528,8 @@ def test_a_run_is_closed_once_nothing_of_it_is_on_the_cluster(desk: Desk) -> Non
     assert desk.run_without_plan("rollback", "--run", run, "--yes").code == 0
 
 
-def test_a_plan_of_stdin_is_continued_by_its_run(desk: Desk) -> None:
-    stop_at_once(desk)
+def test_a_plan_of_stdin_is_continued_by_its_run(desk: ReassignDesk) -> None:
+    desk.press()
     words = ("reassign", "apply", "-", "--yes", "--throttle", "5MB", "--ingest-sample", "0")
     stopped = desk.home.run("--profile", "p", *words, stdin=desk.path.read_text())
     run = identity_of(desk.plan).removeprefix("sha256:")[:8]
@@ -575,8 +539,8 @@ def test_a_plan_of_stdin_is_continued_by_its_run(desk: Desk) -> None:
     assert desk.lists() == [(3, 2), (2, 1)]
 
 
-def test_planning_does_not_overwrite_the_plan_of_an_unfinished_run(desk: Desk) -> None:
-    stop_at_once(desk)
+def test_planning_does_not_overwrite_the_plan_of_an_unfinished_run(desk: ReassignDesk) -> None:
+    desk.press()
     assert desk.run("apply", "--yes", "--throttle", "5MB").code == 130
     before = desk.path.read_bytes()
     words = ("topicmappr", "rebuild", "--topics", "t", "--brokers", "1,2,3", "--plan", str(desk.path))
@@ -590,7 +554,7 @@ def test_planning_does_not_overwrite_the_plan_of_an_unfinished_run(desk: Desk) -
     assert desk.path.read_bytes() != before
 
 
-def test_a_plan_that_was_not_kept_is_said_and_its_run_can_be_closed(desk: Desk) -> None:
+def test_a_plan_that_was_not_kept_is_said_and_its_run_can_be_closed(desk: ReassignDesk) -> None:
     run = stopped_and_overwritten(desk)
     (kept,) = desk.home.state.rglob("plans/*/*.json")
     assert kept.stat().st_mode & 0o777 == 0o600
@@ -601,7 +565,7 @@ def test_a_plan_that_was_not_kept_is_said_and_its_run_can_be_closed(desk: Desk) 
     assert desk.run_without_plan("resume", "--yes").code == 0
 
 
-def test_the_hint_after_a_dead_broker_says_to_start_it(desk: Desk) -> None:
+def test_the_hint_after_a_dead_broker_says_to_start_it(desk: ReassignDesk) -> None:
     assert desk.run("apply", "--yes").code == 0
     desk.cluster.kill(2)
     ran = desk.run("verify")
@@ -610,7 +574,7 @@ def test_the_hint_after_a_dead_broker_says_to_start_it(desk: Desk) -> None:
     assert "hint: start the brokers that are not alive, then: kafkakit --profile p reassign apply" in ran.stderr
 
 
-def test_a_rate_of_an_unknown_broker_and_a_bare_small_rate_are_refused(desk: Desk) -> None:
+def test_a_rate_of_an_unknown_broker_and_a_bare_small_rate_are_refused(desk: ReassignDesk) -> None:
     unknown = desk.run("apply", "--yes", "--throttle-broker", "99:5MB")
     assert (unknown.code, desk.cluster.calls) == (2, [])
     assert "error: --throttle-broker: broker 99 is not in the cluster\n" in unknown.stderr
@@ -622,7 +586,7 @@ def test_a_rate_of_an_unknown_broker_and_a_bare_small_rate_are_refused(desk: Des
     )
 
 
-def test_a_lease_held_elsewhere_keeps_a_run_out_and_says_who_has_it(desk: Desk) -> None:
+def test_a_lease_held_elsewhere_keeps_a_run_out_and_says_who_has_it(desk: ReassignDesk) -> None:
     store = FileControl(desk.home.state / "control", write_file)
     elsewhere = Holder(host="far", user="bo", command="reassign apply", pid=42)
     lease = Lease(

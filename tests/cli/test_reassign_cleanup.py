@@ -8,54 +8,37 @@ from typing import Any
 
 import pytest
 
-from kafkakit import wiring
 from kafkakit.adapters.lock import FileLock
-from kafkakit.adapters.read_only import ReadOnlyAdmin
 from kafkakit.core.cluster_facts import ConfigChange, ConfigOp, ItemError, ResourceKind
 from kafkakit.core.documents import encode_plan, encode_snapshot
 from kafkakit.core.model import TopicPartition
 from kafkakit.execution.act.run_journal import lock_path
 from kafkakit.execution.decide.throttle import FOLLOWER_LIST, FOLLOWER_RATE, LEADER_LIST, LEADER_RATE
-from kafkakit.ports.admin import ClusterAdmin
 from tests.clusters.plans import MADE_AT, make_plan
-from tests.fakes.admin import FakeClock, FakeCluster
+from tests.fakes.admin import FakeCluster
 from tests.invariants.journal import verify_effects, verify_journal
-from tests.rigs.command_line import Home, Ran
+from tests.rigs.command_line import ClusterDesk, Home, Ran
 from tests.rigs.printed_repairs import commands_in
 
 MB = 1_000_000
 
 
-class Desk:
+class CleanupDesk(ClusterDesk):
     """An operator's host after a run that was cut while its move was under way."""
 
+    command = ("reassign",)
+
     def __init__(self, folder: Path, *, line_rate: float = 10 * MB) -> None:
-        self.home = Home(folder)
-        self.home.write_config("bootstrap_server: fake:1\n", "profiles.d/p.yaml")
-        self.cluster = FakeCluster({1: "a", 2: "b", 3: "c"}, line_rate=line_rate)
+        super().__init__(folder, FakeCluster({1: "a", 2: "b", 3: "c"}, line_rate=line_rate))
         self.cluster.add_topic("t", {0: (1, 2), 1: (2, 1)}, size_bytes=20 * MB, configs={FOLLOWER_LIST: "1:7"})
         self.cluster.brokers[1].configs[LEADER_RATE] = "777"
-        self.clock = FakeClock()
-        self.clock.on_sleep.append(self.cluster.advance)
         self.path = folder / "p.json"
         self.path.write_bytes(encode_plan(make_plan(self.cluster, {("t", 0): (3, 2)})))
         self.before = self.configs()
 
-    def open_admin(self, settings: Any, *, read_only: bool = False, **_: Any) -> ClusterAdmin:
-        return ReadOnlyAdmin(self.cluster) if read_only else self.cluster
-
-    def run(self, *words: str, stdin: str = "") -> Ran:
-        return self.home.run("--profile", "p", "reassign", *words, stdin=stdin)
-
     def press_in_flight(self) -> None:
         """Ctrl-C at the first pause at which something moves."""
-
-        def press(_: float) -> None:
-            if self.cluster.reassignments():
-                self.clock.on_sleep.remove(press)
-                raise KeyboardInterrupt
-
-        self.clock.on_sleep.append(press)
+        self.press(self.cluster.reassignments)
 
     def cut(self) -> None:
         """A run that is stopped at its first pause after the move was sent."""
@@ -64,8 +47,7 @@ class Desk:
         assert self.configs() != self.before
 
     def configs(self) -> dict[str, dict[str, str]]:
-        brokers = {f"broker {b.id}": dict(b.configs) for b in self.cluster.brokers.values()}
-        return brokers | {f"topic {t.name}": dict(t.configs) for t in self.cluster.topics.values()}
+        return self.cluster.configs()
 
     def lists(self) -> list[tuple[int, ...]]:
         return [tuple(p.replicas) for t in self.cluster.topics.values() for p in t.partitions.values()]
@@ -76,14 +58,11 @@ class Desk:
 
 
 @pytest.fixture
-def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
-    desk = Desk(tmp_path)
-    monkeypatch.setattr(wiring, "open_admin", desk.open_admin)
-    monkeypatch.setattr(wiring, "system_clock", lambda: desk.clock)
-    return desk
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CleanupDesk:
+    return CleanupDesk(tmp_path).sit(monkeypatch)
 
 
-def test_nothing_of_ours_is_nothing_to_do_and_strangers_are_shown(desk: Desk) -> None:
+def test_nothing_of_ours_is_nothing_to_do_and_strangers_are_shown(desk: CleanupDesk) -> None:
     ran = desk.run("cleanup", "--yes")
     assert (ran.code, desk.cluster.calls) == (0, [])
     assert ran.stdout == (
@@ -94,7 +73,7 @@ def test_nothing_of_ours_is_nothing_to_do_and_strangers_are_shown(desk: Desk) ->
     )
 
 
-def test_leaderships_are_in_place_although_a_follower_was_dead_before(desk: Desk) -> None:
+def test_leaderships_are_in_place_although_a_follower_was_dead_before(desk: CleanupDesk) -> None:
     desk.cluster.add_topic("l", {0: (1, 2, 3)}, size_bytes=MB)
     desk.cluster.kill(3)
     desk.path.write_bytes(encode_plan(make_plan(desk.cluster, {("l", 0): (2, 1, 3)})))
@@ -104,7 +83,7 @@ def test_leaderships_are_in_place_although_a_follower_was_dead_before(desk: Desk
     assert "note: 1 old copy on broker 3 (not alive) not in sync: l-0" in ran.stdout
 
 
-def test_status_names_the_command_that_removes_what_others_left(desk: Desk) -> None:
+def test_status_names_the_command_that_removes_what_others_left(desk: CleanupDesk) -> None:
     desk.cluster.topics["t"].configs[LEADER_LIST] = "0:1"
     (line,) = [line for line in desk.run("status", "--window", "0").stdout.splitlines() if "leftover throttle" in line]
     (words,) = commands_in(line)
@@ -113,7 +92,7 @@ def test_status_names_the_command_that_removes_what_others_left(desk: Desk) -> N
     assert "leftover throttle" not in desk.run("status", "--window", "0").stdout
 
 
-def test_it_shows_first_and_cleans_with_yes_also_without_the_plan(desk: Desk) -> None:
+def test_it_shows_first_and_cleans_with_yes_also_without_the_plan(desk: CleanupDesk) -> None:
     desk.cut()
     desk.cluster.advance(60)
     desk.path.unlink()
@@ -141,7 +120,7 @@ def test_it_shows_first_and_cleans_with_yes_also_without_the_plan(desk: Desk) ->
     assert {line.split("\t")[5] for line in again.stdout.splitlines()} == {"other"}
 
 
-def test_throttles_of_moves_that_run_stay_unless_asked_for(desk: Desk) -> None:
+def test_throttles_of_moves_that_run_stay_unless_asked_for(desk: CleanupDesk) -> None:
     desk.cut()
     during = desk.configs()
     kept = desk.run("cleanup", "--yes")
@@ -153,7 +132,7 @@ def test_throttles_of_moves_that_run_stay_unless_asked_for(desk: Desk) -> None:
     assert desk.cluster.reassignments()
 
 
-def test_what_others_changed_since_is_left_alone_and_told(desk: Desk) -> None:
+def test_what_others_changed_since_is_left_alone_and_told(desk: CleanupDesk) -> None:
     desk.cut()
     desk.cluster.advance(60)
     desk.cluster.brokers[3].configs[FOLLOWER_RATE] = "123"
@@ -167,7 +146,7 @@ def test_what_others_changed_since_is_left_alone_and_told(desk: Desk) -> None:
     assert desk.run("cleanup", "--yes").stdout.startswith("cluster fake-cluster (profile p): no throttle of a run")
 
 
-def test_a_dead_broker_is_owed_until_it_is_back(desk: Desk) -> None:
+def test_a_dead_broker_is_owed_until_it_is_back(desk: CleanupDesk) -> None:
     desk.cut()
     desk.cluster.advance(60)
     desk.cluster.kill(3)
@@ -180,7 +159,7 @@ def test_a_dead_broker_is_owed_until_it_is_back(desk: Desk) -> None:
     assert desk.configs() == desk.before
 
 
-def test_a_refusal_is_named_with_its_reason(desk: Desk) -> None:
+def test_a_refusal_is_named_with_its_reason(desk: CleanupDesk) -> None:
     desk.cut()
     desk.cluster.advance(60)
     taken = ConfigChange(kind=ResourceKind.BROKER, name="2", key=LEADER_RATE, op=ConfigOp.DELETE)
@@ -191,7 +170,7 @@ def test_a_refusal_is_named_with_its_reason(desk: Desk) -> None:
     assert desk.run("cleanup", "--yes").code == 0
 
 
-def test_it_waits_for_nobody_who_changes_the_cluster(desk: Desk) -> None:
+def test_it_waits_for_nobody_who_changes_the_cluster(desk: CleanupDesk) -> None:
     desk.cut()
     desk.cluster.advance(60)
     with FileLock(lock_path(desk.home.state, "fake-cluster"), "test", "a test"):
@@ -200,7 +179,7 @@ def test_it_waits_for_nobody_who_changes_the_cluster(desk: Desk) -> None:
     assert desk.configs() != desk.before
 
 
-def test_a_damaged_journal_is_named_and_the_others_are_cleaned(desk: Desk) -> None:
+def test_a_damaged_journal_is_named_and_the_others_are_cleaned(desk: CleanupDesk) -> None:
     desk.cut()
     desk.cluster.advance(60)
     bad = desk.journal().with_name("bad.journal")
@@ -211,21 +190,21 @@ def test_a_damaged_journal_is_named_and_the_others_are_cleaned(desk: Desk) -> No
     assert "Traceback" not in ran.stderr
 
 
-def test_a_topic_that_is_gone_owes_nothing(desk: Desk) -> None:
+def test_a_topic_that_is_gone_owes_nothing(desk: CleanupDesk) -> None:
     desk.cut()
     desk.cluster.delete_topic("t")
     assert desk.run("cleanup", "--yes").code == 0
     assert desk.configs() == {k: v for k, v in desk.before.items() if k != "topic t"}
 
 
-def test_a_foreign_move_on_a_partition_that_we_throttle_counts_as_running(desk: Desk) -> None:
+def test_a_foreign_move_on_a_partition_that_we_throttle_counts_as_running(desk: CleanupDesk) -> None:
     desk.cut()
     desk.cluster.cancel([TopicPartition("t", 0)])
     desk.cluster.reassign({TopicPartition("t", 0): (2, 3)})
     assert desk.run("cleanup", "--yes").code == 1
 
 
-def lose(desk: Desk, kept: int) -> str:
+def lose(desk: CleanupDesk, kept: int) -> str:
     """Cut the journal to its first lines, or remove it; returns the run's id as the status then tells it."""
     journal = desk.journal()
     lines = journal.read_bytes().splitlines(keepends=True)
@@ -239,7 +218,7 @@ def lose(desk: Desk, kept: int) -> str:
 
 @pytest.mark.parametrize("kept", [0, 1])
 @pytest.mark.parametrize("verb", ["resume", "rollback", "abort", "cleanup"])
-def test_a_run_whose_journal_is_gone_is_ended_all_the_same(desk: Desk, verb: str, kept: int) -> None:
+def test_a_run_whose_journal_is_gone_is_ended_all_the_same(desk: CleanupDesk, verb: str, kept: int) -> None:
     desk.cut()
     run = lose(desk, kept)
     if verb == "cleanup":
@@ -251,7 +230,7 @@ def test_a_run_whose_journal_is_gone_is_ended_all_the_same(desk: Desk, verb: str
     assert found == ((3, 2) if verb in ("resume", "cleanup") else (1, 2))
 
 
-def test_a_journal_that_ends_with_an_earlier_run_is_not_believed(desk: Desk) -> None:
+def test_a_journal_that_ends_with_an_earlier_run_is_not_believed(desk: CleanupDesk) -> None:
     assert desk.run("apply", str(desk.path), "--yes").code == 0
     lines = desk.journal().read_bytes().count(b"\n")
 
@@ -268,7 +247,7 @@ def test_a_journal_that_ends_with_an_earlier_run_is_not_believed(desk: Desk) -> 
 
 
 @pytest.mark.parametrize("how", ["cut", "flipped", "last line"])
-def test_a_journal_that_is_damaged_after_its_run_ended_does_not_begin_it_again(desk: Desk, how: str) -> None:
+def test_a_journal_that_is_damaged_after_its_run_ended_does_not_begin_it_again(desk: CleanupDesk, how: str) -> None:
     """The defect: it looked like a run that was interrupted, and `resume` carried out what had been taken back."""
     assert desk.run("apply", str(desk.path), "--yes", "--throttle", "5MB", "--join").code == 0
     assert desk.run("rollback", str(desk.path), "--yes").code == 0
@@ -294,7 +273,7 @@ def test_a_journal_that_is_damaged_after_its_run_ended_does_not_begin_it_again(d
     assert (desk.lists(), desk.configs()) == (before, desk.before)
 
 
-def test_a_run_in_flight_is_not_taken_for_one_that_ended_where_copies_are_gone(desk: Desk) -> None:
+def test_a_run_in_flight_is_not_taken_for_one_that_ended_where_copies_are_gone(desk: CleanupDesk) -> None:
     desk.press_in_flight()
     assert desk.run("apply", str(desk.path), "--yes", "--throttle", "5MB", "--join").code == 130
     (begun,) = desk.home.state.rglob("*.begun")
@@ -489,7 +468,7 @@ MOVED = TopicPartition("t", 0)
 MAP = '{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[1,3]}]}'
 
 
-def begin_foreign(desk: Desk, *, dead: bool = True) -> Path:
+def begin_foreign(desk: CleanupDesk, *, dead: bool = True) -> Path:
     """A move that another tool began, with its throttle; returns its map."""
     desk.cluster.reassign({MOVED: (1, 3)})
     desk.cluster.topics["t"].configs |= {LEADER_LIST: "0:1,0:2", FOLLOWER_LIST: "1:7,0:3"}
@@ -502,7 +481,7 @@ def begin_foreign(desk: Desk, *, dead: bool = True) -> Path:
     return path
 
 
-def verify_foreign_journal(desk: Desk) -> list[dict[str, Any]]:
+def verify_foreign_journal(desk: CleanupDesk) -> list[dict[str, Any]]:
     (path,) = (desk.home.state / "foreign").rglob("*.journal")
     lines = verify_journal(path.read_bytes(), foreign=True)
     verify_effects(lines, desk.cluster.calls)
@@ -510,7 +489,7 @@ def verify_foreign_journal(desk: Desk) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("how", [["MAP"], ["--topic", "t"], ["--partition", "t-0"], ["--partition=t:0"], ["--all"]])
-def test_a_foreign_move_is_shown_and_cancelled(desk: Desk, how: list[str]) -> None:
+def test_a_foreign_move_is_shown_and_cancelled(desk: CleanupDesk, how: list[str]) -> None:
     path = begin_foreign(desk)
     words = [str(path) if word == "MAP" else word for word in how]
     dry = desk.run("abort", *words, "--dry-run", "-o", "json")
@@ -531,14 +510,14 @@ def test_a_foreign_move_is_shown_and_cancelled(desk: Desk, how: list[str]) -> No
     assert desk.run("abort", *words, "--yes").code == 0, "nothing is left to abort"
 
 
-def test_abort_without_a_run_names_the_command_for_foreign_moves(desk: Desk) -> None:
+def test_abort_without_a_run_names_the_command_for_foreign_moves(desk: CleanupDesk) -> None:
     begin_foreign(desk)
     ran = desk.run("abort", "--yes")
     assert (ran.code, desk.cluster.calls) == (2, [])
     assert "kafkakit --profile p reassign abort --all" in ran.stderr
 
 
-def test_moves_of_an_unfinished_run_are_not_foreign(desk: Desk) -> None:
+def test_moves_of_an_unfinished_run_are_not_foreign(desk: CleanupDesk) -> None:
     desk.cut()
     calls = list(desk.cluster.calls)
     named = desk.run("abort", "--partition", "t-0", "--yes")
@@ -551,7 +530,7 @@ def test_moves_of_an_unfinished_run_are_not_foreign(desk: Desk) -> None:
     assert desk.configs() == desk.before
 
 
-def test_a_move_that_goes_elsewhere_by_now_is_not_cancelled(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_move_that_goes_elsewhere_by_now_is_not_cancelled(desk: CleanupDesk, monkeypatch: pytest.MonkeyPatch) -> None:
     begin_foreign(desk, dead=False)
 
     def answer(*_: Any) -> bool:
@@ -578,14 +557,16 @@ def test_a_move_that_goes_elsewhere_by_now_is_not_cancelled(desk: Desk, monkeypa
     ],
 )
 @pytest.mark.parametrize("verb", ["abort", "cleanup"])
-def test_what_does_not_exist_is_refused_before_the_question(desk: Desk, verb: str, words: list[str], told: str) -> None:
+def test_what_does_not_exist_is_refused_before_the_question(
+    desk: CleanupDesk, verb: str, words: list[str], told: str
+) -> None:
     path = begin_foreign(desk)
     ran = desk.run(verb, *[str(path) if word == "MAP" else word for word in words])
     assert (ran.code, desk.cluster.calls) == (2, [])
     assert told in ran.stderr
 
 
-def test_cleanup_all_removes_what_others_set(desk: Desk) -> None:
+def test_cleanup_all_removes_what_others_set(desk: CleanupDesk) -> None:
     shown = desk.run("cleanup", "--all")
     assert (shown.code, desk.configs(), desk.cluster.calls) == (1, desk.before, [])
     assert "broker 1 leader.replication.throttled.rate: 777 B/s, is removed" in shown.stdout
@@ -598,7 +579,7 @@ def test_cleanup_all_removes_what_others_set(desk: Desk) -> None:
     assert desk.run("cleanup", "--all", "--yes", "-o", "json").json["verdict"] == "clean"
 
 
-def test_cleanup_all_after_a_run_removes_the_rate_that_comes_back(desk: Desk) -> None:
+def test_cleanup_all_after_a_run_removes_the_rate_that_comes_back(desk: CleanupDesk) -> None:
     desk.cut()
     desk.cluster.advance(60)
     done = desk.run("cleanup", "--all", "--yes")
@@ -607,7 +588,7 @@ def test_cleanup_all_after_a_run_removes_the_rate_that_comes_back(desk: Desk) ->
     verify_journal(next(p for p in desk.home.state.rglob("*.journal") if p.parts[-3] == "journals").read_bytes())
 
 
-def test_a_wildcard_that_another_tool_set_is_removed(desk: Desk) -> None:
+def test_a_wildcard_that_another_tool_set_is_removed(desk: CleanupDesk) -> None:
     desk.cluster.topics["t"].configs[LEADER_LIST] = "*"
     assert desk.run("cleanup", "--partition", "t-0", "--yes").code == 0
     assert desk.cluster.topics["t"].configs[LEADER_LIST] == "*", "it is about all partitions"
@@ -615,7 +596,7 @@ def test_a_wildcard_that_another_tool_set_is_removed(desk: Desk) -> None:
     assert desk.cluster.topics["t"].configs == {}
 
 
-def test_cleanup_by_partition_keeps_rates_that_other_lists_need(desk: Desk) -> None:
+def test_cleanup_by_partition_keeps_rates_that_other_lists_need(desk: CleanupDesk) -> None:
     desk.cluster.topics["t"].configs = {LEADER_LIST: "0:1,1:1", FOLLOWER_LIST: "0:3"}
     desk.cluster.brokers[3].configs[FOLLOWER_RATE] = "5"
     done = desk.run("cleanup", "--partition", "t-0", "--yes")
@@ -626,7 +607,7 @@ def test_cleanup_by_partition_keeps_rates_that_other_lists_need(desk: Desk) -> N
     assert not any(desk.configs().values())
 
 
-def test_foreign_throttles_of_running_moves_stay_unless_asked_for(desk: Desk) -> None:
+def test_foreign_throttles_of_running_moves_stay_unless_asked_for(desk: CleanupDesk) -> None:
     path = begin_foreign(desk, dead=False)
     before = desk.configs()
     kept = desk.run("cleanup", str(path), "--yes")
@@ -639,7 +620,9 @@ def test_foreign_throttles_of_running_moves_stay_unless_asked_for(desk: Desk) ->
     assert desk.cluster.reassignments()
 
 
-def test_a_foreign_throttle_that_changed_since_it_was_shown_stays(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_foreign_throttle_that_changed_since_it_was_shown_stays(
+    desk: CleanupDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def answer(*_: Any) -> bool:
         desk.cluster.brokers[1].configs[LEADER_RATE] = "888"
         desk.cluster.topics["t"].configs[FOLLOWER_LIST] = "1:7,0:2"
@@ -654,7 +637,7 @@ def test_a_foreign_throttle_that_changed_since_it_was_shown_stays(desk: Desk, mo
     assert desk.cluster.topics["t"].configs == {FOLLOWER_LIST: "0:2"}
 
 
-def test_a_plan_is_also_taken_as_an_argument_of_cleanup(desk: Desk) -> None:
+def test_a_plan_is_also_taken_as_an_argument_of_cleanup(desk: CleanupDesk) -> None:
     desk.cut()
     desk.cluster.advance(60)
     desk.journal().unlink()
@@ -673,21 +656,21 @@ class Printed:
     """
 
     name: str
-    before: Callable[[Desk], object]
+    before: Callable[[CleanupDesk], object]
     words: tuple[str, ...]
     follow: str
     again: bool = True
     has: tuple[str, ...] = ()
-    gone: Callable[[Desk], bool] = lambda desk: True
+    gone: Callable[[CleanupDesk], bool] = lambda desk: True
 
 
-def _no_rates(desk: Desk) -> None:
+def _no_rates(desk: CleanupDesk) -> None:
     """Without what other tools set."""
     desk.cluster.brokers[1].configs.clear()
     desk.cluster.topics["t"].configs.clear()
 
 
-def _other_move(desk: Desk, topic: str, partition: int, target: tuple[int, ...], *, dead: bool) -> None:
+def _other_move(desk: CleanupDesk, topic: str, partition: int, target: tuple[int, ...], *, dead: bool) -> None:
     _no_rates(desk)
     desk.cluster.add_broker(4, "d")
     desk.cluster.add_topic("u", {0: (1, 2)}, size_bytes=MB)
@@ -697,51 +680,51 @@ def _other_move(desk: Desk, topic: str, partition: int, target: tuple[int, ...],
     desk.cluster.calls.clear()
 
 
-def _cut(desk: Desk) -> None:
+def _cut(desk: CleanupDesk) -> None:
     _no_rates(desk)
     desk.press_in_flight()
     assert desk.run("apply", str(desk.path), "--yes", "--throttle", "5MB").code == 130
 
 
-def _cut_beside_a_plan(desk: Desk) -> None:
+def _cut_beside_a_plan(desk: CleanupDesk) -> None:
     """The run of a plan was cut, and another plan is to be carried out."""
     desk.cluster.add_topic("u", {0: (1, 2)}, size_bytes=MB)
     desk.path.with_name("q.json").write_bytes(encode_plan(make_plan(desk.cluster, {("u", 0): (2, 3)})))
     _cut(desk)
 
 
-def _ended_but_for_throttles(desk: Desk) -> None:
+def _ended_but_for_throttles(desk: CleanupDesk) -> None:
     _cut(desk)
     desk.cluster.advance(60)
 
 
-def _without_journal(desk: Desk) -> None:
+def _without_journal(desk: CleanupDesk) -> None:
     _ended_but_for_throttles(desk)
     desk.journal().unlink()
 
 
-def _drain_cut(desk: Desk) -> None:
+def _drain_cut(desk: CleanupDesk) -> None:
     _no_rates(desk)
     desk.cluster.add_topic("u", {0: (1, 2)}, size_bytes=20 * MB)
     desk.press_in_flight()
     assert desk.home.run("--profile", "p", "broker", "drain", "1", "--yes").code == 130
 
 
-def _drain_cut_then_deleted(desk: Desk) -> None:
+def _drain_cut_then_deleted(desk: CleanupDesk) -> None:
     _drain_cut(desk)
     desk.cluster.delete_topic("u")
 
 
-def _drained(desk: Desk) -> None:
+def _drained(desk: CleanupDesk) -> None:
     _no_rates(desk)
     assert desk.home.run("--profile", "p", "broker", "drain", "1", "--yes").code == 0
 
 
-def _empty(desk: Desk) -> bool:
+def _empty(desk: CleanupDesk) -> bool:
     return not any(1 in row for row in desk.lists())
 
 
-def _still(desk: Desk) -> bool:
+def _still(desk: CleanupDesk) -> bool:
     return not desk.cluster.reassignments() and not any(desk.configs().values())
 
 
@@ -784,7 +767,7 @@ def _lines(ran: Ran) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("case", PRINTED, ids=lambda case: case.name.replace(" ", "-"))
-def test_what_a_command_prints_is_carried_out(desk: Desk, case: Printed) -> None:
+def test_what_a_command_prints_is_carried_out(desk: CleanupDesk, case: Printed) -> None:
     def run(*words: str) -> Ran:
         files = {"PLAN": str(desk.path), "PLAN2": str(desk.path.with_name("q.json"))}
         group = () if words[0] == "broker" else ("reassign",)

@@ -5,11 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from kafkakit import wiring
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.plan_rules import read_plan
 from kafkakit.wiring import read_input
-from tests.cli.test_reassign import Desk, stop_at_once
+from tests.cli.test_reassign import ReassignDesk
 from tests.rigs.command_line import Ran
 from tests.rigs.printed_commands import functions_reached
 from tests.rigs.printed_repairs import command_in, hint_of
@@ -18,7 +17,7 @@ MB = 1_000_000
 MapRow = tuple[str, int, tuple[int, ...]]
 
 
-class MapDesk(Desk):
+class MapDesk(ReassignDesk):
     """A desk whose file is a reassignment map."""
 
     def map(self, *rows: MapRow, version: int = 1, **more: object) -> None:
@@ -35,10 +34,7 @@ class MapDesk(Desk):
 
 @pytest.fixture
 def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MapDesk:
-    desk = MapDesk(tmp_path)
-    monkeypatch.setattr(wiring, "open_admin", desk.open_admin)
-    monkeypatch.setattr(wiring, "system_clock", lambda: desk.clock)
-    return desk
+    return MapDesk(tmp_path).sit(monkeypatch)
 
 
 def test_a_map_is_audited_applied_verified_and_rolled_back(desk: MapDesk) -> None:
@@ -63,7 +59,7 @@ def test_a_map_is_audited_applied_verified_and_rolled_back(desk: MapDesk) -> Non
 def test_a_stopped_map_resumes_when_it_is_applied_again_and_goes_back_to_the_lists_before_it(desk: MapDesk) -> None:
     desk.map(("t", 0, (3, 2)), ("t", 1, (3, 1)))
     desk.cluster.replication.line_rate = 0.0
-    stop_at_once(desk)
+    desk.press()
     stopped = desk.run("apply", "--yes", "--throttle", "5MB")
     (plan,) = desk.plans()
     assert stopped.code == 130

@@ -1,72 +1,44 @@
 """`reassign status` and `reassign list` as an operator runs them, over a cluster in memory."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from kafkakit import wiring
-from kafkakit.adapters.read_only import ReadOnlyAdmin
 from kafkakit.core.documents import encode_plan
 from kafkakit.core.errors import TryLaterError
 from kafkakit.core.model import TopicPartition
 from kafkakit.execution.decide.throttle import FOLLOWER_LIST, FOLLOWER_RATE
-from kafkakit.ports.admin import ClusterAdmin
 from tests.clusters.plans import make_plan
-from tests.fakes.admin import FakeClock, FakeCluster
+from tests.fakes.admin import FakeCluster
 from tests.invariants.exposition import parse
-from tests.rigs.command_line import Home, Ran
+from tests.rigs.command_line import ClusterDesk
 
 MB = 1_000_000
 
 
-class Desk:
+class StatusDesk(ClusterDesk):
     """A host, a plan for `t-0`, and a cluster behind profile `p` whose time passes while a command sleeps."""
 
+    command = ("reassign",)
+
     def __init__(self, folder: Path, *, line_rate: float = MB) -> None:
-        self.home = Home(folder)
-        self.home.write_config("bootstrap_server: fake:1\n", "profiles.d/p.yaml")
-        self.cluster = FakeCluster({1: "a", 2: "b", 3: "c"}, line_rate=line_rate)
+        super().__init__(folder, FakeCluster({1: "a", 2: "b", 3: "c"}, line_rate=line_rate))
         self.cluster.add_topic("t", {0: (1, 2), 1: (2, 1)}, size_bytes=100 * MB)
-        self.clock = FakeClock()
-        self.clock.on_sleep.append(self.cluster.advance)
         self.path = folder / "p.json"
         self.path.write_bytes(encode_plan(make_plan(self.cluster, {("t", 0): (3, 2)})))
 
-    def open_admin(self, settings: Any, *, read_only: bool = False) -> ClusterAdmin:
-        return ReadOnlyAdmin(self.cluster) if read_only else self.cluster
-
-    def run(self, *words: str) -> Ran:
-        return self.home.run("--profile", "p", "reassign", *words)
-
-    def press_at_sleep(self) -> None:
-        def press(_: float) -> None:
-            self.clock.on_sleep.remove(press)
-            raise KeyboardInterrupt
-
-        self.clock.on_sleep.append(press)
-
     def cut(self, *words: str) -> None:
         """A run that is stopped once its move is on the way."""
-
-        def press(_: float) -> None:
-            if self.cluster.reassignments():
-                self.clock.on_sleep.remove(press)
-                raise KeyboardInterrupt
-
-        self.clock.on_sleep.append(press)
+        self.press(self.cluster.reassignments)
         assert self.run("apply", str(self.path), "--yes", "--ingest-sample", "0", *words).code == 130
 
 
 @pytest.fixture
-def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
-    desk = Desk(tmp_path)
-    monkeypatch.setattr(wiring, "open_admin", desk.open_admin)
-    monkeypatch.setattr(wiring, "system_clock", lambda: desk.clock)
-    return desk
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StatusDesk:
+    return StatusDesk(tmp_path).sit(monkeypatch)
 
 
-def test_nothing_moves(desk: Desk) -> None:
+def test_nothing_moves(desk: StatusDesk) -> None:
     listed, looked = desk.run("list"), desk.run("status")
     assert (listed.code, listed.stdout, listed.stderr) == (0, "", "")
     assert looked.stdout == (
@@ -79,7 +51,7 @@ def test_nothing_moves(desk: Desk) -> None:
     assert desk.run("status", "--watch", "-o", "tsv").stdout == ""
 
 
-def test_a_move_of_somebody_else_is_seen_with_its_rate(desk: Desk) -> None:
+def test_a_move_of_somebody_else_is_seen_with_its_rate(desk: StatusDesk) -> None:
     desk.cluster.reassign({TopicPartition("t", 0): (3, 2)})
     looked = desk.run("status", "--window", "20s")
     assert looked.stdout.splitlines()[:2] == [
@@ -102,7 +74,7 @@ def test_a_move_of_somebody_else_is_seen_with_its_rate(desk: Desk) -> None:
     assert desk.cluster.calls == [("reassign", {TopicPartition("t", 0): (3, 2)})], "a look changes nothing"
 
 
-def test_our_run_is_told_with_its_promise_and_what_it_does(desk: Desk) -> None:
+def test_our_run_is_told_with_its_promise_and_what_it_does(desk: StatusDesk) -> None:
     desk.cut("--throttle", "500kB")
     desk.cluster.reassign({TopicPartition("t", 1): (3, 1)})
     looked = desk.run("status", "--window", "10s", "-o", "json").json
@@ -135,7 +107,7 @@ def test_our_run_is_told_with_its_promise_and_what_it_does(desk: Desk) -> None:
     assert "its plan file is missing, so what is left is unknown" in gone.stdout
 
 
-def test_a_broken_journal_does_not_hide_the_cluster(desk: Desk) -> None:
+def test_a_broken_journal_does_not_hide_the_cluster(desk: StatusDesk) -> None:
     desk.cut()
     (journal,) = desk.home.state.rglob("*.journal")
     journal.write_bytes(journal.read_bytes().replace(b'"direction":"apply"', b'"direction":"apple"'))
@@ -146,7 +118,7 @@ def test_a_broken_journal_does_not_hide_the_cluster(desk: Desk) -> None:
     assert listed.stdout.endswith("\t-\n")
 
 
-def test_a_watch_tells_each_look_and_ends_with_the_last_move(desk: Desk) -> None:
+def test_a_watch_tells_each_look_and_ends_with_the_last_move(desk: StatusDesk) -> None:
     desk.cluster.reassign({TopicPartition("t", 0): (3, 2)})
     desk.cluster.fail_next("reassignments", TryLaterError("no answer"), times=2)
     watched = desk.run("status", "--watch", "--interval", "10s")
@@ -158,16 +130,16 @@ def test_a_watch_tells_each_look_and_ends_with_the_last_move(desk: Desk) -> None
     assert lines[5].endswith("Z 1 move, 39.6 MiB of 95.4 MiB, 1 MB/s")
 
 
-def test_a_stopped_watch_says_that_the_moves_go_on(desk: Desk) -> None:
+def test_a_stopped_watch_says_that_the_moves_go_on(desk: StatusDesk) -> None:
     desk.cluster.reassign({TopicPartition("t", 0): (3, 2)})
-    desk.press_at_sleep()
+    desk.press()
     stopped = desk.run("status", "--watch", "-o", "tsv")
     assert (stopped.code, stopped.stdout) == (130, "")
     assert "error: interrupted; the moves continue by themselves on the brokers\n" in stopped.stderr
     assert len(desk.cluster.reassignments()) == 1
 
 
-def test_stalled_copies_are_named_with_the_reason(desk: Desk) -> None:
+def test_stalled_copies_are_named_with_the_reason(desk: StatusDesk) -> None:
     desk.cluster.add_topic("one", {0: (1,)}, size_bytes=20 * MB)
     desk.cluster.reassign({TopicPartition("one", 0): (3,), TopicPartition("t", 1): (3, 1)})
     desk.cluster.kill(3)
@@ -194,7 +166,7 @@ def test_stalled_copies_are_named_with_the_reason(desk: Desk) -> None:
     }
 
 
-def test_a_throttle_of_zero_is_named_at_once(desk: Desk) -> None:
+def test_a_throttle_of_zero_is_named_at_once(desk: StatusDesk) -> None:
     desk.cluster.brokers[3].configs[FOLLOWER_RATE] = "0"
     desk.cluster.topics["t"].configs[FOLLOWER_LIST] = "0:3"
     desk.cluster.reassign({TopicPartition("t", 0): (3, 2)})
@@ -205,7 +177,7 @@ def test_a_throttle_of_zero_is_named_at_once(desk: Desk) -> None:
     )
 
 
-def test_metrics_go_to_a_file_as_a_whole_or_to_stdout(desk: Desk, tmp_path: Path) -> None:
+def test_metrics_go_to_a_file_as_a_whole_or_to_stdout(desk: StatusDesk, tmp_path: Path) -> None:
     desk.cluster.reassign({TopicPartition("t", 0): (3, 2)})
     file = tmp_path / "kafkakit.prom"
     ran = desk.run("status", "--window", "10s", "--metrics", str(file))
@@ -223,11 +195,11 @@ def test_metrics_go_to_a_file_as_a_whole_or_to_stdout(desk: Desk, tmp_path: Path
     assert "Traceback" not in nowhere.stderr
 
 
-def test_bad_durations_exit_with_2(desk: Desk) -> None:
+def test_bad_durations_exit_with_2(desk: StatusDesk) -> None:
     assert [desk.run("status", o, "soon").code for o in ("--window", "--interval")] == [2, 2]
 
 
-def test_the_keys_of_the_json_are_these(desk: Desk) -> None:
+def test_the_keys_of_the_json_are_these(desk: StatusDesk) -> None:
     desk.cut("--throttle", "500kB")
     status = desk.run("status", "--window", "10s", "-o", "json").json
     assert {name: type(value).__name__ for name, value in status.items()} == {

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from kafkakit import wiring
 from kafkakit.adapters.control_file import FileControl
 from kafkakit.adapters.files import write_file
 from kafkakit.adapters.host import life_of, this_holder
@@ -15,7 +14,7 @@ from kafkakit.execution.act.control_requests import ControlRequests
 from kafkakit.execution.act.leases import Lease, lease_path
 from kafkakit.execution.decide.schedule.work import Rates
 from kafkakit.execution.decide.throttle import FOLLOWER_RATE, LEADER_RATE
-from tests.cli.test_reassign_cleanup import Desk
+from tests.cli.test_reassign_cleanup import CleanupDesk
 from tests.invariants.journal import verify_effects, verify_journal
 
 MB = 1_000_000
@@ -23,15 +22,12 @@ CLUSTER = "fake-cluster"
 
 
 @pytest.fixture
-def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
-    desk = Desk(tmp_path, line_rate=MB / 100)
-    monkeypatch.setattr(wiring, "open_admin", desk.open_admin)
-    monkeypatch.setattr(wiring, "system_clock", lambda: desk.clock)
-    return desk
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CleanupDesk:
+    return CleanupDesk(tmp_path, line_rate=MB / 100).sit(monkeypatch)
 
 
 @contextmanager
-def executor(desk: Desk, *, answers: bool = True, refused: str = "") -> Iterator[list[Rates | None]]:
+def executor(desk: CleanupDesk, *, answers: bool = True, refused: str = "") -> Iterator[list[Rates | None]]:
     """A run at work: it holds the lease and takes control requests up whenever time passes."""
     store = FileControl(desk.home.state / "control", write_file)
     lease = Lease(
@@ -62,11 +58,11 @@ def executor(desk: Desk, *, answers: bool = True, refused: str = "") -> Iterator
         store.close()
 
 
-def rates_set(desk: Desk) -> dict[int, dict[str, str]]:
+def rates_set(desk: CleanupDesk) -> dict[int, dict[str, str]]:
     return {b.id: dict(b.configs) for b in desk.cluster.brokers.values()}
 
 
-def test_a_run_at_work_is_asked_and_takes_the_rates_up(desk: Desk) -> None:
+def test_a_run_at_work_is_asked_and_takes_the_rates_up(desk: CleanupDesk) -> None:
     with executor(desk) as taken:
         ran = desk.run("throttle", "40MB", "--throttle-broker", "3:in=10MB", "-o", "json")
     assert (ran.code, ran.stderr) == (0, "")
@@ -76,7 +72,7 @@ def test_a_run_at_work_is_asked_and_takes_the_rates_up(desk: Desk) -> None:
     assert desk.cluster.calls == []
 
 
-def test_what_was_wished_before_is_kept_where_only_a_part_is_named(desk: Desk) -> None:
+def test_what_was_wished_before_is_kept_where_only_a_part_is_named(desk: CleanupDesk) -> None:
     with executor(desk) as taken:
         unknown = desk.run("throttle", "same", "--throttle-broker", "3:in=10MB")
         assert (unknown.code, unknown.stdout) == (2, "")
@@ -87,7 +83,7 @@ def test_what_was_wished_before_is_kept_where_only_a_part_is_named(desk: Desk) -
     assert ran.stdout == "*\t40000000\t40000000\t5000000\n3\t10000000\t40000000\t5000000\n"
 
 
-def test_a_run_that_does_not_answer_or_cannot_do_all_of_it(desk: Desk) -> None:
+def test_a_run_that_does_not_answer_or_cannot_do_all_of_it(desk: CleanupDesk) -> None:
     with executor(desk, answers=False):
         silent = desk.run("throttle", "40MB", "--wait", "5s")
     assert (silent.code, silent.stdout) == (75, "")
@@ -99,14 +95,14 @@ def test_a_run_that_does_not_answer_or_cannot_do_all_of_it(desk: Desk) -> None:
     assert "the throttle is not changed everywhere: broker 3 is not alive" in partly.stderr
 
 
-def test_the_run_of_another_plan_is_not_changed(desk: Desk) -> None:
+def test_the_run_of_another_plan_is_not_changed(desk: CleanupDesk) -> None:
     with executor(desk) as taken:
         ran = desk.run("throttle", str(desk.path), "40MB")
     assert (ran.code, taken) == (2, [])
     assert "the active run is not a run of this plan" in ran.stderr
 
 
-def test_where_none_runs_the_rates_are_set_for_the_moves_in_flight(desk: Desk) -> None:
+def test_where_none_runs_the_rates_are_set_for_the_moves_in_flight(desk: CleanupDesk) -> None:
     desk.cut()
     ran = desk.run("throttle", "9MB", "--throttle-broker", "3:in=2MB")
     assert (ran.code, ran.stderr) == (0, "")
@@ -134,7 +130,7 @@ def test_where_none_runs_the_rates_are_set_for_the_moves_in_flight(desk: Desk) -
     verify_effects(verify_journal(desk.journal().read_bytes()), desk.cluster.calls)
 
 
-def test_a_dry_run_says_which_rates_would_hold_and_sets_none(desk: Desk) -> None:
+def test_a_dry_run_says_which_rates_would_hold_and_sets_none(desk: CleanupDesk) -> None:
     idle = desk.run("throttle", "9MB", "--dry-run")
     assert (idle.code, "no run is active here" in idle.stderr) == (2, True)
     desk.cut()
@@ -153,7 +149,7 @@ def test_a_dry_run_says_which_rates_would_hold_and_sets_none(desk: Desk) -> None
     assert "reassign apply" in asked.json["taken_up_by"]
 
 
-def test_a_dead_broker_keeps_its_rate_and_is_told(desk: Desk) -> None:
+def test_a_dead_broker_keeps_its_rate_and_is_told(desk: CleanupDesk) -> None:
     desk.cut()
     desk.cluster.kill(3)
     ran = desk.run("throttle", "9MB", "-o", "json")
@@ -164,7 +160,7 @@ def test_a_dead_broker_keeps_its_rate_and_is_told(desk: Desk) -> None:
     assert "broker 3, which is not alive, can only be removed once it is back" in lifted.json["problems"][0]
 
 
-def test_a_rate_that_somebody_else_set_since_stays(desk: Desk) -> None:
+def test_a_rate_that_somebody_else_set_since_stays(desk: CleanupDesk) -> None:
     desk.cut()
     desk.cluster.brokers[2].configs[LEADER_RATE] = "123"
     ran = desk.run("throttle", "9MB")
@@ -174,7 +170,7 @@ def test_a_rate_that_somebody_else_set_since_stays(desk: Desk) -> None:
     assert rates_set(desk)[1] == {LEADER_RATE: "9000000"}
 
 
-def test_nothing_to_change_is_refused(desk: Desk) -> None:
+def test_nothing_to_change_is_refused(desk: CleanupDesk) -> None:
     nobody = desk.run("throttle", "9MB")
     assert (nobody.code, nobody.stdout) == (2, "")
     assert "no run is active here, and no moves of an interrupted run are in flight" in nobody.stderr
@@ -185,7 +181,7 @@ def test_nothing_to_change_is_refused(desk: Desk) -> None:
     assert desk.cluster.calls == []
 
 
-def test_a_broker_that_is_not_there_is_refused_wherever_the_rates_go(desk: Desk) -> None:
+def test_a_broker_that_is_not_there_is_refused_wherever_the_rates_go(desk: CleanupDesk) -> None:
     with executor(desk) as taken:
         requested = desk.run("throttle", "9MB", "--throttle-broker", "33:in=2MB")
     assert (requested.code, taken) == (2, [])
@@ -197,7 +193,7 @@ def test_a_broker_that_is_not_there_is_refused_wherever_the_rates_go(desk: Desk)
     assert desk.configs() == during
 
 
-def test_other_peoples_moves_are_not_throttled(desk: Desk) -> None:
+def test_other_peoples_moves_are_not_throttled(desk: CleanupDesk) -> None:
     desk.cut()
     desk.cluster.cancel([TopicPartition("t", 0)])
     desk.cluster.reassign({TopicPartition("t", 0): (2, 3)})

@@ -9,13 +9,13 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kafkakit.core.documents import encode_snapshot
-from kafkakit.core.model import Broker, BrokerState, ClusterSnapshot, Partition, Topic
+from kafkakit.core.model import Broker, BrokerState, ClusterSnapshot, Partition
+from tests.clusters.shapes import make_snapshot
 from tests.invariants.plan import verify_plan
 from tests.places import ROOT
 from tests.rigs.command_line import Home, Ran
@@ -36,12 +36,8 @@ def cluster(
     topic: str = "a",
 ) -> ClusterSnapshot:
     """A cluster with one topic; sizes and free space in GiB."""
-    return ClusterSnapshot(
-        cluster_id="c1",
-        taken_at=datetime(2026, 11, 21, tzinfo=UTC),
-        source="case",
-        sizes_taken=True,
-        brokers=tuple(
+    return make_snapshot(
+        (
             Broker(
                 id=b,
                 rack=rack,
@@ -50,24 +46,17 @@ def cluster(
             )
             for b, rack in racks.items()
         ),
-        topics=(
-            Topic(
-                name=topic,
-                partitions=tuple(
-                    Partition(
-                        partition=i, replicas=tuple(row), isr=tuple(row), size_bytes=None if s is None else s * GIB
-                    )
-                    for i, (row, s) in enumerate(zip(lists, sizes, strict=True))
-                ),
-            ),
-        ),
+        {
+            topic: [
+                Partition(partition=i, replicas=tuple(row), isr=tuple(row), size_bytes=None if s is None else s * GIB)
+                for i, (row, s) in enumerate(zip(lists, sizes, strict=True))
+            ]
+        },
     )
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Home:
-    home = Home(tmp_path)
-    home.work.mkdir(parents=True)
+def home(home: Home) -> Home:
     put(home, cluster())
     return home
 

@@ -3,7 +3,6 @@
 import json
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,13 +16,6 @@ from tests.rigs.command_line import Home, Ran
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 MB = 1_000_000
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Home:
-    home = Home(tmp_path)
-    home.work.mkdir(parents=True)
-    return home
 
 
 def crowded(size: int = MB, count: int = 9) -> FakeCluster:

@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,8 @@ import pytest
 
 from kafkakit.cli.root import run
 from kafkakit.core.documents import encode_snapshot
-from kafkakit.core.model import Broker, BrokerState, ClusterSnapshot, Partition, Reassignment, Topic
+from kafkakit.core.model import Broker, BrokerState, ClusterSnapshot, Partition, Reassignment
+from tests.clusters.shapes import make_snapshot
 from tests.invariants.plan import verify_plan
 from tests.places import ROOT
 
@@ -29,30 +29,23 @@ def in_scratch_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def make_snapshot(world: dict[str, Any]) -> ClusterSnapshot:
+def snapshot_of(world: dict[str, Any]) -> ClusterSnapshot:
     isr = world.get("isr", {})
-    return ClusterSnapshot(
-        cluster_id="c1",
-        taken_at=datetime(2026, 11, 21, tzinfo=UTC),
-        source="case",
-        brokers=tuple(
-            Broker(id=b["id"], rack=b["rack"], state=BrokerState(b.get("state", "alive"))) for b in world["brokers"]
-        ),
-        topics=tuple(
-            Topic(
-                name=name,
-                partitions=tuple(
-                    Partition(partition=n, replicas=tuple(r), isr=tuple(isr[name][n]) if name in isr else None)
-                    for n, r in enumerate(rows)
-                ),
-            )
+    return make_snapshot(
+        (Broker(id=b["id"], rack=b["rack"], state=BrokerState(b.get("state", "alive"))) for b in world["brokers"]),
+        {
+            name: [
+                Partition(partition=n, replicas=tuple(r), isr=tuple(isr[name][n]) if name in isr else None)
+                for n, r in enumerate(rows)
+            ]
             for name, rows in sorted(world["topics"].items())
-        ),
+        },
+        sizes_taken=False,
     )
 
 
 def write_snapshot(world: dict[str, Any], name: str = "snapshot.json") -> None:
-    Path(name).write_bytes(encode_snapshot(make_snapshot(world)))
+    Path(name).write_bytes(encode_snapshot(snapshot_of(world)))
 
 
 SMALL = {"brokers": [{"id": 1, "rack": "a"}, {"id": 2, "rack": "b"}, {"id": 3, "rack": "b"}], "topics": {"t": [[1, 2]]}}
@@ -269,7 +262,7 @@ def test_a_partition_on_the_move_is_not_planned(capsys: pytest.CaptureFixture[st
     import dataclasses
 
     moving = dataclasses.replace(
-        make_snapshot(SMALL),
+        snapshot_of(SMALL),
         reassignments=(Reassignment(topic="t", partition=0, replicas=(3, 1, 2), adding=(3,), removing=(2,)),),
     )
     Path("snapshot.json").write_bytes(encode_snapshot(moving))

@@ -3,7 +3,6 @@
 import json
 import os
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import pytest
 from kafkakit.cli.root import run
 from kafkakit.core.documents import encode_snapshot
 from kafkakit.core.model import Broker, ClusterSnapshot, Partition, Topic
+from tests.clusters.shapes import make_snapshot
 from tests.invariants.plan import verify_plan
 from tests.invariants.storage_rebuild import verify_storage_rebuild
 
@@ -34,17 +34,8 @@ def cluster(**more: Any) -> ClusterSnapshot:
     """The worked example of the reference: three partitions of 10, 20 and 5 GiB."""
     rows = [((1001, 1002), 10), ((1002, 1003), 20), ((1003, 1001), 5)]
     partitions = tuple(Partition(partition=n, replicas=r, size_bytes=s * GIB) for n, (r, s) in enumerate(rows))
-    facts = {
-        "cluster_id": "c1",
-        "taken_at": datetime(2026, 11, 21, tzinfo=UTC),
-        "source": "case",
-        "sizes_taken": True,
-        "brokers": tuple(
-            Broker(id=b, rack="abcab"[n], storage_free_bytes=f * GIB) for n, (b, f) in enumerate(FREE.items())
-        ),
-        "topics": (Topic(name="a", partitions=partitions),),
-    }
-    return ClusterSnapshot(**{**facts, **more})
+    brokers = (Broker(id=b, rack="abcab"[n], storage_free_bytes=f * GIB) for n, (b, f) in enumerate(FREE.items()))
+    return replace(make_snapshot(brokers, {"a": partitions}), **more)
 
 
 def write(snapshot: ClusterSnapshot) -> None:

@@ -1,7 +1,6 @@
 """`topicmappr repair` replaces offline replicas only; `topicmappr drain --log-dir` empties one log dir."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -69,13 +68,6 @@ def world(brokers: list[dict[str, Any]], *partitions: dict[str, Any]) -> dict[st
         "sizes_taken": True,
         "unanswered_brokers": {},
     }
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Home:
-    found = Home(tmp_path)
-    found.work.mkdir(parents=True)
-    return found
 
 
 def run(home: Home, state: dict[str, Any], *words: str) -> Ran:

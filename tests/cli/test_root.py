@@ -45,11 +45,6 @@ HEAVY = [
 ]  # fmt: skip
 
 
-@pytest.fixture
-def home(tmp_path: Path) -> Home:
-    return Home(tmp_path)
-
-
 def python(home: Home, code: str, **env: str) -> subprocess.CompletedProcess[str]:
     home.work.mkdir(exist_ok=True)
     return subprocess.run(

@@ -1,16 +1,9 @@
 """`kafkakit sandbox` where it refuses before anything is started."""
 
-from pathlib import Path
-
 import pytest
 
 from kafkakit.sandbox.decide.workload import demo_environment
 from tests.rigs.command_line import Home
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Home:
-    return Home(tmp_path)
 
 
 def test_up_refuses_the_name_of_a_profile_that_would_win_over_its_own(home: Home) -> None:

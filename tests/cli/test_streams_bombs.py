@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from kafkakit import wiring
 from kafkakit.cli.context import CliContext
 from kafkakit.core.cluster_facts import CommittedOffset
 from kafkakit.core.errors import TerminationRequested
@@ -17,18 +16,19 @@ from kafkakit.core.model import TopicPartition
 from kafkakit.streams.model.dialects.registry import read_metadata
 from kafkakit.streams.model.guarded_reads import batch_verdict
 from kafkakit.streams.model.log_batches import Codec
-from tests.cli.test_streams_commits import MINUTE, NOW_MS, ORDERS, Desk, pill
+from tests.cli.test_streams_commits import MINUTE, NOW_MS, ORDERS, ReadingDesk, pill
 from tests.clusters.streams_batches import Rec, batch
 from tests.rigs.bombs import batch_of, only_batch, zstd_zeros
-from tests.rigs.command_line import Ran
 
 GIB = 1 << 30
 BOMB = batch_of(zstd_zeros(GIB), Codec.ZSTD, count=100)
 P0 = ("--partition", "0")
 
 
-class BombDesk(Desk):
+class BombDesk(ReadingDesk):
     """The desk, with a bomb at 200 to 299 of orders-0 and ten records after it."""
+
+    command = ("streams", "bombs")
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -37,9 +37,6 @@ class BombDesk(Desk):
 
     def ordinary(self, count: int, ms: int = NOW_MS) -> bytes:
         return batch(0, [Rec(None, b"v")] * count, base_ms=ms, codec="zstd")
-
-    def run(self, *words: str, stdin: str = "") -> Ran:
-        return self.home.run("--profile", "p", "streams", "bombs", *words, stdin=stdin)
 
     def files(self) -> dict[str, bytes]:
         folder = self.home.state / "quarantine"
@@ -53,12 +50,7 @@ class BombDesk(Desk):
 
 @pytest.fixture
 def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> BombDesk:
-    desk = BombDesk(tmp_path)
-    monkeypatch.setattr(wiring, "open_admin", desk.open_read_only)
-    monkeypatch.setattr(wiring, "open_groups", desk.open_groups)
-    monkeypatch.setattr(wiring, "open_log", lambda settings: desk.log)
-    monkeypatch.setattr(wiring, "system_clock", lambda: desk.clock)
-    return desk
+    return BombDesk(tmp_path).sit(monkeypatch)
 
 
 def test_a_scan_names_the_batch_its_size_its_producer_and_what_to_do(desk: BombDesk) -> None:

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from kafkakit import wiring
-from kafkakit.adapters.read_only import ReadOnlyAdmin, ReadOnlyGroups
+from kafkakit.adapters.read_only import ReadOnlyGroups
 from kafkakit.core.cluster_facts import CommittedOffset, GroupType, ItemError
 from kafkakit.core.errors import OperationFailedError
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.admin import ClusterAdmin
-from kafkakit.ports.data import GroupAdmin
+from kafkakit.ports.data import GroupAdmin, LogReader
 from kafkakit.streams.model.commit import CommitIdentity, CommitState, Mark, MarkState, OffsetRanges, Watermark
 from kafkakit.streams.model.dialects.parallel_consumer import write_parallel_consumer
 from kafkakit.streams.model.kkm1.encode import encode_commit
@@ -24,7 +24,7 @@ from tests.clusters.streams_batches import Rec, batch
 from tests.fakes.admin import FakeClock, FakeCluster
 from tests.fakes.groups import FakeGroups
 from tests.fakes.log_reader import FakeLogReader
-from tests.rigs.command_line import Home, Ran
+from tests.rigs.command_line import ClusterDesk
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 NOW_MS = round(NOW.timestamp() * 1000)
@@ -40,29 +40,19 @@ CHECKPOINT_TOPIC = "source.checkpoints.internal"
 SYNC_TOPIC = "mm2-offset-syncs.source.internal"
 
 
-class Desk:
+class CommitsDesk(ClusterDesk):
     """A cluster with the topic `orders` of 200 records, one a second, the first of them 10 minutes old."""
 
+    command = ("streams", "commits")
+
     def __init__(self, folder: Path) -> None:
-        self.home = Home(folder)
-        self.home.write_config("bootstrap_server: fake:1\n", "profiles.d/p.yaml")
-        self.cluster = FakeCluster({1: "a", 2: "b"}, cluster_id=CLUSTER)
+        super().__init__(folder, FakeCluster({1: "a", 2: "b"}, cluster_id=CLUSTER), FakeClock(NOW))
         self.cluster.static_settings["offset.metadata.max.bytes"] = "4096"
         self.groups = FakeGroups()
         self.log = FakeLogReader(CLUSTER)
         self.log.add_topic("orders", 2, topic_id=TOPIC_ID)
-        self.clock = FakeClock(NOW)
         records = [Rec(None, b"v", delta_ms=1_000 * i) for i in range(200)]
         self.log.append(ORDERS, batch(0, records, base_ms=NOW_MS - 10 * MINUTE))
-
-    def open_admin(self, settings: Any, *, read_only: bool = False, check_pin: bool = True) -> ClusterAdmin:
-        del settings, check_pin
-        return ReadOnlyAdmin(self.cluster) if read_only else self.cluster
-
-    def open_read_only(self, settings: Any, *, read_only: bool = False, check_pin: bool = True) -> ClusterAdmin:
-        del check_pin
-        assert read_only, "edits write commits and change nothing else"
-        return self.open_admin(settings, read_only=True)
 
     def open_groups(self, settings: Any, *, read_only: bool = False) -> GroupAdmin:
         del settings
@@ -73,18 +63,22 @@ class Desk:
         identity = CommitIdentity(cluster_id=CLUSTER, topic_id=TOPIC_ID, partition=0, group=bound_to or group)
         self.groups.seed(group, ORDERS, state.base, encode_commit(state, identity, limit_chars=4095).text)
 
-    def run(self, *words: str, stdin: str = "") -> Ran:
-        return self.home.run("--profile", "p", "streams", "commits", *words, stdin=stdin)
+    def open_log(self, settings: Any) -> LogReader:
+        del settings
+        return self.log
+
+
+class ReadingDesk(CommitsDesk):
+    """Edits write commits and change nothing else."""
+
+    def open_admin(self, settings: Any, *, read_only: bool = False, **_: Any) -> ClusterAdmin:
+        assert read_only
+        return super().open_admin(settings, read_only=True)
 
 
 @pytest.fixture
-def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
-    desk = Desk(tmp_path)
-    monkeypatch.setattr(wiring, "open_admin", desk.open_admin)
-    monkeypatch.setattr(wiring, "open_groups", desk.open_groups)
-    monkeypatch.setattr(wiring, "open_log", lambda settings: desk.log)
-    monkeypatch.setattr(wiring, "system_clock", lambda: desk.clock)
-    return desk
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CommitsDesk:
+    return CommitsDesk(tmp_path).sit(monkeypatch)
 
 
 def pill(base: int = 60, end: int = 160) -> CommitState:
@@ -97,7 +91,7 @@ def pill(base: int = 60, end: int = 160) -> CommitState:
     )
 
 
-def test_decode_tells_everything_the_payload_says(desk: Desk) -> None:
+def test_decode_tells_everything_the_payload_says(desk: CommitsDesk) -> None:
     ran = desk.run("decode", VECTOR, "--offset", "100", *IDENTITY, "--ascii", "--width", "70")
     assert (ran.code, ran.stderr) == (0, "")
     assert ran.stdout == (
@@ -125,7 +119,7 @@ def test_decode_tells_everything_the_payload_says(desk: Desk) -> None:
     )
 
 
-def test_what_decode_prints_encode_reads(desk: Desk) -> None:
+def test_what_decode_prints_encode_reads(desk: CommitsDesk) -> None:
     decoded = desk.run("decode", VECTOR, "--offset", "100", *IDENTITY, "-o", "json")
     for form, expected in (("b", VECTOR), ("pc", "bwAAAArmAwA=")):
         written = desk.run("encode", "-", "--as", form, stdin=decoded.stdout)
@@ -141,7 +135,7 @@ def test_what_decode_prints_encode_reads(desk: Desk) -> None:
     assert (none.code, none.stdout) == (4, "")
 
 
-def test_encode_refuses_what_makes_no_sense(desk: Desk) -> None:
+def test_encode_refuses_what_makes_no_sense(desk: CommitsDesk) -> None:
     good = {"offset": 5, "state": {"base": 5, "done": [[7, 9]]}}
     wrong: list[tuple[object, str]] = [
         ({"offset": 6, "state": {"base": 5}}, "the state is for base 5, the commit for 6"),
@@ -165,7 +159,7 @@ def test_encode_refuses_what_makes_no_sense(desk: Desk) -> None:
     [("", "plain"), ("hello", "opaque"), (PILL, "parallel-consumer"), ("AQAAAZlk8tg2", "kafka-streams"),
      ("\x1b[31mred", "opaque"), ("~b!!!", "kkm1"), ("~", "kkm1"), ("\N{GRINNING FACE}", "opaque")],
 )  # fmt: skip
-def test_decode_takes_any_string(desk: Desk, text: str, dialect: str) -> None:
+def test_decode_takes_any_string(desk: CommitsDesk, text: str, dialect: str) -> None:
     for form in ("text", "json", "tsv"):
         ran = desk.run("decode", "-", "--offset", "5", "-o", form, stdin=text)
         assert (ran.code, ran.stderr) == (0, "")
@@ -173,20 +167,20 @@ def test_decode_takes_any_string(desk: Desk, text: str, dialect: str) -> None:
         assert dialect in ran.stdout
 
 
-def test_a_foreign_payload_is_not_used_and_its_claim_is_shown(desk: Desk) -> None:
+def test_a_foreign_payload_is_not_used_and_its_claim_is_shown(desk: CommitsDesk) -> None:
     ran = desk.run("decode", VECTOR, "--offset", "100", *IDENTITY[:-1], "other", "-o", "json")
     assert (ran.json["bound"], ran.json["problem"], ran.json["state"]["done"]) == (False, "bound to something else", [])
     assert ran.json["claimed"]["done"] == [[101, 103], [105, 110]]
     assert ran.json["duplicates"]["high"] == 7
 
 
-def test_an_identity_is_given_whole_or_not_at_all(desk: Desk) -> None:
+def test_an_identity_is_given_whole_or_not_at_all(desk: CommitsDesk) -> None:
     ran = desk.run("decode", VECTOR, "--offset", "100", "--group", "orders")
     assert (ran.code, ran.stdout) == (2, "")
     assert "four parts" in ran.stderr
 
 
-def test_diff_of_two_strings(desk: Desk) -> None:
+def test_diff_of_two_strings(desk: CommitsDesk) -> None:
     ran = desk.run("diff", f"5:{PILL}", "5:ZQAAAAEAAMNM")
     assert (ran.code, ran.stdout) == (0, "  became done: 1: 50001\n")
     assert desk.run("diff", "7:", "7:").stdout == "1 commit unchanged\n"
@@ -194,7 +188,7 @@ def test_diff_of_two_strings(desk: Desk) -> None:
     assert desk.run("diff", "7:", "file.json").code == 2
 
 
-def test_diff_refuses_a_string_that_cannot_be_used(desk: Desk) -> None:
+def test_diff_refuses_a_string_that_cannot_be_used(desk: CommitsDesk) -> None:
     """It would look as if everything was forgotten."""
     ran = desk.run("diff", f"5:{PILL}", "5:~bnonsense")
     assert (ran.code, ran.stdout) == (2, "")
@@ -202,7 +196,7 @@ def test_diff_refuses_a_string_that_cannot_be_used(desk: Desk) -> None:
     assert "streams commits decode '~bnonsense' --offset 5" in ran.stderr
 
 
-def test_diff_of_two_looks(desk: Desk) -> None:
+def test_diff_of_two_looks(desk: CommitsDesk) -> None:
     desk.seed(pill())
     desk.groups.seed("pay", TopicPartition("orders", 1), 3)
     desk.run("show", "pay", "-o", "json", "--output-file", "before.json")
@@ -220,7 +214,7 @@ def test_diff_of_two_looks(desk: Desk) -> None:
     assert desk.run("diff", "before.json", "other.json").code == 2
 
 
-def test_show_a_poison_pill(desk: Desk) -> None:
+def test_show_a_poison_pill(desk: CommitsDesk) -> None:
     desk.seed(pill())
     desk.groups.join("pay", ORDERS, client_id="app")
     ran = desk.run("show", "pay", "--ascii", "--width", "80")
@@ -238,7 +232,7 @@ def test_show_a_poison_pill(desk: Desk) -> None:
     assert [hazard["rule"] for hazard in commit["hazards"]] == []
 
 
-def test_show_dates_a_plain_commit_by_its_record(desk: Desk) -> None:
+def test_show_dates_a_plain_commit_by_its_record(desk: CommitsDesk) -> None:
     desk.groups.seed("plain", ORDERS, 100)
     commit = desk.run("show", "plain", "-o", "json").json["commits"][0]
     assert commit["oldest_pending"]["offset"] == 100
@@ -250,7 +244,7 @@ def test_show_dates_a_plain_commit_by_its_record(desk: Desk) -> None:
     assert desk.log.fetches == [], "there is no record to date"
 
 
-def test_a_map_with_a_nul_is_told_as_what_its_client_makes_of_it(desk: Desk) -> None:
+def test_a_map_with_a_nul_is_told_as_what_its_client_makes_of_it(desk: CommitsDesk) -> None:
     """The defect: "none of the done records comes again", and below it that all of them are processed again."""
     readable = write_parallel_consumer(CommitState(base=100, done=OffsetRanges.of([(101, 150)])))
     desk.groups.seed("pay", ORDERS, 100, f"{readable}\0")
@@ -265,7 +259,7 @@ def test_a_map_with_a_nul_is_told_as_what_its_client_makes_of_it(desk: Desk) -> 
     assert "--to pc" not in shifted, "that would make the map readable"
 
 
-def test_show_names_what_is_dangerous(desk: Desk) -> None:
+def test_show_names_what_is_dangerous(desk: CommitsDesk) -> None:
     def rules(state: CommitState) -> list[str]:
         desk.seed(state)
         return [hazard["rule"] for hazard in desk.run("show", "pay", "-o", "json").json["commits"][0]["hazards"]]
@@ -278,7 +272,7 @@ def test_show_names_what_is_dangerous(desk: Desk) -> None:
     assert rules(CommitState(base=150)) == ["topic-gone"]
 
 
-def test_show_tells_whose_a_foreign_payload_is(desk: Desk) -> None:
+def test_show_tells_whose_a_foreign_payload_is(desk: CommitsDesk) -> None:
     desk.groups.add_group("billing")
     desk.seed(pill(), bound_to="billing")
     commit = desk.run("show", "pay", "-o", "json").json["commits"][0]
@@ -287,7 +281,7 @@ def test_show_tells_whose_a_foreign_payload_is(desk: Desk) -> None:
     assert (commit["duplicates"]["low"], commit["duplicates"]["high"]) == (0, 99)
 
 
-def test_another_cluster_is_asked_for_the_owner(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_cluster_is_asked_for_the_owner(desk: CommitsDesk, monkeypatch: pytest.MonkeyPatch) -> None:
     desk.home.write_config("bootstrap_server: other:1\n", "profiles.d/q.yaml")
     other = FakeLogReader("other-cluster")
     other.add_topic("orders", 1, topic_id=bytes(16))
@@ -301,7 +295,7 @@ def test_another_cluster_is_asked_for_the_owner(desk: Desk, monkeypatch: pytest.
     assert (other.closed, desk.log.closed) == (True, True)
 
 
-def test_owners_are_looked_for_once_a_look(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_owners_are_looked_for_once_a_look(desk: CommitsDesk, monkeypatch: pytest.MonkeyPatch) -> None:
     desk.log.add_topic("many", 30, topic_id=bytes(16))
     for partition in range(30):
         identity = CommitIdentity(cluster_id=CLUSTER, topic_id=bytes(16), partition=partition, group="other")
@@ -325,7 +319,7 @@ def _string(text: str) -> bytes:
     return len(text).to_bytes(2, "big") + text.encode()
 
 
-def mirror(desk: Desk, *, true_place: int | None) -> list[dict[str, Any]]:
+def mirror(desk: CommitsDesk, *, true_place: int | None) -> list[dict[str, Any]]:
     """MirrorMaker 2 copied a map from offset 1,000 to offset 60; an offset sync tells where 1,000 truly stands."""
     key = _string("pay") + _string("orders") + (0).to_bytes(4, "big")
     value = bytes(2) + (1_000).to_bytes(8, "big") + (60).to_bytes(8, "big") + _string("bAAK5gMA")
@@ -346,13 +340,13 @@ def mirror(desk: Desk, *, true_place: int | None) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(
     ("true_place", "told"), [(None, "up to 7 records"), (63, "up to 2 records"), (60, None), (70, None)]
 )
-def test_a_map_that_mirrormaker_shifted(desk: Desk, true_place: int | None, told: str | None) -> None:
+def test_a_map_that_mirrormaker_shifted(desk: CommitsDesk, true_place: int | None, told: str | None) -> None:
     hazards = mirror(desk, true_place=true_place)
     assert [hazard["rule"] for hazard in hazards] == ([] if told is None else ["shifted-map"])
     assert all(told is not None and told in hazard["message"] for hazard in hazards)
 
 
-def test_a_commit_made_after_the_copy_is_not_the_copy(desk: Desk) -> None:
+def test_a_commit_made_after_the_copy_is_not_the_copy(desk: CommitsDesk) -> None:
     mirror(desk, true_place=None)
     for offset, metadata in ((61, "bAAK5gMA"), (60, "bgABAAIAAgAF")):
         desk.groups.seed("pay", ORDERS, offset, metadata)
@@ -362,13 +356,13 @@ def test_a_commit_made_after_the_copy_is_not_the_copy(desk: Desk) -> None:
     assert desk.run("show", "pay", "-o", "json").json["commits"][0]["copied_from"] is not None
 
 
-def test_a_map_beyond_the_log_was_shifted_by_somebody(desk: Desk) -> None:
+def test_a_map_beyond_the_log_was_shifted_by_somebody(desk: CommitsDesk) -> None:
     desk.groups.seed("pay", ORDERS, 195, "bAAK5gMA")
     commit = desk.run("show", "pay", "-o", "json").json["commits"][0]
     assert [hazard["rule"] for hazard in commit["hazards"]] == ["shifted-map"]
 
 
-def test_a_group_that_is_not_there(desk: Desk) -> None:
+def test_a_group_that_is_not_there(desk: CommitsDesk) -> None:
     desk.groups.seed("payments", ORDERS, 3)
     ran = desk.run("show", "paymets")
     assert (ran.code, ran.stdout) == (2, "")
@@ -381,7 +375,7 @@ def test_a_group_that_is_not_there(desk: Desk) -> None:
     assert (ran.code, ran.stdout) == (2, "")
 
 
-def test_a_cluster_or_coordinator_that_does_not_answer(desk: Desk) -> None:
+def test_a_cluster_or_coordinator_that_does_not_answer(desk: CommitsDesk) -> None:
     desk.groups.seed("pay", ORDERS, 3)
     desk.groups.lost.add("pay")
     assert desk.run("show", "pay").code == 75
@@ -392,7 +386,7 @@ def test_a_cluster_or_coordinator_that_does_not_answer(desk: Desk) -> None:
 
 
 def test_a_share_group_and_a_first_commit_in_a_transaction_are_shown_as_what_they_are(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    desk: CommitsDesk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     desk.groups.add_group("shared", kind=GroupType.SHARE)
     shared = desk.run("show", "shared")
@@ -408,7 +402,7 @@ def test_a_share_group_and_a_first_commit_in_a_transaction_are_shown_as_what_the
     assert "pending: orders-0: a transaction that commits offsets is open, and there is no commit before it" in text
 
 
-def test_without_rights(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_rights(desk: CommitsDesk, monkeypatch: pytest.MonkeyPatch) -> None:
     desk.seed(pill())
     hidden = ItemError(name="TopicAuthorizationFailedError", message="grant DESCRIBE on the topic to this user")
     with monkeypatch.context() as patched:
@@ -435,7 +429,7 @@ def test_without_rights(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
         assert desk.run("show", "pay", "-o", "json").json["limit_known"] is False
 
 
-def test_a_commit_in_an_open_transaction_is_shown_as_the_one_before(desk: Desk) -> None:
+def test_a_commit_in_an_open_transaction_is_shown_as_the_one_before(desk: CommitsDesk) -> None:
     desk.groups.seed("pay", ORDERS, 3)
     desk.groups.open_transaction("pay", ORDERS, 9)
     commit = desk.run("show", "pay", "-o", "json").json["commits"][0]
@@ -443,7 +437,7 @@ def test_a_commit_in_an_open_transaction_is_shown_as_the_one_before(desk: Desk) 
     assert [hazard["rule"] for hazard in commit["hazards"]] == ["open-transaction"]
 
 
-def test_explain_the_oldest_and_any_other_offset(desk: Desk) -> None:
+def test_explain_the_oldest_and_any_other_offset(desk: CommitsDesk) -> None:
     desk.seed(pill())
     ran = desk.run("explain", "pay")
     assert ran.stdout == (
@@ -467,7 +461,7 @@ def test_explain_the_oldest_and_any_other_offset(desk: Desk) -> None:
     assert desk.run("explain", "pay").code == 2
 
 
-def test_verify_exits_by_findings(desk: Desk) -> None:
+def test_verify_exits_by_findings(desk: CommitsDesk) -> None:
     desk.seed(pill())
     assert desk.run("verify", "pay").code == 0
     assert desk.run("verify", "--all", "--max-age", "9m").code == 0, "it is 9 minutes old, and no more"
@@ -485,7 +479,7 @@ def test_verify_exits_by_findings(desk: Desk) -> None:
     assert desk.run("verify", "nobody").code == 2
 
 
-def test_verify_names_a_group_that_it_cannot_read(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_verify_names_a_group_that_it_cannot_read(desk: CommitsDesk, monkeypatch: pytest.MonkeyPatch) -> None:
     desk.groups.seed("good", ORDERS, 3)
     desk.groups.seed("pay", ORDERS, 3)
     listed = desk.groups.groups()
@@ -510,7 +504,7 @@ def test_verify_names_a_group_that_it_cannot_read(desk: Desk, monkeypatch: pytes
     ],
 )
 def test_a_log_that_cannot_be_read_is_told_as_what_it_is(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch, error: str, rule: str, hint: str
+    desk: CommitsDesk, monkeypatch: pytest.MonkeyPatch, error: str, rule: str, hint: str
 ) -> None:
     other = TopicPartition("orders", 1)
     desk.groups.seed("pay", ORDERS, 300)
@@ -525,7 +519,7 @@ def test_a_log_that_cannot_be_read_is_told_as_what_it_is(
     assert "orders-1" in found[rule]["message"]
 
 
-def test_what_members_own_without_a_commit_is_shown_and_found(desk: Desk) -> None:
+def test_what_members_own_without_a_commit_is_shown_and_found(desk: CommitsDesk) -> None:
     other = TopicPartition("orders", 1)
     desk.groups.join("pay", ORDERS, other)
     ran = desk.run("verify", "pay", "-o", "json")
@@ -546,7 +540,7 @@ def test_what_members_own_without_a_commit_is_shown_and_found(desk: Desk) -> Non
     assert desk.run("explain", "pay", "--topic", "orders", "--partition", "1").code == 1
 
 
-def test_verify_tells_a_first_commit_in_a_transaction(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_verify_tells_a_first_commit_in_a_transaction(desk: CommitsDesk, monkeypatch: pytest.MonkeyPatch) -> None:
     desk.groups.seed("pay", ORDERS, 100)
     pending, none = ItemError(name="UnstableOffsetCommitError"), CommittedOffset(offset=-1)
     monkeypatch.setattr(
@@ -557,7 +551,7 @@ def test_verify_tells_a_first_commit_in_a_transaction(desk: Desk, monkeypatch: p
     assert (ran.code, finding["rule"]) == (0, "open-transaction")
 
 
-def test_limits_of_brokers_and_headroom_of_groups(desk: Desk) -> None:
+def test_limits_of_brokers_and_headroom_of_groups(desk: CommitsDesk) -> None:
     desk.seed(pill())
     desk.groups.seed("full", ORDERS, 3, "x" * 4000)
     desk.groups.seed("empty", ORDERS, 3)
@@ -576,7 +570,7 @@ def test_limits_of_brokers_and_headroom_of_groups(desk: Desk) -> None:
     assert "3 groups" in verified, "a share group commits nothing"
 
 
-def test_watch_tells_changes_and_goes_on_without_the_cluster(desk: Desk) -> None:
+def test_watch_tells_changes_and_goes_on_without_the_cluster(desk: CommitsDesk) -> None:
     desk.seed(pill())
     seconds: list[float] = []
 
@@ -597,7 +591,7 @@ def test_watch_tells_changes_and_goes_on_without_the_cluster(desk: Desk) -> None
     assert "up to 169" in ran.stdout
 
 
-def test_watch_ends_with_ctrl_c(desk: Desk) -> None:
+def test_watch_ends_with_ctrl_c(desk: CommitsDesk) -> None:
     desk.seed(pill())
 
     def press(_: float) -> None:
@@ -609,7 +603,7 @@ def test_watch_ends_with_ctrl_c(desk: Desk) -> None:
     assert "nothing was changed" in ran.stderr
 
 
-def test_names_from_outside_cannot_move_the_cursor(desk: Desk) -> None:
+def test_names_from_outside_cannot_move_the_cursor(desk: CommitsDesk) -> None:
     name = "evil\x1b[2J"
     desk.groups.seed(name, ORDERS, 300, "x")
     for words in (("show", name), ("limits",), ("verify", "--all"), ("explain", name)):
@@ -618,13 +612,13 @@ def test_names_from_outside_cannot_move_the_cursor(desk: Desk) -> None:
         assert "evil\\x1b[2J" in ran.stdout
 
 
-def test_time_is_the_clocks(desk: Desk) -> None:
+def test_time_is_the_clocks(desk: CommitsDesk) -> None:
     desk.seed(pill())
     desk.clock.advance(timedelta(hours=1).total_seconds())
     assert "1h 9m ago" in desk.run("show", "pay").stdout
 
 
-def next_commands(desk: Desk, group: str) -> list[list[str]]:
+def next_commands(desk: CommitsDesk, group: str) -> list[list[str]]:
     """The lines that the hazards of a group end with, as words behind `streams commits`."""
     commits = desk.run("show", group, "-o", "json").json["commits"]
     hints = [hazard["hint"] for commit in commits for hazard in commit["hazards"]]
@@ -632,7 +626,7 @@ def next_commands(desk: Desk, group: str) -> list[list[str]]:
     return [shlex.split(line[1].strip()) for line in lines if line is not None]
 
 
-def test_the_command_that_a_hazard_names_is_one_that_works(desk: Desk) -> None:
+def test_the_command_that_a_hazard_names_is_one_that_works(desk: CommitsDesk) -> None:
     # The desk's groups have no members, and nothing is written by a dry run.
     desk.groups.add_topic("orders", 2)
     cases: dict[str, Callable[[], None]] = {

@@ -7,39 +7,33 @@ from typing import Any
 
 import pytest
 
-from kafkakit import wiring
 from kafkakit.core.model import TopicPartition
 from kafkakit.streams.lanes.act import dead_letters as reconciling
 from kafkakit.streams.model.record_identity import HEADER, RecordId, encode_record_id, format_record_id
 from kafkakit.streams.model.route import LaneRule, Route, encode_route, route_path
-from tests.rigs.command_line import Home, Ran
+from tests.rigs.command_line import Desk
 from tests.rigs.lanes import LaneWorld, failure
 
 
-class Desk:
-    def __init__(self, folder: Path) -> None:
-        self.home = Home(folder)
-        self.world = LaneWorld(rules=(LaneRule(lane="retry", where="tenant = slowpoke"),))
-        self.home.write_config("bootstrap_server: fake:1\n", "profiles.d/p.yaml")
+class LanesDesk(Desk):
+    command = ("streams",)
 
-    def run(self, *words: str, stdin: str = "") -> Ran:
-        return self.home.run("--profile", "p", "streams", *words, stdin=stdin)
+    def __init__(self, folder: Path) -> None:
+        self.world = LaneWorld(rules=(LaneRule(lane="retry", where="tenant = slowpoke"),))
+        super().__init__(folder, self.world.clock)
 
 
 @pytest.fixture
-def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
-    desk = Desk(tmp_path)
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LanesDesk:
+    desk = LanesDesk(tmp_path)
     world = desk.world
-    monkeypatch.setattr(wiring, "open_log", lambda settings: world.log)
-    monkeypatch.setattr(wiring, "open_data", lambda settings: world.data)
-    monkeypatch.setattr(wiring, "open_admin", lambda settings, read_only=False: world.admin)
-    monkeypatch.setattr(wiring, "open_groups", lambda settings, read_only=False: world.groups)
-    monkeypatch.setattr(wiring, "open_control", lambda settings, kind="": world.store)
-    monkeypatch.setattr(wiring, "system_clock", lambda: world.clock)
-    return desk
+    return desk.sit(
+        monkeypatch, open_log=world.log, open_data=world.data, open_admin=world.admin, open_groups=world.groups,
+        open_control=world.store,
+    )  # fmt: skip
 
 
-def test_copies_and_references_are_listed_with_what_is_known(desk: Desk) -> None:
+def test_copies_and_references_are_listed_with_what_is_known(desk: LanesDesk) -> None:
     desk.world.put("live", b"still there")
     desk.world.reject(0)
     desk.world.kill(b"v", of=failure(reason="boom\x1b[2J", error_class="ValueError", tries=3))
@@ -69,14 +63,14 @@ def test_copies_and_references_are_listed_with_what_is_known(desk: Desk) -> None
         ("header.trace = 1 and lane = live and age_s > 10", ["orders.dlq.1/0@0", "orders.dlq.1/0@1"]),
     ],
 )
-def test_a_query_chooses(desk: Desk, where: str, places: list[str]) -> None:
+def test_a_query_chooses(desk: LanesDesk, where: str, places: list[str]) -> None:
     desk.world.kill(b"a")
     desk.world.kill(b"b", of=failure(reason="timeout", tries=2))
     found = desk.run("dlq", "list", "orders", "--where", where, "-o", "json").json
     assert [record["place"] for record in found["records"]] == places
 
 
-def test_one_record_is_shown_and_written_nowhere_else(desk: Desk) -> None:
+def test_one_record_is_shown_and_written_nowhere_else(desk: LanesDesk) -> None:
     desk.world.put("live", b"ref-secret")
     desk.world.reject(0)
     desk.world.kill(b"copy-secret", of=failure(error_text="bad\nline", tries=2))
@@ -126,7 +120,7 @@ STREAMS = (
 )
 
 
-def put_letters(desk: Desk, topic: str, *letters: Any) -> None:
+def put_letters(desk: LanesDesk, topic: str, *letters: Any) -> None:
     """Dead letters of others in a topic, and topic `payments` of two partitions, from which they came."""
     for name, partitions in ((topic, 1), ("payments", 2)):
         if not desk.world.log.places([name]).get(name):
@@ -136,11 +130,11 @@ def put_letters(desk: Desk, topic: str, *letters: Any) -> None:
         producer.send(TopicPartition(topic, 0), b"%d" % number, b"k%d" % number, headers)
 
 
-def records(desk: Desk, topic: str, partition: int) -> list[Any]:
+def records(desk: LanesDesk, topic: str, partition: int) -> list[Any]:
     return desk.world.data.records(TopicPartition(topic, partition))
 
 
-def test_dead_letters_of_other_frameworks_are_listed_with_their_origin(desk: Desk) -> None:
+def test_dead_letters_of_other_frameworks_are_listed_with_their_origin(desk: LanesDesk) -> None:
     put_letters(desk, "pay.DLT", SPRING, CONNECT, STREAMS, ())
     found = desk.run("dlq", "list", "pay.DLT", "-o", "json").json
     origins = [r["provenance"] and (r["provenance"]["topic"], r["provenance"]["offset"]) for r in found["records"]]
@@ -152,7 +146,7 @@ def test_dead_letters_of_other_frameworks_are_listed_with_their_origin(desk: Des
     assert (ran.code, ran.stdout.splitlines()[0]) == (0, "topic pay.DLT: 1 rejected record")
 
 
-def test_dead_letters_of_other_frameworks_go_back_where_they_came_from(desk: Desk) -> None:
+def test_dead_letters_of_other_frameworks_go_back_where_they_came_from(desk: LanesDesk) -> None:
     put_letters(desk, "pay.DLT", SPRING, CONNECT, STREAMS, ())
     plan = desk.run("dlq", "replay", "pay.DLT", "--dry-run", "-o", "json").json
     assert (plan["matching"], plan["replayed"], plan["targets"]) == (4, 3, {"payments": 3})
@@ -168,7 +162,7 @@ def test_dead_letters_of_other_frameworks_go_back_where_they_came_from(desk: Des
     assert "pay.DLT" not in desk.world.store.children("streams")
 
 
-def test_the_header_of_another_program_is_named(desk: Desk) -> None:
+def test_the_header_of_another_program_is_named(desk: LanesDesk) -> None:
     put_letters(desk, "dead", (("my-topic", b"payments"), ("my-partition", b"1")), SPRING)
     assert "2 no readable provenance" not in desk.run("dlq", "list", "dead").stdout
     ran = desk.run("dlq", "replay", "dead", "--topic-header", "my-topic", "--yes", "-o", "json")
@@ -176,7 +170,7 @@ def test_the_header_of_another_program_is_named(desk: Desk) -> None:
     assert [record.value for record in records(desk, "payments", 1)] == [b"0"]
 
 
-def test_an_origin_shows_what_the_headers_tell_of_it(desk: Desk) -> None:
+def test_an_origin_shows_what_the_headers_tell_of_it(desk: LanesDesk) -> None:
     named = ("x-original-topic", b"payments")
     put_letters(desk, "dead", (named,), (named, ("x-original-partition", b"1")), SPRING)
     told = desk.run("dlq", "list", "dead").stdout
@@ -193,7 +187,7 @@ def test_an_origin_shows_what_the_headers_tell_of_it(desk: Desk) -> None:
         (b"../x", "is not a topic's name"),
     ],
 )
-def test_a_header_never_leads_elsewhere(desk: Desk, topic: bytes, words: str) -> None:
+def test_a_header_never_leads_elsewhere(desk: LanesDesk, topic: bytes, words: str) -> None:
     desk.world.add_topic("__consumer_offsets", 1)
     put_letters(desk, "dead", (("x-original-topic", topic),))
     ran = desk.run("dlq", "replay", "dead", "--yes")
@@ -203,13 +197,13 @@ def test_a_header_never_leads_elsewhere(desk: Desk, topic: bytes, words: str) ->
     assert (refused.code, words in refused.stderr) == (2, True)
 
 
-def test_what_is_neither_a_stream_nor_a_topic_is_said(desk: Desk) -> None:
+def test_what_is_neither_a_stream_nor_a_topic_is_said(desk: LanesDesk) -> None:
     for command in ("list", "replay"):
         ran = desk.run("dlq", command, "nothing", *(("--dry-run",) if command == "replay" else ()))
         assert (ran.code, "there is neither a stream nor a topic nothing" in ran.stderr) == (2, True)
 
 
-def test_a_replay_asks_and_then_writes_once(desk: Desk) -> None:
+def test_a_replay_asks_and_then_writes_once(desk: LanesDesk) -> None:
     desk.world.kill(b"a", b"b")
     ran = desk.run("dlq", "replay", "orders")
     assert (ran.code, desk.world.values("live")) == (2, [])
@@ -224,7 +218,7 @@ def test_a_replay_asks_and_then_writes_once(desk: Desk) -> None:
     assert desk.world.values("live") == [b"a", b"b"]
 
 
-def test_two_replays_of_a_stream_do_not_run_at_once(desk: Desk) -> None:
+def test_two_replays_of_a_stream_do_not_run_at_once(desk: LanesDesk) -> None:
     from kafkakit.wiring import open_lease
 
     desk.world.kill(b"a")
@@ -238,7 +232,7 @@ def test_two_replays_of_a_stream_do_not_run_at_once(desk: Desk) -> None:
     assert desk.run("dlq", "replay", "orders", "--yes").code == 0
 
 
-def test_a_purge_deletes_what_matches_from_the_beginning_and_references(desk: Desk) -> None:
+def test_a_purge_deletes_what_matches_from_the_beginning_and_references(desk: LanesDesk) -> None:
     desk.world.put("live", b"x")
     desk.world.reject(0)
     desk.world.kill(b"a", b"b", of=failure(reason="old"))
@@ -257,7 +251,7 @@ def test_a_purge_deletes_what_matches_from_the_beginning_and_references(desk: De
     assert (desk.world.values("dlq"), desk.world.ledger.read()) == ([], ({}, 0))
 
 
-def test_references_are_copied_and_what_is_lost_fails(desk: Desk) -> None:
+def test_references_are_copied_and_what_is_lost_fails(desk: LanesDesk) -> None:
     desk.world.put("live", b"a", b"b", b"c")
     desk.world.reject(1, 2)
     desk.world.log.trim(TopicPartition("orders.live.1", 0), 2)
@@ -274,7 +268,7 @@ def test_references_are_copied_and_what_is_lost_fails(desk: Desk) -> None:
     assert desk.run("dlq", "copy", "orders", "--every", "20h").code == 2
 
 
-def test_what_cannot_be_meant_is_a_usage_error(desk: Desk) -> None:
+def test_what_cannot_be_meant_is_a_usage_error(desk: LanesDesk) -> None:
     for words in (
         ("dlq", "list", "none"),
         ("dlq", "list", "or/ders"),
@@ -301,7 +295,7 @@ SAMPLE = (
 )
 
 
-def test_sampled_records_are_counted_by_lane_and_rule(desk: Desk) -> None:
+def test_sampled_records_are_counted_by_lane_and_rule(desk: LanesDesk) -> None:
     rules = desk.home.folder / "rules.yaml"
     rules.write_text("- lane: slow\n  where: bytes > 100kB\n- lane: retry\n  where: age_s > 60 and not exists(key)\n")
     ran = desk.run("lane", "route", "--rules", str(rules), "--sample", "-", "-o", "json", stdin=SAMPLE)
@@ -313,7 +307,7 @@ def test_sampled_records_are_counted_by_lane_and_rule(desk: Desk) -> None:
     assert "retry  1           1  33.3%  tenant = slowpoke" in ran.stdout
 
 
-def test_what_records_show_prints_is_a_sample(desk: Desk) -> None:
+def test_what_records_show_prints_is_a_sample(desk: LanesDesk) -> None:
     desk.world.put("live", b"a", b"b", headers=(("tenant", b"slowpoke"),))
     desk.world.put("live", b"c")
     shown = desk.run("records", "show", "orders.live.1/0@0", "--count", "3", "-o", "json").stdout
@@ -322,7 +316,7 @@ def test_what_records_show_prints_is_a_sample(desk: Desk) -> None:
     assert ran.json["lanes"] == {"retry": 5, "live": 4}
 
 
-def test_rules_are_shown_and_replaced(desk: Desk) -> None:
+def test_rules_are_shown_and_replaced(desk: LanesDesk) -> None:
     rules = desk.home.folder / "rules.yaml"
     rules.write_text("- lane: dlq\n  where: bytes > 100kB\n- lane: retry\n  where: exists(key)\n")
     ran = desk.run("lane", "rules", "orders", "-o", "json")
@@ -350,7 +344,7 @@ def test_rules_are_shown_and_replaced(desk: Desk) -> None:
     assert "No rules: every record goes to lane live." in ran.stdout
 
 
-def test_bad_rules_and_samples_name_their_place(desk: Desk) -> None:
+def test_bad_rules_and_samples_name_their_place(desk: LanesDesk) -> None:
     rules = desk.home.folder / "rules.yaml"
     for text, words in (
         ("- lane: slow\n  where: bytes >\n", "rule 1 (lane slow): query, column 8"),
@@ -377,7 +371,7 @@ def test_bad_rules_and_samples_name_their_place(desk: Desk) -> None:
 
 
 def dual(
-    desk: Desk, lane: str, at_ms: int, number: int, *, key: bytes = b"k", to: str = "both", partition: int = 0
+    desk: LanesDesk, lane: str, at_ms: int, number: int, *, key: bytes = b"k", to: str = "both", partition: int = 0
 ) -> None:
     """Write a record as a dual producer does; the secondary keeps its own in lane `retry` of the same cluster."""
     identity = RecordId(at_ms=at_ms, session=7, sequence=number)
@@ -390,7 +384,7 @@ def dual(
 
 
 @pytest.fixture
-def copied(desk: Desk) -> Desk:
+def copied(desk: LanesDesk) -> LanesDesk:
     """Stream `copies` is lane retry of the world; `orders` keeps live and dlq."""
     live, retry, dlq = desk.world.route.lanes
     store = desk.world.store
@@ -402,7 +396,7 @@ def copied(desk: Desk) -> Desk:
     return desk
 
 
-def test_two_streams_of_a_dual_write_are_compared(copied: Desk) -> None:
+def test_two_streams_of_a_dual_write_are_compared(copied: LanesDesk) -> None:
     now = copied.world.now_ms
     for number in range(20):
         dual(copied, "live", now - 60_000 * (30 - number), number, partition=number % 2)
@@ -430,7 +424,7 @@ def test_two_streams_of_a_dual_write_are_compared(copied: Desk) -> None:
 
 
 def test_a_comparison_is_refused_for_bad_ranges_streams_and_too_many_records(
-    copied: Desk, monkeypatch: pytest.MonkeyPatch
+    copied: LanesDesk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for words in (("orders", "none"), ("orders", "orders"), ("orders", "copies", "--since", "-1m", "--until", "-1h")):
         assert copied.run("reconcile", *words).code == 2

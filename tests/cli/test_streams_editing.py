@@ -24,7 +24,7 @@ from kafkakit.streams.model.dialects import parallel_consumer
 from kafkakit.streams.model.dialects.parallel_consumer import write_parallel_consumer
 from kafkakit.streams.model.dialects.registry import read_metadata
 from kafkakit.streams.model.kkm1.encode import encode_commit
-from tests.cli.test_streams_commits import CLUSTER, NOW, ORDERS, TOPIC_ID, Desk, pill
+from tests.cli.test_streams_commits import CLUSTER, NOW, ORDERS, TOPIC_ID, CommitsDesk, ReadingDesk, pill
 from tests.clusters.streams_batches import batch, commit
 from tests.invariants.edit_journal import verify_edit_journal
 from tests.rigs.printed_repairs import command_in, commands_in, hint_of
@@ -34,31 +34,27 @@ P0 = ("--topic", "orders", "--partition", "0")
 
 
 @pytest.fixture
-def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
-    desk = Desk(tmp_path)
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CommitsDesk:
+    desk = ReadingDesk(tmp_path)
     desk.groups.add_topic("orders", 2)
-    monkeypatch.setattr(wiring, "open_admin", desk.open_read_only)
-    monkeypatch.setattr(wiring, "open_groups", desk.open_groups)
-    monkeypatch.setattr(wiring, "open_log", lambda settings: desk.log)
-    monkeypatch.setattr(wiring, "system_clock", lambda: desk.clock)
-    return desk
+    return desk.sit(monkeypatch)
 
 
-def stored(desk: Desk, group: str = GROUP) -> Mapping[TopicPartition, CommittedOffset | ItemError]:
+def stored(desk: CommitsDesk, group: str = GROUP) -> Mapping[TopicPartition, CommittedOffset | ItemError]:
     return desk.groups.committed(group)
 
 
-def state(desk: Desk) -> CommitState:
+def state(desk: CommitsDesk) -> CommitState:
     held = stored(desk)[ORDERS]
     assert isinstance(held, CommittedOffset)
     return read_metadata(held.metadata, held.offset).state
 
 
-def journals(desk: Desk) -> list[Path]:
+def journals(desk: CommitsDesk) -> list[Path]:
     return sorted((desk.home.state / "commit-edits" / "fake-cluster").glob("*.journal"))
 
 
-def test_a_plan_shows_what_becomes_of_each_record_and_the_command_that_applies_it(desk: Desk) -> None:
+def test_a_plan_shows_what_becomes_of_each_record_and_the_command_that_applies_it(desk: CommitsDesk) -> None:
     desk.seed(pill())
     ran = desk.run("skip", GROUP, *P0, "--offsets", "60", "--dry-run")
     assert (ran.code, ran.stderr) == (0, "")
@@ -81,7 +77,7 @@ def test_a_plan_shows_what_becomes_of_each_record_and_the_command_that_applies_i
     )
 
 
-def test_a_log_without_a_leader_says_what_to_start(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_without_a_leader_says_what_to_start(desk: CommitsDesk, monkeypatch: pytest.MonkeyPatch) -> None:
     desk.seed(pill())
     monkeypatch.setattr(
         desk.log, "spans", lambda keys: dict.fromkeys(keys, ItemError(name="LEADER_NOT_AVAILABLE", retriable=True))
@@ -95,7 +91,7 @@ def test_a_log_without_a_leader_says_what_to_start(desk: Desk, monkeypatch: pyte
         )  # fmt: skip
 
 
-def test_a_plan_alone_leaves_no_file_and_cannot_write(desk: Desk) -> None:
+def test_a_plan_alone_leaves_no_file_and_cannot_write(desk: CommitsDesk) -> None:
     desk.seed(pill())
     before = dict(stored(desk))
     for words in (
@@ -115,7 +111,7 @@ def test_a_plan_alone_leaves_no_file_and_cannot_write(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("old", [(), ("--apply",)])
-def test_an_edit_needs_somebody_to_ask_or_yes(desk: Desk, old: tuple[str, ...]) -> None:
+def test_an_edit_needs_somebody_to_ask_or_yes(desk: CommitsDesk, old: tuple[str, ...]) -> None:
     desk.seed(pill())
     words = ("skip", GROUP, *P0, "--offsets", "60", *old)
     ran = desk.run(*words)
@@ -128,7 +124,7 @@ def test_an_edit_needs_somebody_to_ask_or_yes(desk: Desk, old: tuple[str, ...]) 
     assert state(desk).base == 160
 
 
-def test_a_person_is_shown_the_plan_and_asked(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_person_is_shown_the_plan_and_asked(desk: CommitsDesk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(CliContext, "input_allowed", True)
     desk.seed(pill())
     no = desk.home.run("--profile", "p", "streams", "commits", "skip", GROUP, *P0, "--offsets", "60",
@@ -144,7 +140,7 @@ def test_a_person_is_shown_the_plan_and_asked(desk: Desk, monkeypatch: pytest.Mo
     assert state(desk).base == 160
 
 
-def test_skip_then_undo_restores_every_character(desk: Desk) -> None:
+def test_skip_then_undo_restores_every_character(desk: CommitsDesk) -> None:
     desk.seed(pill())
     held = stored(desk)[ORDERS]
     assert isinstance(held, CommittedOffset)
@@ -169,7 +165,7 @@ def test_skip_then_undo_restores_every_character(desk: Desk) -> None:
     assert "no edit is on record" in again.stderr
 
 
-def test_another_plan_than_expected_is_refused(desk: Desk) -> None:
+def test_another_plan_than_expected_is_refused(desk: CommitsDesk) -> None:
     desk.seed(pill())
     plan = desk.run("skip", GROUP, *P0, "--offsets", "60", "-o", "json", "--dry-run").json["fingerprint"]
     desk.seed(pill(base=61))
@@ -179,7 +175,7 @@ def test_another_plan_than_expected_is_refused(desk: Desk) -> None:
     assert desk.groups.commits == []
 
 
-def test_the_plan_as_data(desk: Desk) -> None:
+def test_the_plan_as_data(desk: CommitsDesk) -> None:
     desk.seed(pill())
     data = desk.run("replay", GROUP, *P0, "--offsets", "10-19", "-o", "json", "--dry-run").json
     assert data["kafkakit"] == {"command": "streams commits replay", "schema": 1}
@@ -192,7 +188,7 @@ def test_the_plan_as_data(desk: Desk) -> None:
     assert rows == "orders\t0\t60\t10\tkkm1\tkkm1\t10\t0\t0\tyes\t-\t-\n"
 
 
-def test_a_live_group_is_refused(desk: Desk) -> None:
+def test_a_live_group_is_refused(desk: CommitsDesk) -> None:
     desk.seed(pill())
     desk.groups.join(GROUP, ORDERS)
     ran = desk.run("skip", GROUP, *P0, "--offsets", "60", "--apply", "--yes", "-o", "json")
@@ -201,7 +197,7 @@ def test_a_live_group_is_refused(desk: Desk) -> None:
     assert "is live" in ran.json["error"]["message"]
 
 
-def test_an_open_transaction_is_for_later(desk: Desk) -> None:
+def test_an_open_transaction_is_for_later(desk: CommitsDesk) -> None:
     desk.seed(pill())
     desk.groups.open_transaction(GROUP, ORDERS, 90)
     ran = desk.run("reset", GROUP, *P0, "--to", "earliest", "--dry-run")
@@ -209,7 +205,7 @@ def test_an_open_transaction_is_for_later(desk: Desk) -> None:
     assert "open transaction" in ran.stderr
 
 
-def test_replay_by_local_and_by_zoned_times_means_the_same_window(desk: Desk) -> None:
+def test_replay_by_local_and_by_zoned_times_means_the_same_window(desk: CommitsDesk) -> None:
     desk.seed(pill())
     start = NOW - timedelta(minutes=9)
     first, last = start.astimezone(), (start + timedelta(seconds=30)).astimezone()
@@ -232,7 +228,7 @@ def test_replay_by_local_and_by_zoned_times_means_the_same_window(desk: Desk) ->
     ("to", "offset"),
     [("earliest", 0), ("latest", 200), ("17", 17), ("-10", 50), ("+10", 70), ("11:55:00Z", None), ("-500", 0)],
 )
-def test_reset_goes_where_it_is_told(desk: Desk, to: str, offset: int | None) -> None:
+def test_reset_goes_where_it_is_told(desk: CommitsDesk, to: str, offset: int | None) -> None:
     desk.seed(pill())
     ran = desk.run("reset", GROUP, *P0, "--to", to, "--apply", "--yes")
     if offset is None:
@@ -243,7 +239,7 @@ def test_reset_goes_where_it_is_told(desk: Desk, to: str, offset: int | None) ->
     assert state(desk).base == offset
 
 
-def test_reset_seeds_partitions_without_a_commit_and_undo_forgets_them(desk: Desk) -> None:
+def test_reset_seeds_partitions_without_a_commit_and_undo_forgets_them(desk: CommitsDesk) -> None:
     ran = desk.run("reset", "fresh", "--topic", "orders", "--to", "earliest", "--apply", "--yes")
     assert ran.code == 0, ran.stderr
     assert {key: held.offset for key, held in stored(desk, "fresh").items() if isinstance(held, CommittedOffset)} == {
@@ -280,7 +276,7 @@ def test_reset_seeds_partitions_without_a_commit_and_undo_forgets_them(desk: Des
         (("undo", "last"), "no edit is on record"),
     ],
 )
-def test_what_cannot_be_done_is_told_in_one_line(desk: Desk, words: tuple[str, ...], said: str) -> None:
+def test_what_cannot_be_done_is_told_in_one_line(desk: CommitsDesk, words: tuple[str, ...], said: str) -> None:
     desk.seed(pill())
     ran = desk.run(*words)
     assert ran.code == 2
@@ -290,7 +286,9 @@ def test_what_cannot_be_done_is_told_in_one_line(desk: Desk, words: tuple[str, .
 
 
 @pytest.mark.parametrize("words", [(), ("--topic", "orders")])
-def test_offsets_are_of_the_only_partition_that_the_group_committed_for(desk: Desk, words: tuple[str, ...]) -> None:
+def test_offsets_are_of_the_only_partition_that_the_group_committed_for(
+    desk: CommitsDesk, words: tuple[str, ...]
+) -> None:
     desk.seed(pill())
     ran = desk.run("skip", GROUP, *words, "--offsets", "60", "--apply", "--yes")
     assert ran.code == 0, ran.stderr
@@ -301,7 +299,7 @@ def test_offsets_are_of_the_only_partition_that_the_group_committed_for(desk: De
     assert "offsets belong to one partition, and group pay committed for 2: orders-0, orders-1" in several.stderr
 
 
-def test_a_partition_that_refuses_ends_with_exit_code_1(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_partition_that_refuses_ends_with_exit_code_1(desk: CommitsDesk, monkeypatch: pytest.MonkeyPatch) -> None:
     desk.seed(pill())
     other = TopicPartition("orders", 1)
     desk.groups.seed(GROUP, other, 0)
@@ -319,7 +317,7 @@ def test_a_partition_that_refuses_ends_with_exit_code_1(desk: Desk, monkeypatch:
     assert ran.json["verdict"] == "nothing written"
 
 
-def test_an_interrupted_edit_has_to_be_settled_first(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_edit_has_to_be_settled_first(desk: CommitsDesk, monkeypatch: pytest.MonkeyPatch) -> None:
     desk.seed(pill())
 
     def go_away(group: str, offsets: object) -> object:
@@ -354,7 +352,7 @@ def test_an_interrupted_edit_has_to_be_settled_first(desk: Desk, monkeypatch: py
 
 
 def test_an_undo_that_was_interrupted_is_repeated_and_then_nothing_is_open(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    desk: CommitsDesk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     desk.seed(pill())
     before = dict(stored(desk))
@@ -375,7 +373,7 @@ def test_an_undo_that_was_interrupted_is_repeated_and_then_nothing_is_open(
 
 
 def test_undo_last_refuses_while_a_newer_edit_is_incomplete_or_cannot_be_read(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    desk: CommitsDesk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The defect: an undo of an older edit was cut, and `undo last` went for the edit between the two."""
     desk.seed(pill())
@@ -408,7 +406,7 @@ def test_undo_last_refuses_while_a_newer_edit_is_incomplete_or_cannot_be_read(
     assert by_name.code == 0, by_name.stderr
 
 
-def test_an_undo_of_an_undo_does_not_need_the_first_journal(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_undo_of_an_undo_does_not_need_the_first_journal(desk: CommitsDesk, monkeypatch: pytest.MonkeyPatch) -> None:
     desk.seed(pill())
     assert desk.run("skip", GROUP, *P0, "--offsets", "60", "--apply", "--yes").code == 0
     skipped = dict(stored(desk))
@@ -426,7 +424,7 @@ def test_an_undo_of_an_undo_does_not_need_the_first_journal(desk: Desk, monkeypa
     assert dict(stored(desk)) == skipped
 
 
-def test_finish_last_finishes_an_undo_that_was_interrupted(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_finish_last_finishes_an_undo_that_was_interrupted(desk: CommitsDesk, monkeypatch: pytest.MonkeyPatch) -> None:
     desk.seed(pill())
     before = dict(stored(desk))
     assert desk.run("finish", "last", "--dry-run").code == 2
@@ -446,7 +444,7 @@ def test_finish_last_finishes_an_undo_that_was_interrupted(desk: Desk, monkeypat
     assert desk.run("finish", "last", "--dry-run").code == 2
 
 
-def test_translate_to_plain_and_back_by_undo(desk: Desk) -> None:
+def test_translate_to_plain_and_back_by_undo(desk: CommitsDesk) -> None:
     desk.seed(pill())
     before = dict(stored(desk))
     plan = desk.run("translate", GROUP, "--all-topics", "--to", "plain", "--dry-run")
@@ -459,7 +457,7 @@ def test_translate_to_plain_and_back_by_undo(desk: Desk) -> None:
     assert dict(stored(desk)) == before
 
 
-def test_names_with_odd_characters_cannot_move_the_cursor(desk: Desk) -> None:
+def test_names_with_odd_characters_cannot_move_the_cursor(desk: CommitsDesk) -> None:
     name = "a\x1b[2Jb"
     desk.seed(CommitState(base=60, done=OffsetRanges(((61, 70),))), group=name)
     plan = desk.run("skip", name, *P0, "--offsets", "60", "--dry-run")
@@ -472,7 +470,7 @@ def test_names_with_odd_characters_cannot_move_the_cursor(desk: Desk) -> None:
         assert "a\\x1b[2Jb" in ran.stdout + ran.stderr
 
 
-def test_a_time_understood_is_said(desk: Desk) -> None:
+def test_a_time_understood_is_said(desk: CommitsDesk) -> None:
     desk.seed(pill())
     at = datetime(2026, 1, 1, 11, 55, tzinfo=UTC)
     ran = desk.run("reset", GROUP, *P0, "--to", at.isoformat(), "--dry-run")
@@ -480,13 +478,13 @@ def test_a_time_understood_is_said(desk: Desk) -> None:
     assert "to the first record at or after 2026-01-01T11:55:00+00:00" in ran.stdout
 
 
-def csv_file(desk: Desk, text: str) -> str:
+def csv_file(desk: CommitsDesk, text: str) -> str:
     path = desk.home.folder / "orders.csv"
     path.write_text(text)
     return str(path)
 
 
-def test_reset_takes_the_offsets_of_a_file_and_undo_brings_the_old_ones_back(desk: Desk) -> None:
+def test_reset_takes_the_offsets_of_a_file_and_undo_brings_the_old_ones_back(desk: CommitsDesk) -> None:
     desk.seed(pill())
     before = dict(stored(desk))
     path = csv_file(desk, "orders,0,90\r\n")
@@ -511,7 +509,9 @@ def test_reset_takes_the_offsets_of_a_file_and_undo_brings_the_old_ones_back(des
         ("pay,orders,0\n", "line 1: 'orders' is not a valid partition"),
     ],
 )
-def test_a_row_that_the_cluster_does_not_allow_is_refused_with_its_line(desk: Desk, rows: str, problem: str) -> None:
+def test_a_row_that_the_cluster_does_not_allow_is_refused_with_its_line(
+    desk: CommitsDesk, rows: str, problem: str
+) -> None:
     desk.seed(pill())
     ran = desk.run("reset", GROUP, "--from-csv", csv_file(desk, rows), "--apply", "--yes")
     assert (ran.code, ran.stdout) == (2, "")
@@ -519,7 +519,7 @@ def test_a_row_that_the_cluster_does_not_allow_is_refused_with_its_line(desk: De
     assert desk.groups.commits == []
 
 
-def test_reset_goes_to_one_place(desk: Desk) -> None:
+def test_reset_goes_to_one_place(desk: CommitsDesk) -> None:
     path = csv_file(desk, "orders,0,1\n")
     for words in (
         (), ("--to", "latest", "--from-csv", path), ("--from-csv", path, "--all-topics"),
@@ -529,7 +529,7 @@ def test_reset_goes_to_one_place(desk: Desk) -> None:
         assert desk.run("reset", GROUP, *words, "--dry-run").code == 2, words
 
 
-def test_deleted_commits_come_back_by_undo_to_the_last_character(desk: Desk) -> None:
+def test_deleted_commits_come_back_by_undo_to_the_last_character(desk: CommitsDesk) -> None:
     desk.seed(pill())
     before = dict(stored(desk))
     plan = desk.run("delete", GROUP, "--topic", "orders", "--dry-run")
@@ -549,7 +549,7 @@ def test_deleted_commits_come_back_by_undo_to_the_last_character(desk: Desk) -> 
     assert dict(stored(desk)) == before
 
 
-def test_the_whole_group_is_deleted_and_created_again(desk: Desk) -> None:
+def test_the_whole_group_is_deleted_and_created_again(desk: CommitsDesk) -> None:
     desk.seed(pill())
     before = dict(stored(desk))
     done = desk.run("delete", GROUP, "--all", "--apply", "--yes", "-o", "json")
@@ -560,7 +560,7 @@ def test_the_whole_group_is_deleted_and_created_again(desk: Desk) -> None:
     assert dict(stored(desk)) == before
 
 
-def test_a_live_group_keeps_its_commits(desk: Desk) -> None:
+def test_a_live_group_keeps_its_commits(desk: CommitsDesk) -> None:
     desk.seed(pill())
     desk.groups.join(GROUP, ORDERS)
     for words in (("--topic", "orders"), ("--all",)):
@@ -571,7 +571,9 @@ def test_a_live_group_keeps_its_commits(desk: Desk) -> None:
     assert ORDERS in stored(desk)
 
 
-def test_a_member_that_joins_meanwhile_is_named_as_the_reason(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_member_that_joins_meanwhile_is_named_as_the_reason(
+    desk: CommitsDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
     desk.seed(pill())
     forget = desk.groups.forget
 
@@ -586,7 +588,7 @@ def test_a_member_that_joins_meanwhile_is_named_as_the_reason(desk: Desk, monkey
 
 
 @pytest.mark.parametrize("kind", ["classic", "consumer", "share", "streams"])
-def test_a_group_without_commits_is_deleted(desk: Desk, kind: str) -> None:
+def test_a_group_without_commits_is_deleted(desk: CommitsDesk, kind: str) -> None:
     desk.groups.add_group(GROUP, kind=GroupType(kind))
     plan = desk.run("delete", GROUP, "--all", "--dry-run")
     assert (plan.code, desk.groups.deleted) == (0, [])
@@ -601,7 +603,7 @@ def test_a_group_without_commits_is_deleted(desk: Desk, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["classic", "consumer", "share", "streams"])
-def test_a_group_that_has_members_is_not_deleted(desk: Desk, kind: str) -> None:
+def test_a_group_that_has_members_is_not_deleted(desk: CommitsDesk, kind: str) -> None:
     desk.groups.add_group(GROUP, kind=GroupType(kind))
     desk.groups.join(GROUP)
     ran = desk.run("delete", GROUP, "--all", "--apply", "--yes")
@@ -609,7 +611,7 @@ def test_a_group_that_has_members_is_not_deleted(desk: Desk, kind: str) -> None:
     assert "Kafka deletes only groups without members" in ran.stderr
 
 
-def test_a_group_that_cannot_be_deleted_says_why(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_group_that_cannot_be_deleted_says_why(desk: CommitsDesk, monkeypatch: pytest.MonkeyPatch) -> None:
     desk.groups.add_group(GROUP)
     monkeypatch.setattr(desk.groups, "delete", lambda group: ItemError(name="NonEmptyGroupError"))
     ran = desk.run("delete", GROUP, "--all", "--apply", "--yes")
@@ -620,7 +622,7 @@ def test_a_group_that_cannot_be_deleted_says_why(desk: Desk, monkeypatch: pytest
 OLD = TopicPartition("old", 0)
 
 
-def test_a_live_group_loses_the_commits_of_a_topic_it_left(desk: Desk) -> None:
+def test_a_live_group_loses_the_commits_of_a_topic_it_left(desk: CommitsDesk) -> None:
     desk.seed(pill())
     desk.log.add_topic("old", 1)
     desk.groups.seed(GROUP, OLD, 0)
@@ -640,7 +642,9 @@ def test_a_live_group_loses_the_commits_of_a_topic_it_left(desk: Desk) -> None:
     assert stored(desk)[OLD] == CommittedOffset(offset=0)
 
 
-def test_a_member_that_is_subscribed_but_holds_nothing_is_told(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_member_that_is_subscribed_but_holds_nothing_is_told(
+    desk: CommitsDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
     desk.log.add_topic("old", 1)
     desk.groups.seed(GROUP, OLD, 5)
     desk.groups.join(GROUP)
@@ -652,7 +656,7 @@ def test_a_member_that_is_subscribed_but_holds_nothing_is_told(desk: Desk, monke
     assert OLD in stored(desk)
 
 
-def test_only_deletions_by_topic_are_for_live_groups(desk: Desk) -> None:
+def test_only_deletions_by_topic_are_for_live_groups(desk: CommitsDesk) -> None:
     desk.seed(pill())
     desk.log.add_topic("old", 1)
     desk.groups.seed(GROUP, OLD, 5)
@@ -662,7 +666,7 @@ def test_only_deletions_by_topic_are_for_live_groups(desk: Desk) -> None:
         assert (ran.code, "group pay is live" in ran.stderr) == (2, True), words
 
 
-def test_commits_of_a_deleted_topic_go_with_the_group(desk: Desk) -> None:
+def test_commits_of_a_deleted_topic_go_with_the_group(desk: CommitsDesk) -> None:
     desk.seed(pill())
     desk.groups.seed(GROUP, OLD, 5)
     desk.groups.seed(GROUP, TopicPartition("orders", 7), 9)
@@ -680,7 +684,7 @@ def test_commits_of_a_deleted_topic_go_with_the_group(desk: Desk) -> None:
     assert (done.code, desk.groups.deleted, stored(desk)) == (0, [GROUP], {}), done.stderr
 
 
-def test_commits_of_a_share_group_are_not_deleted_by_topic(desk: Desk) -> None:
+def test_commits_of_a_share_group_are_not_deleted_by_topic(desk: CommitsDesk) -> None:
     desk.groups.add_group(GROUP, kind=GroupType.SHARE)
     ran = desk.run("delete", GROUP, "--topic", "orders", "--apply", "--yes")
     assert ran.code == 2
@@ -688,7 +692,7 @@ def test_commits_of_a_share_group_are_not_deleted_by_topic(desk: Desk) -> None:
     assert "kafka-share-groups.sh --delete-offsets" in ran.stderr
 
 
-def test_last_of_the_empty_name_is_not_last_of_any_group(desk: Desk) -> None:
+def test_last_of_the_empty_name_is_not_last_of_any_group(desk: CommitsDesk) -> None:
     desk.groups.seed("", OLD._replace(topic="orders"), 4)
     desk.seed(pill())
     assert desk.run("reset", "", "--topic", "orders", "--partition", "0", "--to", "2", "--apply", "--yes").code == 0
@@ -699,7 +703,7 @@ def test_last_of_the_empty_name_is_not_last_of_any_group(desk: Desk) -> None:
     assert "of group ''" in desk.run("finish", "last", "--group", "", "--dry-run").stderr
 
 
-def test_a_group_that_is_used_again_is_not_deleted(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_group_that_is_used_again_is_not_deleted(desk: CommitsDesk, monkeypatch: pytest.MonkeyPatch) -> None:
     desk.seed(pill())
     delete = desk.groups.delete
 
@@ -714,7 +718,7 @@ def test_a_group_that_is_used_again_is_not_deleted(desk: Desk, monkeypatch: pyte
     assert "the group is still there" in ran.stdout
 
 
-def test_a_commit_that_came_meanwhile_keeps_the_group(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_commit_that_came_meanwhile_keeps_the_group(desk: CommitsDesk, monkeypatch: pytest.MonkeyPatch) -> None:
     desk.seed(pill())
     forget, late = desk.groups.forget, TopicPartition("orders", 1)
 
@@ -730,7 +734,7 @@ def test_a_commit_that_came_meanwhile_keeps_the_group(desk: Desk, monkeypatch: p
     assert (dict(stored(desk)), desk.groups.deleted) == ({late: CommittedOffset(offset=7)}, [])
 
 
-def test_what_is_deleted_has_to_be_named(desk: Desk) -> None:
+def test_what_is_deleted_has_to_be_named(desk: CommitsDesk) -> None:
     desk.seed(pill())
     for words in ((), ("--all", "--topic", "orders"), ("--all", "--partition", "0")):
         ran = desk.run("delete", GROUP, *words, "--dry-run")
@@ -739,7 +743,9 @@ def test_what_is_deleted_has_to_be_named(desk: Desk) -> None:
     assert "has no commit, so there is nothing to delete" in ran.stdout
 
 
-def test_the_group_with_the_empty_name_is_deleted_with_its_commits(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_group_with_the_empty_name_is_deleted_with_its_commits(
+    desk: CommitsDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Brokers refuse to delete single commits of it."""
     invalid = ItemError(name="InvalidGroupIdError")
     monkeypatch.setattr(desk.groups, "forget", lambda group, partitions: dict.fromkeys(partitions, invalid))
@@ -757,7 +763,7 @@ def test_the_group_with_the_empty_name_is_deleted_with_its_commits(desk: Desk, m
 
 
 @pytest.mark.parametrize("group", ["-x", "--all", "--", "-", "a-b", "", " "])
-def test_the_printed_command_is_read_whatever_the_name_of_the_group(desk: Desk, group: str) -> None:
+def test_the_printed_command_is_read_whatever_the_name_of_the_group(desk: CommitsDesk, group: str) -> None:
     desk.groups.seed(group, TopicPartition("orders", 0), 4)
     plan = desk.run("delete", "--all", "--dry-run", "-o", "json", "--", group)
     assert plan.code == 0
@@ -776,13 +782,13 @@ def newer(text: str) -> str:
     return text[:2] + base64.urlsafe_b64encode(bytes([packed[0] + 16]) + packed[1:]).decode().rstrip("=")
 
 
-def held_text(desk: Desk) -> str:
+def held_text(desk: CommitsDesk) -> str:
     held = stored(desk)[ORDERS]
     assert isinstance(held, CommittedOffset)
     return held.metadata
 
 
-def coarse(desk: Desk) -> None:
+def coarse(desk: CommitsDesk) -> None:
     holes = CommitState(base=60, done=OffsetRanges(tuple((n, n + 1) for n in range(61, 190, 2))))
     identity = CommitIdentity(cluster_id=CLUSTER, topic_id=TOPIC_ID, partition=0, group=GROUP)
     desk.groups.seed(GROUP, ORDERS, 60, encode_commit(holes, identity, limit_chars=36).text)
@@ -792,39 +798,39 @@ def coarse(desk: Desk) -> None:
 class Wrong:
     """A hazard: what brings it, the command that it is to name, and what a person writes into that."""
 
-    arrange: Callable[[Desk], None]
+    arrange: Callable[[CommitsDesk], None]
     words: str
     given: str = ""
     stays: bool = False
 
 
-def gone_from(desk: Desk) -> None:
+def gone_from(desk: CommitsDesk) -> None:
     desk.seed(CommitState(base=150))
     desk.log.delete_topic("orders")
 
 
-def trimmed(desk: Desk) -> None:
+def trimmed(desk: CommitsDesk) -> None:
     desk.seed(CommitState(base=150))
     desk.log.trim(ORDERS, 190)
 
 
-def large(desk: Desk) -> None:
+def large(desk: CommitsDesk) -> None:
     desk.groups.seed(GROUP, ORDERS, 60, "x" * 200)
     desk.log.add_topic("__consumer_offsets", 1)
     desk.log.append(TopicPartition("__consumer_offsets", 0), batch(0, [commit(GROUP, "orders", 0, 60)]))
 
 
-def moved_by_hand(desk: Desk) -> None:
+def moved_by_hand(desk: CommitsDesk) -> None:
     desk.seed(pill())
     desk.groups.seed(GROUP, ORDERS, 61, held_text(desk))
 
 
-def of_a_newer_version(desk: Desk) -> None:
+def of_a_newer_version(desk: CommitsDesk) -> None:
     desk.seed(pill())
     desk.groups.seed(GROUP, ORDERS, 60, newer(held_text(desk)))
 
 
-def with_a_nul(metadata: str, offset: int) -> Callable[[Desk], None]:
+def with_a_nul(metadata: str, offset: int) -> Callable[[CommitsDesk], None]:
     return lambda desk: desk.groups.seed(GROUP, ORDERS, offset, metadata + "\0")
 
 
@@ -855,7 +861,7 @@ WITHOUT_A_COMMAND = {
 }  # fmt: skip
 
 
-def wrong_of(desk: Desk) -> dict[str, str]:
+def wrong_of(desk: CommitsDesk) -> dict[str, str]:
     """The hints of what verify finds, by rule; nothing where the group is gone."""
     ran = desk.run("verify", GROUP, "--max-age", "5m", "--fail-on", "never", "-o", "json")
     if ran.code == 2:
@@ -869,7 +875,7 @@ def wrong_of(desk: Desk) -> dict[str, str]:
     [*WRONG.items(), ("nul-terminated", Wrong(with_a_nul("AQAAAZlk8tg2", 100), f"translate {AT} --to plain"))],
     ids=[*WRONG, "nul-of-kafka-streams"],
 )
-def test_the_printed_command_ends_what_verify_found(desk: Desk, rule: str, case: Wrong) -> None:
+def test_the_printed_command_ends_what_verify_found(desk: CommitsDesk, rule: str, case: Wrong) -> None:
     desk.groups.seed("other", TopicPartition("orders", 1), 0)
     case.arrange(desk)
     untouched = dict(stored(desk, "other"))
@@ -896,26 +902,26 @@ def test_every_rule_of_verify_has_a_case() -> None:
     assert named == set(WRONG) | WITHOUT_A_COMMAND
 
 
-def outgrown(desk: Desk) -> None:
+def outgrown(desk: CommitsDesk) -> None:
     desk.seed(CommitState(base=60, done=OffsetRanges(tuple((n, n + 1) for n in range(61, 190, 3)))))
     desk.cluster.static_settings["offset.metadata.max.bytes"] = "30"
 
 
-def edited_and_moved_on(desk: Desk) -> None:
+def edited_and_moved_on(desk: CommitsDesk) -> None:
     desk.seed(pill())
     assert desk.run("skip", GROUP, *P0, "--offsets", "60", "--yes").code == 0
     desk.clock.advance(1)
     desk.groups.seed(GROUP, ORDERS, 170)
 
 
-def edited_and_trimmed(desk: Desk) -> None:
+def edited_and_trimmed(desk: CommitsDesk) -> None:
     desk.seed(pill())
     assert desk.run("skip", GROUP, *P0, "--offsets", "60", "--yes").code == 0
     desk.clock.advance(1)
     desk.log.trim(ORDERS, 190)
 
 
-def of_two_partitions(desk: Desk) -> None:
+def of_two_partitions(desk: CommitsDesk) -> None:
     desk.seed(pill())
     desk.groups.seed(GROUP, TopicPartition("orders", 1), 0)
 
@@ -934,7 +940,7 @@ def of_two_partitions(desk: Desk) -> None:
     ],
 )
 def test_the_option_that_a_refused_edit_names_lets_it_through(
-    desk: Desk, arrange: Callable[[Desk], None], line: str, way: str
+    desk: CommitsDesk, arrange: Callable[[CommitsDesk], None], line: str, way: str
 ) -> None:
     arrange(desk)
     words = [*line.split(), *([] if line.startswith("explain") else ["--yes"])]
@@ -945,7 +951,7 @@ def test_the_option_that_a_refused_edit_names_lets_it_through(
     assert ran.code == 0, ran.stderr
 
 
-def test_the_commands_of_a_refusal_are_carried_out(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_commands_of_a_refusal_are_carried_out(desk: CommitsDesk, monkeypatch: pytest.MonkeyPatch) -> None:
     desk.seed(pill())
     ran = desk.home.run(*command_in(hint_of(desk.run("show", "pai"))))
     assert (ran.code, "pay" in ran.stdout) == (0, True)

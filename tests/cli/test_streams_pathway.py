@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from kafkakit import wiring
 from kafkakit.core.model import TopicPartition
 from kafkakit.core.records import Record
 from kafkakit.streams.model.pathways import HEADER, PathwayContext, encode_header
@@ -16,7 +15,7 @@ from tests.clusters.streams_batches import Rec, batch, marker
 from tests.fakes.admin import FakeClock
 from tests.fakes.log import FakeLog
 from tests.fakes.log_reader import FakeLogReader
-from tests.rigs.command_line import Home, Ran
+from tests.rigs.command_line import Desk
 
 MS = 1_758_335_260_726
 KEY, OTHER = TopicPartition("orders", 0), TopicPartition("orders", 1)
@@ -30,17 +29,16 @@ def rec(pathway_ms: int, edge_ms: int = 0, *, hash_: int = 11, value: bytes | No
     return Rec(b"k", b"v", headers=((b"a", None), (HEADER.encode(), value or encode_header(context))))
 
 
-class Desk:
+class PathwayDesk(Desk):
+    command = ("streams", "pathway")
+
     def __init__(self, folder: Path) -> None:
-        self.home, self.log, self.data = Home(folder), FakeLogReader("C1"), FakeLog()
-        self.home.write_config("bootstrap_server: fake:1\n", "profiles.d/p.yaml")
+        super().__init__(folder, FakeClock(datetime.fromtimestamp(MS / 1000 + 60, UTC)))
+        self.log, self.data = FakeLogReader("C1"), FakeLog()
         self.log.add_topic("orders", 2)
 
     def put(self, records: Iterable[Rec], key: TopicPartition = KEY, base_ms: int = MS) -> None:
         self.log.append(key, batch(0, list(records), base_ms=base_ms))
-
-    def run(self, *words: str) -> Ran:
-        return self.home.run("--profile", "p", "streams", "pathway", *words)
 
     def topic(self, *words: str) -> dict[str, object]:
         (found,) = self.run("orders", *words, "-o", "json").json["topics"]
@@ -48,15 +46,12 @@ class Desk:
 
 
 @pytest.fixture
-def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
-    desk = Desk(tmp_path)
-    monkeypatch.setattr(wiring, "open_log", lambda settings: desk.log)
-    monkeypatch.setattr(wiring, "open_data", lambda settings: desk.data)
-    monkeypatch.setattr(wiring, "system_clock", lambda: FakeClock(datetime.fromtimestamp(MS / 1000 + 60, UTC)))
-    return desk
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PathwayDesk:
+    desk = PathwayDesk(tmp_path)
+    return desk.sit(monkeypatch, open_log=desk.log, open_data=desk.data)
 
 
-def test_latencies_are_shown_by_topic_and_pathway(desk: Desk) -> None:
+def test_latencies_are_shown_by_topic_and_pathway(desk: PathwayDesk) -> None:
     desk.put(rec(ms, 2) for ms in range(100, 200))
     desk.put([rec(5000, 40, hash_=2**64 - 1), Rec(b"k", b"v")], OTHER)
     ran = desk.run("orders")
@@ -72,7 +67,7 @@ def test_latencies_are_shown_by_topic_and_pathway(desk: Desk) -> None:
     )
 
 
-def test_rows_and_json_have_the_same_in_ms(desk: Desk) -> None:
+def test_rows_and_json_have_the_same_in_ms(desk: PathwayDesk) -> None:
     desk.put([rec(100, 7), rec(300, 9)])
     lines = desk.run("orders", "-o", "tsv").stdout.splitlines()
     assert lines[-1].split("\t") == ["orders", "11", "edge", "2", "7", "7", "7", "9", "0"]
@@ -89,7 +84,7 @@ def test_rows_and_json_have_the_same_in_ms(desk: Desk) -> None:
     }  # fmt: skip
 
 
-def test_the_newest_records_are_read_and_of_these_those_since(desk: Desk) -> None:
+def test_the_newest_records_are_read_and_of_these_those_since(desk: PathwayDesk) -> None:
     desk.put((rec(5) for _ in range(30)), base_ms=MS - 3_600_000)
     desk.put(rec(5) for _ in range(10))
     desk.put((rec(5) for _ in range(2)), OTHER, base_ms=MS - 3_600_000)
@@ -100,7 +95,7 @@ def test_the_newest_records_are_read_and_of_these_those_since(desk: Desk) -> Non
     assert desk.topic("--since", "1s")["records"] == 0
 
 
-def test_more_than_one_slice_is_read_to_the_end(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_than_one_slice_is_read_to_the_end(desk: PathwayDesk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(act, "SLICE", 7)
     for _ in range(5):
         desk.put(rec(ms) for ms in range(10))
@@ -108,7 +103,7 @@ def test_more_than_one_slice_is_read_to_the_end(desk: Desk, monkeypatch: pytest.
     assert desk.topic("--records", "30")["with_pathway"] == 15
 
 
-def test_records_without_a_time_have_no_edge(desk: Desk) -> None:
+def test_records_without_a_time_have_no_edge(desk: PathwayDesk) -> None:
     desk.put([rec(8000, 40_000)], base_ms=-1)
     assert "orders       11  edge           0  -    -    -    -\n" in desk.run("orders").stdout
     desk.put([rec(8000, 40_000)], OTHER)
@@ -116,7 +111,7 @@ def test_records_without_a_time_have_no_edge(desk: Desk) -> None:
     assert desk.run("orders", "--max-latency", "8s").code == 0  # the limit itself is within it
 
 
-def test_a_limit_of_p99_fails_above_it(desk: Desk) -> None:
+def test_a_limit_of_p99_fails_above_it(desk: PathwayDesk) -> None:
     desk.put([*(rec(100) for _ in range(9)), *(rec(9000, hash_=22) for _ in range(3))])
     assert desk.run("orders", "--max-latency", "10s").code == 0
     ran = desk.run("orders", "--max-latency", "5s", "-o", "json")
@@ -124,7 +119,7 @@ def test_a_limit_of_p99_fails_above_it(desk: Desk) -> None:
     assert "1 pathway has a p99 above 5 s: orders 22 (8.99 s)" in ran.stderr
 
 
-def test_headers_without_a_context_are_counted(desk: Desk) -> None:
+def test_headers_without_a_context_are_counted(desk: PathwayDesk) -> None:
     desk.put([rec(5, value=b"!!"), rec(5, value=b"A" * 4000), rec(5, hash_=0), rec(-10), rec(5, edge_ms=-10)])
     ran = desk.run("orders")
     assert ran.code == 0
@@ -134,7 +129,7 @@ def test_headers_without_a_context_are_counted(desk: Desk) -> None:
     assert desk.topic()["faulty_headers"] == 3
 
 
-def test_records_of_aborted_transactions_and_markers_do_not_count(desk: Desk) -> None:
+def test_records_of_aborted_transactions_and_markers_do_not_count(desk: PathwayDesk) -> None:
     for commits in (False, True):
         desk.log.append(KEY, batch(0, [rec(5)], transactional=True, producer=PRODUCER))
         desk.log.append(KEY, marker(0, PRODUCER, commits=commits))
@@ -144,7 +139,7 @@ def test_records_of_aborted_transactions_and_markers_do_not_count(desk: Desk) ->
     assert (desk.topic()["records"], desk.topic()["unread"]) == (2, 0)
 
 
-def test_what_cannot_be_inflated_is_counted_as_not_read(desk: Desk) -> None:
+def test_what_cannot_be_inflated_is_counted_as_not_read(desk: PathwayDesk) -> None:
     whole = batch(0, [rec(5)] * 3, codec="zstd")
     desk.log.append(KEY, whole[:61] + bytes(len(whole) - 61))
     desk.put([rec(5)])
@@ -153,7 +148,7 @@ def test_what_cannot_be_inflated_is_counted_as_not_read(desk: Desk) -> None:
     assert ran.code == 0
 
 
-def test_pathways_beyond_the_limit_are_summed_up(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pathways_beyond_the_limit_are_summed_up(desk: PathwayDesk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decide, "MOST_PATHWAYS", 3)
     desk.put(rec(5, hash_=hash_) for hash_ in (1, 2, 3, 4, 5, 5, 1))
     found = desk.topic()
@@ -161,7 +156,7 @@ def test_pathways_beyond_the_limit_are_summed_up(desk: Desk, monkeypatch: pytest
     assert [one["pathway"] for one in found["pathways"]] == ["others", "1", "2", "3"]  # type: ignore[attr-defined]
 
 
-def test_a_partition_that_cannot_be_read_fails_and_the_others_are_shown(desk: Desk) -> None:
+def test_a_partition_that_cannot_be_read_fails_and_the_others_are_shown(desk: PathwayDesk) -> None:
     desk.put([rec(5)], OTHER)
     old = bytearray(batch(0, [rec(5)]))
     old[16] = 1
@@ -172,13 +167,13 @@ def test_a_partition_that_cannot_be_read_fails_and_the_others_are_shown(desk: De
     assert "orders-0@0 cannot be read" in ran.stderr
 
 
-def test_each_partition_that_cannot_be_read_is_named_once(desk: Desk) -> None:
+def test_each_partition_that_cannot_be_read_is_named_once(desk: PathwayDesk) -> None:
     leaderless(desk)
     told = desk.run("orders").stderr
     assert [told.count(f"the ends of orders-{partition} cannot be read") for partition in (0, 1)] == [1, 1]
 
 
-def leaderless(desk: Desk) -> None:
+def leaderless(desk: PathwayDesk) -> None:
     for partition in range(2):
         desk.log.log(TopicPartition("orders", partition)).leader = None
 
@@ -196,7 +191,7 @@ def leaderless(desk: Desk) -> None:
     ],
 )
 def test_what_cannot_be_shown_has_its_exit_code(
-    desk: Desk, change: Callable[[Desk], None] | None, words: tuple[str, ...], code: int, told: str
+    desk: PathwayDesk, change: Callable[[Desk], None] | None, words: tuple[str, ...], code: int, told: str
 ) -> None:
     if change is not None:
         change(desk)

@@ -4,38 +4,32 @@ from pathlib import Path
 
 import pytest
 
-from kafkakit import wiring
 from kafkakit.core.model import TopicPartition
 from tests.clusters.streams_batches import Rec, batch
-from tests.fakes.admin import FakeClock
 from tests.fakes.log import FakeLog
 from tests.fakes.log_reader import FakeLogReader
-from tests.rigs.command_line import Home, Ran
+from tests.rigs.command_line import Desk
 
 KEY = TopicPartition("pay's", 0)
 
 
-class Desk:
+class RecordsDesk(Desk):
+    command = ("streams", "records", "show")
+
     def __init__(self, folder: Path) -> None:
-        self.home, self.log = Home(folder), FakeLogReader("C1")
-        self.home.write_config("bootstrap_server: fake:1\n", "profiles.d/p.yaml")
+        super().__init__(folder)
+        self.log = FakeLogReader("C1")
         self.log.add_topic(KEY.topic)
         self.log.append(KEY, batch(0, [Rec(b"k", b"secret-1"), Rec(b"k", b"\xff\x00", headers=((b"h", b"x"),))]))
 
-    def run(self, *words: str) -> Ran:
-        return self.home.run("--profile", "p", "streams", "records", "show", *words)
-
 
 @pytest.fixture
-def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
-    desk = Desk(tmp_path)
-    monkeypatch.setattr(wiring, "open_log", lambda settings: desk.log)
-    monkeypatch.setattr(wiring, "open_data", lambda settings: FakeLog())
-    monkeypatch.setattr(wiring, "system_clock", FakeClock)
-    return desk
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RecordsDesk:
+    desk = RecordsDesk(tmp_path)
+    return desk.sit(monkeypatch, open_log=desk.log, open_data=FakeLog())
 
 
-def test_a_record_is_shown_and_written_nowhere_else(desk: Desk) -> None:
+def test_a_record_is_shown_and_written_nowhere_else(desk: RecordsDesk) -> None:
     ran = desk.run("pay's/0@0")
     assert (ran.code, ran.stderr) == (0, "")
     assert ran.stdout == (
@@ -50,7 +44,7 @@ def test_a_record_is_shown_and_written_nowhere_else(desk: Desk) -> None:
     assert not [path for path in files if b"secret-1" in path.read_bytes()]
 
 
-def test_json_has_text_or_base64_and_the_full_size(desk: Desk) -> None:
+def test_json_has_text_or_base64_and_the_full_size(desk: RecordsDesk) -> None:
     ran = desk.run("pay's/0@0", "--count", "5", "--max-bytes", "6", "-o", "json")
     assert ran.code == 0
     first, second = ran.json["records"]
@@ -61,7 +55,7 @@ def test_json_has_text_or_base64_and_the_full_size(desk: Desk) -> None:
     assert desk.run("pay's/0@1", "-o", "tsv").stdout.split("\t")[5] == "hex ff00 (2 bytes)"
 
 
-def test_an_offset_without_a_record_exits_1_with_the_reason(desk: Desk) -> None:
+def test_an_offset_without_a_record_exits_1_with_the_reason(desk: RecordsDesk) -> None:
     ran = desk.run("pay's/0@2")
     assert ran.code == 1
     assert "beyond the end: the next record gets offset 2" in ran.stderr
@@ -69,7 +63,7 @@ def test_an_offset_without_a_record_exits_1_with_the_reason(desk: Desk) -> None:
     assert (ran.code, ran.json["records"]) == (1, [])
 
 
-def test_what_cannot_be_meant_is_a_usage_error(desk: Desk) -> None:
+def test_what_cannot_be_meant_is_a_usage_error(desk: RecordsDesk) -> None:
     for words in (("pay's/0",), ("none/0@1",), ("pay's/9@1",), ("pay's/0@1", "--count", "0"), ("pay's/0@1", "--count",
                   "1001"), ("pay's/0@1", "--max-bytes", "-1")):  # fmt: skip
         ran = desk.run(*words)

@@ -4,28 +4,25 @@ from pathlib import Path
 
 import pytest
 
-from kafkakit import wiring
 from kafkakit.adapters.lock import FileLock
 from kafkakit.execution.act.run_journal import lock_path
-from tests.cli.test_reassign import Desk, stop_at_once
+from tests.cli.test_reassign import ReassignDesk
 
 
 @pytest.fixture
-def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ReassignDesk:
     """A desk whose state directory is a link to a folder on another disk."""
-    desk = Desk(tmp_path)
+    desk = ReassignDesk(tmp_path)
     real = tmp_path / "disk"
     real.mkdir()
     desk.home.state.parent.mkdir(parents=True, exist_ok=True)
     desk.home.state.symlink_to(real)
-    monkeypatch.setattr(wiring, "open_admin", desk.open_admin)
-    monkeypatch.setattr(wiring, "system_clock", lambda: desk.clock)
-    return desk
+    return desk.sit(monkeypatch)
 
 
-def test_a_run_is_the_same_through_a_linked_state_directory(desk: Desk, tmp_path: Path) -> None:
+def test_a_run_is_the_same_through_a_linked_state_directory(desk: ReassignDesk, tmp_path: Path) -> None:
     desk.cluster.replication.line_rate = 0.0
-    stop_at_once(desk)
+    desk.press()
     assert desk.run("apply", "--yes", "--throttle", "5MB").code == 130
     real = tmp_path / "disk"
     assert len(list(real.rglob("*.journal"))) == 1
@@ -40,11 +37,11 @@ def test_a_run_is_the_same_through_a_linked_state_directory(desk: Desk, tmp_path
     assert not list(real.rglob("*.part"))
 
 
-def test_a_plan_behind_a_link_is_read_and_named_as_given(desk: Desk, tmp_path: Path) -> None:
+def test_a_plan_behind_a_link_is_read_and_named_as_given(desk: ReassignDesk, tmp_path: Path) -> None:
     link = tmp_path / "link.json"
     link.symlink_to(desk.path)
     desk.path = link
-    stop_at_once(desk)
+    desk.press()
     stopped = desk.run("apply", "--yes", "--throttle", "5MB")
     assert stopped.code == 130
     assert str(link) in stopped.stderr
@@ -54,7 +51,9 @@ def test_a_plan_behind_a_link_is_read_and_named_as_given(desk: Desk, tmp_path: P
 
 
 @pytest.mark.parametrize("kind", ["file", "missing", "loop", "folder"])
-def test_an_output_file_behind_a_link_is_written_through_or_refused(desk: Desk, tmp_path: Path, kind: str) -> None:
+def test_an_output_file_behind_a_link_is_written_through_or_refused(
+    desk: ReassignDesk, tmp_path: Path, kind: str
+) -> None:
     link, target = tmp_path / "out.json", tmp_path / "elsewhere.json"
     link.symlink_to({"loop": link, "folder": tmp_path}.get(kind, target))
     if kind == "file":

@@ -2,14 +2,13 @@
 
 import json
 from dataclasses import replace
-from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kafkakit.core.documents import encode_snapshot
-from kafkakit.core.model import Broker, ClusterSnapshot, LogDir, Partition, TagSet, Topic
+from kafkakit.core.model import Broker, ClusterSnapshot, LogDir, Partition, TagSet
+from tests.clusters.shapes import make_snapshot
 from tests.invariants.constraints import broken
 from tests.invariants.plan import verify_plan
 from tests.rigs.command_line import Home, Ran
@@ -31,32 +30,19 @@ TAGS = TagSet(
 )
 
 
-def topic(name: str, partitions: int) -> Topic:
-    rows = [tuple((p + k) % 6 + 1 for k in range(3)) for p in range(partitions)]
-    return Topic(
-        name=name,
-        partitions=tuple(
-            Partition(partition=n, replicas=row, isr=row, leader=row[0], replica_bytes=dict.fromkeys(row, GIB))
-            for n, row in enumerate(rows)
-        ),
-    )
+def partitions(count: int) -> list[Partition]:
+    rows = [tuple((p + k) % 6 + 1 for k in range(3)) for p in range(count)]
+    return [
+        Partition(partition=n, replicas=row, isr=row, leader=row[0], replica_bytes=dict.fromkeys(row, GIB))
+        for n, row in enumerate(rows)
+    ]
 
 
-CLUSTER = ClusterSnapshot(
-    cluster_id="c1",
-    taken_at=datetime(2026, 11, 21, tzinfo=UTC),
-    source="case",
-    sizes_taken=True,
-    brokers=BROKERS,
-    topics=(topic("clicks", 6), topic("orders", 6)),
-    tags=TAGS,
-)
+CLUSTER = make_snapshot(BROKERS, {"clicks": partitions(6), "orders": partitions(6)}, tags=TAGS)
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Home:
-    home = Home(tmp_path)
-    home.work.mkdir(parents=True)
+def home(home: Home) -> Home:
     put(home, CLUSTER)
     return home
 

@@ -42,13 +42,6 @@ COMMANDS = [
 ]
 
 
-@pytest.fixture
-def home(tmp_path: Path) -> Home:
-    home = Home(tmp_path)
-    home.work.mkdir(parents=True)
-    return home
-
-
 @contextmanager
 def address(kind: str) -> Iterator[str]:
     """Where every connection is kept without a word, is closed at once, or waits for a full backlog."""

@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,13 +23,6 @@ WORLD: dict[str, Any] = {
     "topics": {"orders": [[1, 3], [3, 2], [1, 4]], "pay.ments": [[1, 2], [4, 3]]},
 }
 DEAD = {**WORLD, "topics": {"orders": [[1, 3], [5], [5, 4]]}, "isr": {"orders": [[1, 3], [5], [4]]}}
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Home:
-    home = Home(tmp_path)
-    home.work.mkdir(parents=True)
-    return home
 
 
 def run(home: Home, world: dict[str, Any], *arguments: str) -> Ran:

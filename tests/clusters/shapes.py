@@ -1,13 +1,24 @@
-"""Larger clusters of known shapes for the byte balance: each builder takes a seed and gives a snapshot."""
+"""Snapshots made by hand, and larger clusters of known shapes for the byte balance, each from a seed."""
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 from kafkakit.core.model import Broker, ClusterSnapshot, Partition, Topic
 
 TAKEN_AT = datetime(2026, 11, 21, 3, 0, tzinfo=UTC)
 GIB = 1 << 30
+
+
+def make_snapshot(
+    brokers: Iterable[Broker], topics: Iterable[Topic] | Mapping[str, Iterable[Partition]], **facts: Any
+) -> ClusterSnapshot:
+    """A cluster of these brokers, and topics or partitions by topic; `facts` are others of the snapshot."""
+    if isinstance(topics, Mapping):
+        topics = [Topic(name=name, partitions=tuple(rows)) for name, rows in topics.items()]
+    known: dict[str, Any] = {"cluster_id": "c1", "taken_at": TAKEN_AT, "source": "test", "sizes_taken": True}
+    return ClusterSnapshot(**known | facts, brokers=tuple(brokers), topics=tuple(topics))
 
 
 def cluster(
@@ -24,24 +35,17 @@ def cluster(
     if capacity is None:
         capacity = max(2 * sum(held) // len(racks), max(held) * 10 // 8)
     disks = [capacity] * len(racks) if isinstance(capacity, int) else capacity
-    return ClusterSnapshot(
-        cluster_id="c1",
-        taken_at=TAKEN_AT,
-        source="test",
-        brokers=tuple(
+    return make_snapshot(
+        (
             Broker(id=n, rack=rack, storage_free_bytes=max(0, disk - used))
             for n, (rack, disk, used) in enumerate(zip(racks, disks, held, strict=True), start=1)
         ),
-        topics=(
-            Topic(
-                name="t",
-                partitions=tuple(
-                    Partition(partition=i, replicas=tuple(row), isr=tuple(row), size_bytes=size)
-                    for i, (row, size) in enumerate(zip(lists, sizes, strict=True))
-                ),
-            ),
-        ),
-        sizes_taken=True,
+        {
+            "t": [
+                Partition(partition=i, replicas=tuple(row), isr=tuple(row), size_bytes=size)
+                for i, (row, size) in enumerate(zip(lists, sizes, strict=True))
+            ]
+        },
     )
 
 

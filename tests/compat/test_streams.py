@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from kafkakit import wiring
 from kafkakit.core.cluster_facts import CommittedOffset
 from kafkakit.core.journal_lines import decode_lines, replay_lines
 from kafkakit.core.model import TopicPartition
@@ -15,7 +14,7 @@ from kafkakit.streams.commits.decide.editing.edit import GRAMMAR, EditRecord, Ve
 from kafkakit.streams.lag.decide.saved_state import check_state, decode_state
 from kafkakit.streams.model.commit import CommitState, OffsetRanges
 from kafkakit.streams.model.dialects.registry import read_metadata
-from tests.cli.test_streams_commits import Desk
+from tests.cli.test_streams_commits import CommitsDesk
 from tests.compat.recorded import CLUSTER, FOLDER, recorded
 from tests.invariants.edit_journal import verify_edit_journal
 from tests.rigs.lag import Rig
@@ -84,17 +83,14 @@ def test_words_of_an_edit_come_back() -> None:
 
 
 @pytest.fixture
-def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
-    desk = Desk(tmp_path)
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CommitsDesk:
+    desk = CommitsDesk(tmp_path)
     desk.groups.add_topic("orders", 2)
-    monkeypatch.setattr(wiring, "open_admin", desk.open_admin)
-    monkeypatch.setattr(wiring, "open_groups", desk.open_groups)
-    monkeypatch.setattr(wiring, "open_log", lambda settings: desk.log)
-    monkeypatch.setattr(wiring, "system_clock", lambda: desk.clock)
+    desk.sit(monkeypatch)
     return desk
 
 
-def put(desk: Desk, folder: str, name: str, *, new: bool) -> None:
+def put(desk: CommitsDesk, folder: str, name: str, *, new: bool) -> None:
     """The host's journals, and the group's commits from before or after one of them."""
     shutil.copytree(FOLDER / "commit-edit" / folder, desk.home.state / "commit-edits" / CLUSTER)
     for key, change in edit_of(path_of(f"{folder}/{name}")).changes.items():
@@ -104,13 +100,13 @@ def put(desk: Desk, folder: str, name: str, *, new: bool) -> None:
     desk.clock.advance(60)
 
 
-def held(desk: Desk) -> dict[TopicPartition, CommittedOffset]:
+def held(desk: CommitsDesk) -> dict[TopicPartition, CommittedOffset]:
     found = desk.groups.committed("pay")
     return {key: commit for key, commit in found.items() if isinstance(commit, CommittedOffset)}
 
 
 @pytest.mark.parametrize(("verb", "new", "offset"), [("finish", False, 160), ("undo", True, 60), ("finish", True, 160)])
-def test_an_interrupted_edit_is_finished_or_undone(desk: Desk, verb: str, new: bool, offset: int) -> None:
+def test_an_interrupted_edit_is_finished_or_undone(desk: CommitsDesk, verb: str, new: bool, offset: int) -> None:
     put(desk, "interrupted", "skip", new=new)
     refused = desk.run("skip", "pay", "--topic", "orders", "--partition", "0", "--offsets", "60", "--apply", "--yes")
     assert (refused.code, "was interrupted" in refused.stderr) == (2, True)
@@ -121,7 +117,7 @@ def test_an_interrupted_edit_is_finished_or_undone(desk: Desk, verb: str, new: b
         assert held(desk)[ORDERS].metadata == WATERMARKED
 
 
-def test_the_newest_edit_is_undone_to_the_last_character(desk: Desk) -> None:
+def test_the_newest_edit_is_undone_to_the_last_character(desk: CommitsDesk) -> None:
     put(desk, "every-verb", "translate", new=True)
     ran = desk.run("undo", "last", "--apply", "--yes")
     assert ran.code == 0, ran.stderr
@@ -129,13 +125,13 @@ def test_the_newest_edit_is_undone_to_the_last_character(desk: Desk) -> None:
     assert held(desk) == {key: change.old for key, change in changes.items()}
 
 
-def test_an_edit_that_was_undone_is_not_undone_again(desk: Desk) -> None:
+def test_an_edit_that_was_undone_is_not_undone_again(desk: CommitsDesk) -> None:
     put(desk, "skip-and-undo", "undo", new=True)
     ran = desk.run("undo", "last")
     assert (ran.code, "no edit is on record" in ran.stderr) == (2, True)
 
 
-def test_saved_commits_are_read_and_compared(desk: Desk, tmp_path: Path) -> None:
+def test_saved_commits_are_read_and_compared(desk: CommitsDesk, tmp_path: Path) -> None:
     shown = read_shown((FOLDER / "commit" / "show.json").read_bytes(), "show")
     assert [(c.topic, c.partition, c.offset, c.dialect) for c in shown.commits] == [
         ("orders", 0, 60, "kkm1"),

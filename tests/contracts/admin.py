@@ -3,7 +3,6 @@
 A subclass gives the `rig` fixture. Reads after writes are polled, because Kafka may show them late.
 """
 
-from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Protocol
 
@@ -24,6 +23,7 @@ from kafkakit.core.cluster_facts import (
 )
 from kafkakit.core.model import BrokerState, TopicPartition, TopicPartitionReplica
 from kafkakit.ports.admin import ClusterAdmin
+from tests.rigs.waiting import eventually
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 UNKNOWN_BROKER = 99_999
@@ -61,15 +61,6 @@ class Rig(Protocol):
     def revive(self, broker: int) -> None:
         """Start a killed broker again."""
         ...
-
-
-def eventually(rig: Rig, holds: Callable[[], bool], tries: int = 900) -> None:
-    """Fail unless the condition comes true while the cluster works."""
-    for _ in range(tries):
-        if holds():
-            return
-        rig.pass_time()
-    assert holds()
 
 
 def error_name(error: ItemError | None) -> str | None:

@@ -6,7 +6,8 @@ A subclass gives the `rig` fixture, whose cluster has an authorizer.
 from dataclasses import replace
 
 from kafkakit.core.cluster_facts import AclBinding, AclOperation, AclPattern, AclPermission, AclResourceKind, ItemError
-from tests.contracts.admin import TP, Rig, error_name, eventually, make_topic
+from tests.contracts.admin import TP, Rig, error_name, make_topic
+from tests.rigs.waiting import eventually
 
 TOPIC = AclResourceKind.TOPIC
 

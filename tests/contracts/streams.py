@@ -23,6 +23,7 @@ from kafkakit.core.cluster_facts import (
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.data import GroupAdmin, LogReader
 from kafkakit.streams.model.commit import NO_TOPIC_ID
+from tests.rigs.waiting import eventually
 
 TP = TopicPartition
 HEADER = struct.Struct(">qiibIhiqqqhii")
@@ -73,15 +74,6 @@ class Rig(Protocol):
     def pass_time(self) -> None:
         """Let the cluster work for a moment."""
         ...
-
-
-def eventually(rig: Rig, holds: Callable[[], bool], tries: int = 3000) -> None:
-    """Fail unless the condition comes true while the cluster works."""
-    for _ in range(tries):
-        if holds():
-            return
-        rig.pass_time()
-    assert holds()
 
 
 def error_name(told: object) -> str | None:

@@ -287,6 +287,17 @@ class FakeCluster:
         names = self.topics if topics is None else set(topics) & set(self.topics)
         return {name: self.topic_rights.get(name) for name in names}
 
+    def configs(self) -> dict[str, dict[str, str]]:
+        """All that is set on brokers and topics, to be compared before and after."""
+        brokers = {f"broker {b.id}": dict(b.configs) for b in self.brokers.values()}
+        return brokers | {f"topic {t.name}": dict(t.configs) for t in self.topics.values()}
+
+    def lists(self) -> dict[tuple[str, int], tuple[int, ...]]:
+        """The replicas of each partition."""
+        return {
+            (name, n): tuple(p.replicas) for name, topic in self.topics.items() for n, p in topic.partitions.items()
+        }
+
     def snapshot(self, *, now: datetime, topics: Collection[str] | None = None, sizes: bool = True) -> ClusterSnapshot:
         self._read("snapshot")
         names = sorted(self.topics if topics is None else set(topics) & set(self.topics))

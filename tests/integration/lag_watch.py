@@ -1,7 +1,6 @@
 """A running lag monitor on real brokers, for tests that look while things happen."""
 
 import itertools
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from kafkakit.streams.lag.decide.measure.table import LagStatus
 from kafkakit.streams.lag.decide.measure.time_lag import TimeLag
 from tests.fakes.groups import FakeGroups
 from tests.integration.conftest import SandboxCluster
+from tests.rigs.waiting import until
 
 PACE = MonitorPace(ends_s=0.3, records_s=0.1)
 _names = itertools.count()
@@ -78,21 +78,23 @@ class Watch:
 
     def until_live(self, limit_s: float = 180.0) -> None:
         """Look until all commits are known."""
-        deadline = time.monotonic() + limit_s
-        while self.watcher.monitor is None or not self.watcher.monitor.is_live:
-            assert time.monotonic() < deadline, self.watcher.condition().notes
-            time.sleep(0.05)
+        until(
+            lambda: self.watcher.monitor is not None and self.watcher.monitor.is_live,
+            "live",
+            limit_s,
+            seen=lambda: self.watcher.condition().notes,
+        )
 
     def until(self, group: str, key: TopicPartition, is_so: Callable[[Row], bool], limit_s: float = 180.0) -> Row:
         """Look until the row is as it should be; fails with the last one."""
-        deadline = time.monotonic() + limit_s
         row: Row | None = None
-        while time.monotonic() < deadline:
+
+        def found() -> Row | None:
+            nonlocal row
             row = self.rows(group).get(key)
-            if row is not None and is_so(row):
-                return row
-            time.sleep(0.05)
-        raise AssertionError(f"{group} {key}: {row}, {self.watcher.condition().notes}, {self.said}")
+            return row if row is not None and is_so(row) else None
+
+        return until(found, f"{group} {key}", limit_s, lambda: (row, self.watcher.condition().notes, self.said))
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from kafkakit.core.cluster_facts import ResourceKind
 from kafkakit.execution.decide.throttle import FOLLOWER_LIST, FOLLOWER_RATE
 from tests.integration.conftest import StartCluster
 from tests.integration.test_autothrottle import hasten, pacing, rate_of, slow
-from tests.integration.test_reassign import MB, becomes, set_config, throttles, until
+from tests.integration.test_reassign import MB, set_config, throttles
 from tests.rigs.capped_network import (
     SOURCE_OF,
     TARGET,
@@ -19,6 +19,7 @@ from tests.rigs.capped_network import (
     prepare,
 )
 from tests.rigs.prometheus import broker_metrics, broker_totals, prometheus_server
+from tests.rigs.waiting import becomes, until
 
 NETWORK, WRITTEN, SIZE = 25 * MB, 2_500_000, 250 * MB
 CAPACITY = NETWORK - 2 * WRITTEN

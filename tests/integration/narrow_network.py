@@ -6,10 +6,11 @@ from pathlib import Path
 
 from tests.clusters.plans import make_plan
 from tests.integration.conftest import StartCluster
-from tests.integration.test_reassign import becomes, journal, kit, kit_running, make_topic, save, until
+from tests.integration.test_reassign import journal, kit, kit_running, make_topic, save
 from tests.integration.test_reassign_faults import end_of, finished, in_place
 from tests.integration.writers import traffic
 from tests.invariants.journal import verify_journal
+from tests.rigs.waiting import becomes, until
 
 A, B, C, D = 1001, 1002, 1003, 1004
 PARTITIONS, SIZE = 300, 200_000

@@ -13,6 +13,7 @@ from kafkakit.ports.data import GroupAdmin
 from kafkakit.streams.model.commit import CommitIdentity, CommitState, Mark, MarkState, OffsetRanges, Watermark
 from kafkakit.streams.model.kkm1.encode import encode_commit
 from tests.integration.conftest import SandboxCluster
+from tests.rigs.waiting import until
 
 JOIN_LIMIT_S = 180.0
 CALL_S = 90.0
@@ -76,10 +77,7 @@ def member(
 
 def until_left(groups: GroupAdmin, group: str) -> None:
     """Wait until a group is without members: clients wait 5 s at most for the answer to their leave."""
-    deadline = time.monotonic() + JOIN_LIMIT_S
-    while getattr(groups.describe([group])[group], "state", None) is not GroupState.EMPTY:
-        assert time.monotonic() < deadline, f"group {group} has members still"
-        time.sleep(0.05)
+    until(lambda: getattr(groups.describe([group])[group], "state", None) is GroupState.EMPTY, f"{group} is empty")
 
 
 @contextmanager

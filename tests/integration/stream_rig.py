@@ -28,7 +28,7 @@ from kafkakit.streams.model.commit import CommitIdentity, CommitState, topic_id_
 from kafkakit.streams.model.route import Lane, Route, Segment, SegmentState
 from tests.integration.conftest import SandboxCluster
 from tests.integration.test_streams_contract import open_groups
-from tests.rigs.waiting import WAIT_S, becomes
+from tests.rigs.waiting import WAIT_S, until
 
 SESSION_MS = 120_000
 """Members leave when they end, and killed ones are removed; one that pauses stays in its group."""
@@ -258,7 +258,7 @@ class MemberProcess:
     def end(self) -> None:
         """SIGTERM it, and wait until it has closed."""
         assert self.process is not None
-        becomes("the member does not begin", lambda: len(self.lines("ready")) == self.lives)
+        until(lambda: len(self.lines("ready")) == self.lives, "the member does not begin")
         self.process.terminate()
         assert self.process.wait(WAIT_S) == 0
 

@@ -27,13 +27,12 @@ from tests.contracts.admin import (
     TP,
     AdminContract,
     DeadBrokerContract,
-    eventually,
     make_topic,
     topic_change,
 )
 from tests.integration.conftest import LeaseClusters, SandboxCluster, StartCluster
-from tests.integration.test_reassign import until
 from tests.rigs.cluster_pool import SECURED
+from tests.rigs.waiting import eventually, until
 
 pytestmark = pytest.mark.kafka
 

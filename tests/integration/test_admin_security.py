@@ -23,11 +23,12 @@ from kafkakit.core.cluster_facts import (
 from kafkakit.core.errors import OperationFailedError, UsageError
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.sandbox.decide.processes import GUEST, client_security, password_file
-from tests.contracts.admin import TP, eventually, make_topic, topic_change
+from tests.contracts.admin import TP, make_topic, topic_change
 from tests.contracts.admin_security import TOPIC, NoAuthorizerContract, SecurityContract, denial
 from tests.integration.conftest import LeaseClusters, SandboxCluster, StartCluster
 from tests.integration.test_admin_contract import KafkaRig
 from tests.rigs.cluster_pool import SINGLE
+from tests.rigs.waiting import eventually
 
 pytestmark = pytest.mark.kafka
 LIMIT_S = 180.0

@@ -28,19 +28,17 @@ from tests.integration.test_reassign import (
     C,
     D,
     alive,
-    becomes,
     kit_running,
     make_topic,
     save,
     set_config,
     throttles,
-    until,
 )
 from tests.integration.writers import traffic
-from tests.rigs import waiting
 from tests.rigs.cluster_pool import FOUR
 from tests.rigs.metrics_http import Datadog, Reply, Request, serving
 from tests.rigs.prometheus import PrometheusServer, broker_metrics, broker_totals, prometheus_server
+from tests.rigs.waiting import becomes, until
 
 pytestmark = pytest.mark.kafka
 
@@ -327,7 +325,7 @@ def test_rates_stay_and_then_fall_while_prometheus_is_away_and_rise_when_it_is_b
             until(lambda: any(f"Prometheus {prometheus.url} gives no answer" in line for line in lines))
             assert rate_of(admin, "blind", A) > 100 * KB
             # Some twenty looks, each of which asks several times.
-            waiting.becomes("the least rate", lambda: rate_of(admin, "blind", A) == 100 * KB, wait_s=600)
+            until(lambda: rate_of(admin, "blind", A) == 100 * KB, "the least rate", wait_s=600)
         finally:
             prometheus.start()
         until(lambda: rate_of(admin, "blind", A) > 300 * KB)

@@ -12,9 +12,10 @@ from kafkakit.core.model import TopicPartition
 from kafkakit.execution.decide.throttle import FOLLOWER_RATE, LEADER_RATE
 from tests.integration.conftest import LeaseClusters
 from tests.integration.test_autothrottle import begin, hasten, slow
-from tests.integration.test_reassign import MB, A, B, C, alive, becomes, make_topic, throttles, until
+from tests.integration.test_reassign import MB, A, B, C, alive, make_topic, throttles
 from tests.rigs.cluster_pool import TRIO
 from tests.rigs.metrics_http import Datadog, serving
+from tests.rigs.waiting import becomes, until
 
 pytestmark = pytest.mark.kafka
 CAP_MAP = '{"big": 1.1}'

@@ -17,17 +17,16 @@ from tests.integration.test_reassign import (
     MB,
     PATIENCE_S,
     alive,
-    becomes,
     leaders,
     make_topic,
     replicas,
     throttles,
     tidy,
-    until,
 )
 from tests.integration.test_reassign import arguments as reassign_arguments
 from tests.integration.writers import traffic
 from tests.invariants.journal import verify_journal
+from tests.rigs.waiting import becomes, until
 
 pytestmark = pytest.mark.kafka
 

@@ -9,7 +9,7 @@ from kafkakit.core.model import TopicPartition
 from kafkakit.sandbox import lifecycle
 from tests.integration.conftest import Home, SettledAdmin
 from tests.rigs.cluster_pool import SINGLE, TRIO, Lease, Pool, clean, put_to_sleep, wake
-from tests.rigs.waiting import becomes
+from tests.rigs.waiting import until
 
 pytestmark = pytest.mark.kafka
 LONGER_THAN_SESSIONS_S = 6.0
@@ -31,16 +31,16 @@ def test_a_cluster_sleeps_and_is_whole_again(pool: Pool, home: Home) -> None:
     with pool.lease(home, TRIO, SINGLE) as (trio, _):
         lease, nodes = pool.leases[-2], trio.state.nodes
         assert lease.cluster is trio
-        becomes("none is stopped", lambda: states(lease) == {"S"})
+        until(lambda: states(lease) == {"S"}, "none is stopped")
         with closing(trio.open_admin()) as admin:
             assert admin.create_topic("left-behind", {0: trio.broker_ids}, {}) is None
         pool.make_ready(lease, clean)
         put_to_sleep(trio)
-        becomes("all its processes are stopped", lambda: states(lease) == {"T"})
+        until(lambda: states(lease) == {"T"}, "all its processes are stopped")
         time.sleep(LONGER_THAN_SESSIONS_S)
         pool.make_ready(lease, wake)
         assert lease.cluster is trio, "it was taken down"
-        becomes("none is stopped", lambda: states(lease) == {"S"})
+        until(lambda: states(lease) == {"S"}, "none is stopped")
         assert lifecycle.loaded(trio.store).nodes == nodes
         with closing(SettledAdmin(trio.bootstrap_servers, trio.security)) as admin:
             assert admin.topic_names() == set()

@@ -21,7 +21,7 @@ from kafkakit.core.model import TopicPartition
 from tests.integration.conftest import LeaseClusters, SandboxCluster
 from tests.integration.runbooks import blocks, run_blocks
 from tests.rigs.cluster_pool import TRIO
-from tests.rigs.waiting import becomes
+from tests.rigs.waiting import until
 
 pytestmark = pytest.mark.kafka
 QUICK = ("--baseline", "1s", "--window", "1s", "--every", "500ms")
@@ -74,7 +74,7 @@ def settings(cluster: SandboxCluster) -> dict[str, dict[str, str]]:
 
 def becomes_set(cluster: SandboxCluster, expected: dict[str, dict[str, str]]) -> None:
     """What another process set last shows on every broker after a moment."""
-    becomes(f"other settings than {expected}", lambda: settings(cluster) == expected)
+    until(lambda: settings(cluster) == expected, f"other settings than {expected}")
 
 
 def journal_lines(cluster: SandboxCluster) -> int:
@@ -133,9 +133,9 @@ def test_a_min_isr_above_the_replicas_passes_and_one_above_what_is_alive_is_take
     trio.kill(trio.broker_ids[2])
     try:
         with closing(trio.open_admin()) as admin:
-            becomes(
-                "the killed broker is in sync",
+            until(
                 lambda: all(len(s.isr) == 2 for s in admin.partition_states(["one", "two", STARVED]).values()),
+                "the killed broker is in sync",
             )
         refused = kit(trio, "plan", "min.insync.replicas=3", "--topic", "one", code=4)
         assert "writes with acks=all fail" in refused
@@ -334,9 +334,9 @@ def test_restarts_pass_and_a_fetch_size_that_starves_a_topic_is_taken_back(
     assert static(trio, "replica.lag.time.max.ms") == {a: "2000"}
     with closing(trio.open_admin()) as admin:  # its leaderships went to others when it was stopped
         admin.elect_preferred_leaders([TopicPartition(STARVED, n) for n in range(3)])
-        becomes(
-            "the first broker does not lead",
+        until(
             lambda: {state.leader for state in admin.partition_states([STARVED]).values()} == {a},
+            "the first broker does not lead",
         )
     # Its fetches wait for bytes that never fit: one small batch each half second.
     values = ("replica.fetch.max.bytes=1", "replica.fetch.min.bytes=1000000000")
@@ -371,6 +371,6 @@ def test_the_runbook(trio: SandboxCluster, cluster: SandboxCluster, tmp_path: Pa
             assert "nothing to change" in done.stdout
             assert done.stdout.count("applied") >= 1
             becomes_set(trio, {})
-            becomes("still set", lambda: admin.dynamic_configs(ResourceKind.TOPIC, ["one"]) == {"one": {}})
+            until(lambda: admin.dynamic_configs(ResourceKind.TOPIC, ["one"]) == {"one": {}}, "still set")
         finally:
             assert admin.delete_topic("one") is None

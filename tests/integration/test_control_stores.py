@@ -29,6 +29,7 @@ from kafkakit.wiring import read_old_moves
 from tests.contracts.control import ControlContract, Rig, increment
 from tests.integration.conftest import LeaseClusters, SandboxCluster
 from tests.rigs.cluster_pool import ZOOKEEPER
+from tests.rigs.waiting import until
 
 pytestmark = pytest.mark.kafka
 
@@ -284,7 +285,7 @@ def test_compaction_changes_nothing(kafka_rig: KafkaRig, monkeypatch: pytest.Mon
         gone = store.cas("compact/gone", b"x", None)
         store.delete("compact/gone", gone)
         written = kafka_rig.data.offsets([TP], 10)[TP].stop
-        until(lambda: poke(store) and len(kafka_rig.records()) < written // 3, seconds=300)
+        until(lambda: poke(store) and len(kafka_rig.records()) < written // 3, wait_s=300)
         for door in (store, other, kafka_rig.open()):
             counter = door.get("compact/counter")
             assert counter is not None
@@ -340,13 +341,6 @@ def poke(store: ControlStore) -> bool:
 
 def topic_change(key: str, value: str) -> ConfigChange:
     return ConfigChange(kind=ResourceKind.TOPIC, name=TOPIC, key=key, op=ConfigOp.SET, value=value)
-
-
-def until(holds: Callable[[], bool], seconds: float = 180) -> None:
-    end = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.1)
 
 
 @pytest.mark.zookeeper

@@ -21,24 +21,12 @@ from kafkakit.sandbox.decide.spec import Mode, Secure, build_spec
 from tests.clusters.plans import make_plan
 from tests.fakes.admin import FakeCluster
 from tests.integration.conftest import Home, SandboxCluster, SilentReporter
-from tests.integration.test_reassign import (
-    MB,
-    A,
-    B,
-    C,
-    alive,
-    becomes,
-    journal,
-    kit,
-    kit_running,
-    make_topic,
-    save,
-    until,
-)
+from tests.integration.test_reassign import MB, A, B, C, alive, journal, kit, kit_running, make_topic, save
 from tests.integration.test_reassign_faults import QUICK, end_of, finished, in_place
 from tests.integration.writers import traffic
 from tests.invariants.journal import verify_journal
 from tests.rigs.reassign import Bench
+from tests.rigs.waiting import becomes, until
 
 DISK = 120 * MB
 PARTITIONS = 4  # on each of the two

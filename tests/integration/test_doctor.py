@@ -12,7 +12,7 @@ import pytest
 
 from kafkakit.core.model import ClusterSnapshot
 from tests.integration.conftest import SandboxCluster, StartCluster
-from tests.integration.test_reassign import becomes, until
+from tests.rigs.waiting import becomes, until
 from tests.unit.doctor.test_doctor import make_certificate
 
 pytestmark = pytest.mark.kafka

@@ -28,11 +28,11 @@ from kafkakit.streams.model.offsets_log.entries import LogKey, OffsetCommit, dec
 from kafkakit.streams.model.record_identity import HEADER, RecordId, encode_record_id, format_record_id
 from tests.integration.conftest import LeaseClusters, SandboxCluster
 from tests.integration.stream_clients import commit_with_kafka_python, produce
-from tests.integration.test_reassign import until
 from tests.rigs.cluster_pool import SECURED
 from tests.rigs.command_line import Home, Ran
 from tests.rigs.fleet import rows_of
 from tests.rigs.required import need_sail
+from tests.rigs.waiting import until
 
 pytestmark = pytest.mark.kafka
 

@@ -1,7 +1,6 @@
 """Real brokers keep the promises of `ports.stream_consumer`."""
 
 import itertools
-import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import closing
 from typing import Any
@@ -26,6 +25,7 @@ from tests.integration.conftest import SandboxCluster
 from tests.integration.stream_clients import produce
 from tests.integration.stream_rig import SESSION_MS, forget_members, guarded_member
 from tests.integration.test_streams_contract import open_groups
+from tests.rigs.waiting import until
 
 pytestmark = pytest.mark.kafka
 _ids = itertools.count()
@@ -194,10 +194,8 @@ def test_a_member_leaves_with_an_assignment_that_it_has_not_seen(
     """
     with closing(open_groups(cluster)) as groups:
         for _ in range(5):
-            member, deadline_s = join(session_timeout_ms=SESSION_MS), time.monotonic() + LIMIT_S
-            while not _holding(groups, place.topic):
-                assert time.monotonic() < deadline_s, "the group has no member with partitions"
-                time.sleep(0.05)
+            member = join(session_timeout_ms=SESSION_MS)
+            until(lambda: _holding(groups, place.topic), "the group has a member with partitions")
             member.client.close(LIMIT_S)
             if member.gone:
                 break

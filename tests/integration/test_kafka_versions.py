@@ -14,8 +14,8 @@ from kafkakit.adapters.kafka.admin_read import states_of
 from kafkakit.adapters.kafka.session import KafkaSession
 from kafkakit.core.model import TopicPartition
 from tests.integration.conftest import SandboxCluster, StartCluster
-from tests.integration.test_reassign import until
 from tests.invariants.plan import verify_plan
+from tests.rigs.waiting import until
 
 
 def kafkakit(cluster: SandboxCluster, folder: Path, *words: str) -> str:

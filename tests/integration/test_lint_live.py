@@ -8,9 +8,8 @@ import pytest
 
 from kafkakit.core.cluster_facts import ConfigChange, ConfigOp, ResourceKind
 from tests.integration.conftest import SandboxCluster
-from tests.integration.test_reassign import until
 from tests.rigs.command_line import Home
-from tests.rigs.waiting import becomes
+from tests.rigs.waiting import until
 
 pytestmark = pytest.mark.kafka
 
@@ -60,12 +59,12 @@ def test_values_come_with_the_layer_they_were_set_in(linted: SandboxCluster) -> 
         try:
             assert admin.alter_configs([change]) == {change: None}
             until(is_set)
-            becomes(f"one finding of {change.key}", differing, seen=lambda: found)
+            until(differing, f"one finding of {change.key}", seen=lambda: found)
         finally:
             undo = ConfigChange(kind=change.kind, name=broker, key=change.key, op=ConfigOp.DELETE)
             assert admin.alter_configs([undo]) == {undo: None}
             until(lambda: not is_set())
-        becomes("none is left", lambda: not differing(), seen=lambda: found)
+        until(lambda: not differing(), "none is left", seen=lambda: found)
     # Sandboxes listen on loopback alone, which the brokers' files say.
     assert not [f for f in found if f["rule"] == "KKS801"]
 

@@ -7,11 +7,11 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Event, Thread
-from typing import IO, Any
+from typing import IO
 
 import pytest
 
@@ -28,13 +28,13 @@ from tests.clusters.plans import make_plan, plan_of
 from tests.integration.conftest import LeaseClusters, SandboxCluster, SettledAdmin
 from tests.invariants.journal import verify_journal
 from tests.rigs.cluster_pool import FOUR
+from tests.rigs.waiting import becomes, until
 
 pytestmark = pytest.mark.kafka
 
 A, B, C, D = 1001, 1002, 1003, 1004
 KB, MB = 1000, 1_000_000
 PATIENCE_S = 180.0
-AGREE_S = 120.0
 HELD, LARGE = "100kB", 20 * MB
 """A throttle under which a copy of a `LARGE` partition lasts over a minute, as 1 MB comes every 3 s: a test that looks
 at it, or stops it, has that long. `hasten` ends it."""
@@ -72,22 +72,6 @@ def tidy(cluster: SandboxCluster, admin: ClusterAdmin) -> None:
     )
     for folder in ("journals", "plans"):
         shutil.rmtree(cluster.home.state_dir / folder / cluster.cluster_id, ignore_errors=True)
-
-
-def until(condition: Callable[[], Any]) -> Any:
-    deadline = time.monotonic() + PATIENCE_S
-    while not (answer := condition()):
-        assert time.monotonic() < deadline, "nothing came of waiting"
-        time.sleep(0.1)
-    return answer
-
-
-def becomes(read: Callable[[], object], wanted: object, told: str = "") -> None:
-    """Assert that a reading equals what is wanted, once all brokers have heard of it: any of them may answer."""
-    deadline = time.monotonic() + AGREE_S
-    while (found := read()) != wanted and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert found == wanted, told
 
 
 def alive(admin: ClusterAdmin) -> set[int]:

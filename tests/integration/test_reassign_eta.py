@@ -10,20 +10,10 @@ import pytest
 from kafkakit.execution.decide.journal import decode_journal, replay
 from tests.clusters.plans import make_plan
 from tests.integration.conftest import SandboxCluster
-from tests.integration.test_reassign import (
-    MB,
-    alive,
-    becomes,
-    journal,
-    kit,
-    make_topic,
-    replicas,
-    save,
-    throttles,
-    until,
-)
+from tests.integration.test_reassign import MB, alive, journal, kit, make_topic, replicas, save, throttles
 from tests.integration.writers import traffic
 from tests.invariants.journal import verify_journal
+from tests.rigs.waiting import becomes, until
 
 pytestmark = pytest.mark.kafka
 

@@ -33,7 +33,6 @@ from tests.integration.test_reassign import (
     C,
     D,
     alive,
-    becomes,
     hasten,
     journal,
     kit,
@@ -45,12 +44,11 @@ from tests.integration.test_reassign import (
     settled,
     throttles,
     tidy,
-    until,
 )
 from tests.integration.writers import traffic
 from tests.invariants.journal import verify_journal
 from tests.rigs.cluster_pool import FOUR
-from tests.rigs.waiting import stop_process
+from tests.rigs.waiting import becomes, stop_process, until
 
 pytestmark = pytest.mark.kafka
 

@@ -12,18 +12,7 @@ from kafkakit.sandbox import lifecycle as sandbox
 from tests.clusters.plans import make_plan
 from tests.integration import test_reassign
 from tests.integration.conftest import Home, LeaseClusters, SandboxCluster
-from tests.integration.test_reassign import (
-    HELD,
-    LARGE,
-    alive,
-    becomes,
-    hasten,
-    journal,
-    kit_running,
-    save,
-    tidy,
-    until,
-)
+from tests.integration.test_reassign import HELD, LARGE, alive, hasten, journal, kit_running, save, tidy
 from tests.integration.test_reassign_faults import (
     QUICK,
     end_of,
@@ -36,6 +25,7 @@ from tests.integration.test_reassign_faults import (
 from tests.integration.writers import traffic
 from tests.invariants.journal import verify_journal
 from tests.rigs.cluster_pool import ZOOKEEPER
+from tests.rigs.waiting import becomes, until
 
 AWAY_S, LEASE_S = 60, 30  # seconds; a lease runs 15 s, and a line that is about to be written may be late
 

@@ -24,7 +24,6 @@ from tests.integration.test_reassign import (
     C,
     D,
     admin,
-    becomes,
     brokers,
     kit,
     kit_running,
@@ -33,9 +32,9 @@ from tests.integration.test_reassign import (
     save,
     set_config,
     throttles,
-    until,
 )
 from tests.invariants.journal import verify_journal
+from tests.rigs.waiting import becomes, until
 
 __all__ = ["admin", "brokers"]
 

@@ -10,8 +10,9 @@ import pytest
 from kafkakit.ports.admin import ClusterAdmin
 from tests.clusters.plans import make_plan
 from tests.integration.conftest import SandboxCluster
-from tests.integration.test_reassign import MB, PATIENCE_S, alive, kit, kit_running, make_topic, save, until
+from tests.integration.test_reassign import MB, PATIENCE_S, alive, kit, kit_running, make_topic, save
 from tests.invariants.exposition import parse
+from tests.rigs.waiting import until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timed]
 

@@ -15,8 +15,9 @@ from kafkakit.core.documents import encode_snapshot
 from kafkakit.core.model import ClusterSnapshot, TopicPartition
 from kafkakit.ports.admin import ClusterAdmin
 from tests.integration.conftest import SandboxCluster, StartCluster
-from tests.integration.test_reassign import becomes, settled
+from tests.integration.test_reassign import settled
 from tests.invariants.plan import verify_plan
+from tests.rigs.waiting import becomes
 
 pytestmark = pytest.mark.kafka
 

@@ -23,9 +23,9 @@ from kafkakit.core.errors import TryLaterError
 from kafkakit.core.model import TopicPartition
 from kafkakit.ports.admin import ClusterAdmin
 from tests.integration.conftest import LeaseClusters, SandboxCluster
-from tests.integration.test_reassign import until
 from tests.rigs.cluster_pool import ZOOKEEPER
 from tests.rigs.registry import Answered, curl, grpc_call
+from tests.rigs.waiting import until
 
 pytestmark = pytest.mark.zookeeper
 
@@ -87,11 +87,15 @@ class Served:
         return curl(self.addresses["HTTP"], method, path, *words)
 
     def becomes(self, path: str, is_met: Callable[[Any], bool]) -> Any:
-        """Read until the reply is as wanted, at most for three minutes."""
-        end = time.monotonic() + 180
-        while (answered := self.curl("GET", path)).status != 200 or not is_met(answered.body):
-            assert time.monotonic() < end, answered
-            time.sleep(0.1)
+        """Read until the reply is as wanted."""
+        answered = self.curl("GET", path)
+
+        def is_wanted() -> bool:
+            nonlocal answered
+            answered = self.curl("GET", path)
+            return answered.status == 200 and is_met(answered.body)
+
+        until(is_wanted, path, seen=lambda: answered)
         return answered.body
 
 
@@ -429,11 +433,8 @@ def test_a_token_is_revoked_and_a_repeated_request_answered_by_the_next_process(
     with serving(brokers, *words) as served:
         assert served.curl("POST", "/v2/tags", *given).body == first.body
         file.write_text("callers: []")
-        end = time.monotonic() + 180
-        while (answered := served.curl("POST", "/v2/tags", *given)).status == 200:
-            assert time.monotonic() < end
-            time.sleep(0.1)
-        assert (answered.status, answered.body["message"]) == (401, "the token is not known")
+        refused = until(lambda: reply if (reply := served.curl("POST", "/v2/tags", *given)).status != 200 else None)
+        assert (refused.status, refused.body["message"]) == (401, "the token is not known")
     assert json.loads(keeper.get("/registry/topic/repeated")[0]) == {"a": "1"}
 
 

@@ -33,8 +33,8 @@ from kafkakit.streams.client.connect import connect
 from tests.clusters.plans import make_plan
 from tests.integration.conftest import SandboxCluster, SilentReporter, StartCluster
 from tests.integration.stream_clients import commit_with_kafka_python, produce
-from tests.integration.test_reassign import becomes, until
 from tests.rigs.command_line import Home, Ran
+from tests.rigs.waiting import becomes, until
 
 pytestmark = pytest.mark.kafka
 

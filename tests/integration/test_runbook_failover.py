@@ -17,7 +17,7 @@ from tests.integration.conftest import LeaseClusters
 from tests.integration.runbooks import blocks, run_blocks
 from tests.integration.test_stream_failover import LIMIT_S, Clusters, Traffic
 from tests.rigs.cluster_pool import SINGLE
-from tests.rigs.waiting import becomes
+from tests.rigs.waiting import until
 
 pytestmark = pytest.mark.kafka
 
@@ -71,18 +71,18 @@ def test_the_runbook(clusters: Clusters, tmp_path: Path) -> None:
         "GRACE": "0",
     }  # fmt: skip
     with connect(clusters.new.name) as client, Traffic(client, "guided") as traffic:
-        becomes("records flow", lambda: len(traffic.handled) > 50)
+        until(lambda: len(traffic.handled) > 50, "records flow")
         done = run_blocks(blocks("fail-over-a-stream.md", undo=False), tmp_path, {**clusters.old.env, **names})
         assert done.returncode == 0, done.stdout + done.stderr
         before = len(traffic.acknowledged)
-        becomes("records flow to the spare cluster", lambda: len(traffic.acknowledged) > before + 50)
+        until(lambda: len(traffic.acknowledged) > before + 50, "records flow to the spare cluster")
     assert traffic.missing() == set()
     at = 0
     for pattern in SEEN:
         found = re.compile(pattern, re.MULTILINE).search(done.stdout, at)
         assert found, f"{pattern}\n{done.stdout}\n{done.stderr}"
         at = found.end()
-    becomes("nothing is left", lambda: left(clusters, "guided") == [])
+    until(lambda: left(clusters, "guided") == [], "nothing is left")
     assert not list(tmp_path.iterdir())
     status = clusters.run("failover", "status", "guided")
     assert status["step"] in ("retired", "drained", "sealed", "routed")
@@ -100,6 +100,6 @@ def test_an_ended_rehearsal_leaves_nothing(clusters: Clusters, number: signal.Si
     if number is signal.SIGKILL:
         assert left(clusters, stream), said
         assert clusters.run(*words, "--only-remove", "--yes")["removed"]
-    becomes(f"nothing is left: {said}", lambda: left(clusters, stream) == [])
+    until(lambda: left(clusters, stream) == [], f"nothing is left: {said}")
     (kept,) = clusters.run("failover", "history", stream, "--rehearsals")["rehearsals"]
     assert (kept["score"], kept["rehearsal"]["outcome"]["result"]) == (0, "failed")

@@ -9,7 +9,8 @@ from kafkakit.sandbox.decide.spec import build_spec
 from kafkakit.sandbox.lifecycle import grow
 from tests.integration.conftest import SandboxCluster, SilentReporter, StartCluster
 from tests.integration.runbooks import blocks, load_topics, run_blocks
-from tests.integration.test_reassign import settled, until
+from tests.integration.test_reassign import settled
+from tests.rigs.waiting import until
 
 pytestmark = pytest.mark.kafka
 

@@ -17,8 +17,9 @@ from tests.integration.conftest import SandboxCluster, StartCluster
 from tests.integration.runbooks import blocks, load_topics, run_blocks
 from tests.integration.stream_clients import loner, poison_pill, produce
 from tests.integration.test_autothrottle import begin, pace, slow, unset
-from tests.integration.test_reassign import MB, becomes, make_topic, settled, throttles, until
+from tests.integration.test_reassign import MB, make_topic, settled, throttles
 from tests.integration.test_streams_contract import open_groups
+from tests.rigs.waiting import becomes, until
 
 pytestmark = pytest.mark.kafka
 

@@ -20,7 +20,7 @@ from kafkakit.core.records import Record
 from kafkakit.sandbox import lifecycle as run
 from kafkakit.sandbox.decide.spec import KRAFT_VERSION
 from tests.integration.conftest import Home, SandboxCluster, StartCluster
-from tests.integration.test_reassign import until
+from tests.rigs.waiting import until
 
 pytestmark = pytest.mark.kafka
 
@@ -289,9 +289,7 @@ def test_an_up_killed_half_way_is_cleared_by_down(home: Home, spare: str) -> Non
         stderr=subprocess.DEVNULL,
     )
     state = home.store(spare).state_file
-    end = time.monotonic() + 180
-    while time.monotonic() < end and not (state.exists() and '"pid"' in state.read_text()):
-        time.sleep(0.02)
+    until(lambda: state.exists() and '"pid"' in state.read_text())
     up.kill()
     up.wait()
     assert kafkakit(home, "sandbox", "down", "--name", spare).returncode == 0

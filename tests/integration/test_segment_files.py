@@ -19,6 +19,7 @@ from kafkakit.streams.model.log_dirs import partitions_below
 from kafkakit.streams.model.segment_batches import CODECS, BatchChunk, walk_batches
 from kafkakit.streams.model.segment_rows import Row, ScanOptions, read_partition
 from tests.integration.conftest import SandboxCluster, StartCluster
+from tests.rigs.waiting import until
 
 VERSION = "3.9.2"
 RETAINED = 1_048_576
@@ -50,11 +51,14 @@ def scan(cluster: SandboxCluster) -> list[Row]:
     return [rows.segment for partition in found for rows in read_partition(partition, local_files(), options)]
 
 
-def until(cluster: SandboxCluster, done: Callable[[list[Row]], bool]) -> list[Row]:
-    deadline = time.monotonic() + 600
-    while not done(rows := scan(cluster)):
-        assert time.monotonic() < deadline, "the broker has neither compacted nor deleted"
-        time.sleep(1)
+def scan_until(cluster: SandboxCluster, done: Callable[[list[Row]], bool]) -> list[Row]:
+    rows: list[Row] = []
+
+    def scanned() -> bool:
+        rows[:] = scan(cluster)
+        return done(rows)
+
+    until(scanned, "compacted and deleted", 600)
     return rows
 
 
@@ -120,7 +124,7 @@ def loaded(sandbox_cluster: StartCluster) -> LoadedBroker:
             and sum(sizes) < RETAINED + sizes[0]
         )
 
-    return LoadedBroker(cluster, until(cluster, settled))
+    return LoadedBroker(cluster, scan_until(cluster, settled))
 
 
 def test_totals_are_those_that_the_broker_reports(loaded: LoadedBroker) -> None:

@@ -19,6 +19,7 @@ from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.simulator.cluster import QuotaModel, SimBroker, SimCluster, SimMove, SimPartition, efficiency_of, lump_of
 from kafkakit.simulator.simulation import Simulation
 from tests.integration.conftest import SandboxCluster
+from tests.rigs.waiting import until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timed]
 
@@ -59,10 +60,7 @@ def brokers(cluster: SandboxCluster) -> SandboxCluster:
 def set_value(admin: ClusterAdmin, kind: ResourceKind, name: str, key: str, value: str) -> None:
     change = ConfigChange(kind=kind, name=name, key=key, op=ConfigOp.SET, value=value)
     assert admin.alter_configs([change])[change] is None
-    deadline = time.monotonic() + PATIENCE_S
-    while admin.dynamic_configs(kind, [name])[name].get(key) != value:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    until(lambda: admin.dynamic_configs(kind, [name])[name].get(key) == value)
 
 
 def set_rates(admin: ClusterAdmin, rate: int) -> None:

@@ -26,7 +26,7 @@ from tests.integration.test_group_consumer import KafkaRig
 from tests.integration.test_streams_producer import Pair, files, pair, routes
 from tests.places import ROOT
 from tests.rigs.stream_routes import Routes
-from tests.rigs.waiting import becomes
+from tests.rigs.waiting import until
 
 pytestmark = pytest.mark.kafka
 __all__ = ["pair", "routes"]
@@ -170,59 +170,59 @@ def test_a_worker_and_the_assigner_in_charge_are_killed_and_no_record_is_lost(
         fleet.assigner(name)
     for name in "xyz":
         fleet.worker(name)
-    becomes("shares", lambda: sorted(fleet.held().values()) == [2, 2, 2])
+    until(lambda: sorted(fleet.held().values()) == [2, 2, 2], "shares")
     fleet.write(first, "a", 600)
-    becomes("all handled", fleet.all_handled)
-    becomes("all partitions are committed", lambda: all(fleet.epochs(first, "a").values()))
+    until(fleet.all_handled, "all handled")
+    until(lambda: all(fleet.epochs(first, "a").values()), "all partitions are committed")
     before = fleet.epochs(first, "a")
 
     fleet.kill("x")
-    becomes("the others have its partitions", lambda: sorted(fleet.held().values()) == [3, 3])
+    until(lambda: sorted(fleet.held().values()) == [3, 3], "the others have its partitions")
     fleet.write(first, "a", 600)
-    becomes("all handled after a worker died", fleet.all_handled)
+    until(fleet.all_handled, "all handled after a worker died")
 
     def compared() -> tuple[int, int]:
         """How many partitions were committed under a later epoch since then, and how many were not."""
         after = fleet.epochs(first, "a")
         return sum(after[n] > before[n] for n in before), sum(after[n] == before[n] for n in before)
 
-    becomes("the new owners committed", lambda: compared() == (2, 4))
+    until(lambda: compared() == (2, 4), "the new owners committed")
 
-    becomes("one is in charge", fleet.in_charge)
+    until(fleet.in_charge, "one is in charge")
     leader, token = fleet.in_charge(), fleet.token()
     fleet.kill(leader)
     fleet.write(first, "a", 300)
-    becomes("all handled without an Assigner in charge", fleet.all_handled)
-    becomes("the other one is in charge", lambda: fleet.token() > token)
+    until(fleet.all_handled, "all handled without an Assigner in charge")
+    until(lambda: fleet.token() > token, "the other one is in charge")
     fleet.kill("y")
-    becomes("one has all", lambda: fleet.held().get("z") == PARTITIONS)
+    until(lambda: fleet.held().get("z") == PARTITIONS, "one has all")
 
     second = pair.segment("b", 5, PARTITIONS)
     routes.move(second)
-    becomes("both clusters are read", lambda: fleet.held().get("z") == 2 * PARTITIONS)
+    until(lambda: fleet.held().get("z") == 2 * PARTITIONS, "both clusters are read")
     fleet.write(second, "b", 600)
     fleet.write(first, "a", 60)  # a late writer
-    becomes("all handled on both clusters", fleet.all_handled)
-    becomes("committed", lambda: {e >> 24 for e in fleet.epochs(second, "b").values()} == {fleet.token()})
+    until(fleet.all_handled, "all handled on both clusters")
+    until(lambda: {e >> 24 for e in fleet.epochs(second, "b").values()} == {fleet.token()}, "committed")
 
     fleet.worker("w")
-    becomes("a new worker gets its share", lambda: fleet.held().get("w", 0) >= 4)
+    until(lambda: fleet.held().get("w", 0) >= 4, "a new worker gets its share")
 
     def explained() -> list[str]:
         return [row["worker"] for row in fleet.command("explain", routes.stream, routes.stream)["partitions"]]
 
-    becomes("each has a worker", lambda: "-" not in explained())
+    until(lambda: "-" not in explained(), "each has a worker")
     shown = fleet.command("show")["workers"]
     assert len(shown) == 2
     slot = max(shown, key=lambda row: row["partitions"])["worker"]
     assert fleet.command("drain", slot, "--wait", "3m", "--yes")["partitions"] == 0
-    becomes("the other one has all", lambda: 2 * PARTITIONS in fleet.held().values() and 0 in fleet.held().values())
+    until(lambda: 2 * PARTITIONS in fleet.held().values() and 0 in fleet.held().values(), "the other one has all")
     fleet.write(second, "b", 300)
-    becomes("all handled", fleet.all_handled)
+    until(fleet.all_handled, "all handled")
     fleet.kill("w", signal.SIGTERM)
     fleet.kill("z", signal.SIGTERM)
     assert all(fleet.lines(name)[-1] == ["end"] for name in "zw")
-    becomes("no worker is left", lambda: not AssignerReader(fleet.store).grants())
+    until(lambda: not AssignerReader(fleet.store).grants(), "no worker is left")
     # What was handled twice is what a killed worker had not committed yet.
     twice = sum(count - 1 for count in fleet.handled().values())
     assert twice <= 600
@@ -238,9 +238,9 @@ def test_a_cluster_that_hangs_is_noticed_by_probes_and_workers_and_a_dry_run_mov
         "--confirm", "2s", "--witnesses", "1", "--healthy-after", "3s",
     )  # fmt: skip
     fleet.worker("x")
-    becomes("shares", lambda: fleet.held() == {"x": PARTITIONS})
+    until(lambda: fleet.held() == {"x": PARTITIONS}, "shares")
     fleet.write(segment, "b", 60)
-    becomes("all handled", fleet.all_handled)
+    until(fleet.all_handled, "all handled")
 
     def seen() -> tuple[tuple[str, ...], int, int, tuple[str, ...]]:
         standing = AssignerReader(fleet.store).standing()
@@ -250,16 +250,16 @@ def test_a_cluster_that_hangs_is_noticed_by_probes_and_workers_and_a_dry_run_mov
             return ("not seen yet",), 0, 0, ()
         return found.reasons, found.answering, found.silent, standing.automatic
 
-    becomes("healthy", lambda: seen()[:3] == ((), 1, 0))
+    until(lambda: seen()[:3] == ((), 1, 0), "healthy")
     token = fleet.token()
     with pair.clusters["b"].hung():
-        becomes("unreachable", lambda: "unreachable" in seen()[0])
-        becomes("the worker says so", lambda: seen()[1:3] == (0, 1))
-        becomes("would be moved", lambda: "would be moved (dry run)" in "".join(seen()[3]))
+        until(lambda: "unreachable" in seen()[0], "unreachable")
+        until(lambda: seen()[1:3] == (0, 1), "the worker says so")
+        until(lambda: "would be moved (dry run)" in "".join(seen()[3]), "would be moved")
         assert routes.read().epoch == 1
-    becomes("healthy again", lambda: seen() == ((), 1, 0, ()))
+    until(lambda: seen() == ((), 1, 0, ()), "healthy again")
     fleet.write(segment, "b", 60)
-    becomes("all handled again", fleet.all_handled)
+    until(fleet.all_handled, "all handled again")
     assert fleet.token() == token
 
 
@@ -270,9 +270,9 @@ def test_a_stream_leaves_a_cluster_that_hangs_where_the_policy_says_so(
     routes.create(segment)
     fleet.assigner("one")
     fleet.worker("x")
-    becomes("shares", lambda: fleet.held() == {"x": PARTITIONS})
+    until(lambda: fleet.held() == {"x": PARTITIONS}, "shares")
     fleet.write(segment, "b", 60)
-    becomes("all handled", fleet.all_handled)
+    until(fleet.all_handled, "all handled")
 
     def active() -> Segment:
         lane = routes.read().lane("live")
@@ -287,12 +287,12 @@ def test_a_stream_leaves_a_cluster_that_hangs_where_the_policy_says_so(
             "two", "--auto-failover", "on", "--failover-target", f"{profile}={fleet.profile}",
             "--confirm", "2s", "--witnesses", "1", "--healthy-after", "3s",
         )  # fmt: skip
-        becomes("producers are sent away", lambda: active().cluster == fleet.profile)
+        until(lambda: active().cluster == fleet.profile, "producers are sent away")
         target = active()
-        becomes("the new topic is read, too", lambda: fleet.held() == {"x": 2 * PARTITIONS})
+        until(lambda: fleet.held() == {"x": 2 * PARTITIONS}, "the new topic is read, too")
         fleet.write(target, "a", 60)
-        becomes("all handled", fleet.all_handled)
-        becomes("it is told", lambda: fleet.routes.stream in str(fleet.command("show")["automatic"]))
+        until(fleet.all_handled, "all handled")
+        until(lambda: fleet.routes.stream in str(fleet.command("show")["automatic"]), "it is told")
     fleet.write(segment, "b", 60)  # a late writer, which is read, too
-    becomes("all handled on both clusters", fleet.all_handled)
+    until(fleet.all_handled, "all handled on both clusters")
     assert (active().id, active().cluster) == (target.id, fleet.profile)

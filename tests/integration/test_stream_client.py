@@ -6,9 +6,8 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from typing import Any
@@ -38,6 +37,7 @@ from tests.integration.stream_clients import produce
 from tests.integration.stream_rig import forget_members
 from tests.rigs.bombs import MIB, append_batch, zeros_batch
 from tests.rigs.cluster_pool import SINGLE
+from tests.rigs.waiting import until
 
 pytestmark = pytest.mark.kafka
 LIMIT_S = 240.0
@@ -83,13 +83,6 @@ def command(cluster: SandboxCluster, *words: str) -> Any:
 
 def make(cluster: SandboxCluster, stream: str) -> None:
     command(cluster, "create", stream, "--partitions", "1", "--yes")
-
-
-def until(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + LIMIT_S
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def has_committed(consumer: StreamConsumer) -> bool:

@@ -26,7 +26,7 @@ from kafkakit.streams.client.workers import StreamRecord
 from tests.integration.conftest import LeaseClusters, SandboxCluster
 from tests.integration.stream_rig import RETRY, MemberProcess, StreamRig
 from tests.rigs.cluster_pool import SINGLE
-from tests.rigs.waiting import WAIT_S, becomes
+from tests.rigs.waiting import WAIT_S, until
 
 pytestmark = pytest.mark.kafka
 
@@ -62,7 +62,7 @@ def test_killed_members_lose_nothing_and_repeat_what_their_commits_foretell(
         # However long this process pauses, there is something left for the next life.
         member.start(most=wanted + 250)
         aim = before + wanted
-        becomes("the member handles nothing", lambda aim=aim: len(member.lines("done")) >= aim)  # type: ignore[misc]
+        until(lambda aim=aim: len(member.lines("done")) >= aim, "the member handles nothing")  # type: ignore[misc]
         member.kill()
         states = rig.committed("billing", segment)
         for (partition, offset), count in member.handled().items():
@@ -87,7 +87,7 @@ def test_killed_members_lose_nothing_and_repeat_what_their_commits_foretell(
         return all(n in committed and committed[n].base >= end for n, end in ends.items())
 
     member.start()
-    becomes("the member does not come to the end", comes_to_the_end)
+    until(comes_to_the_end, "the member does not come to the end")
     member.end()
     handled = member.handled()
     numbers = {int(number) for number, _, _ in member.lines("done")}
@@ -113,13 +113,13 @@ def test_a_member_that_joins_during_retries_repeats_nothing(broker: SandboxClust
     first = rig.member("joined", handler=handle, concurrency=4)
     second = rig.member("joined", handler=handle, concurrency=4)
     with first:
-        becomes("nothing is handled", lambda: len(seen.numbers) > 200)
+        until(lambda: len(seen.numbers) > 200, "nothing is handled")
         with second:
-            becomes("the second member gets nothing", lambda: second.figures().partitions)
-            becomes("records are missing", lambda: len(seen.numbers) == 3_000)
-            becomes(
-                "partitions are missing",
+            until(lambda: second.figures().partitions, "the second member gets nothing")
+            until(lambda: len(seen.numbers) == 3_000, "records are missing")
+            until(
                 lambda: sum(len(member.figures().partitions) for member in (first, second)) == 4,
+                "partitions are missing",
             )
     assert set(seen.numbers.values()) == {1}
     assert {n: s.base for n, s in rig.committed("joined", segment).items()} == rig.ends(segment)
@@ -147,16 +147,16 @@ def test_poison_goes_to_the_dead_letters_while_others_go_on(broker: SandboxClust
 
     work = WorkRules(mode=Mode.KEY, retry=RETRY)
     with rig.member("poison", handler=handle, work=work, hooks=ConsumerHooks(reject=reject)) as member:
-        becomes("the lane was not tried", lambda: member.figures().dead_letters_failed > 1)
+        until(lambda: member.figures().dead_letters_failed > 1, "the lane was not tried")
         time.sleep(1.5)  # a commit or more: it may not pass what is not durable
         committed = rig.committed("poison", segment)
         assert not dead
         assert committed[0].base <= 25, "50 is the 25th record of partition 0, and durable nowhere"
         is_down.clear()
-        becomes("not all came", lambda: len(seen.numbers) + len(dead) == 5_000)
-        becomes(
-            "the end is not committed",
+        until(lambda: len(seen.numbers) + len(dead) == 5_000, "not all came")
+        until(
             lambda: {n: s.base for n, s in rig.committed("poison", segment).items()} == rig.ends(segment),
+            "the end is not committed",
         )
     assert {int(one.record.value or b"0") for one in dead} == {50, *range(99, 5_000, 101)}
     assert {one.reason for one in dead} == {"handler", "max-tries"}
@@ -180,10 +180,10 @@ def test_an_outage_moves_nothing_away_and_costs_no_tries(broker: SandboxCluster)
 
     work = WorkRules(mode=Mode.UNORDERED, retry=RetryRule(first_ms=10, max_ms=100, max_tries=2))
     with rig.member("outage", handler=handle, work=work, hooks=ConsumerHooks(reject=dead.append)) as member:
-        becomes("nothing waits", lambda: member.figures().total("waiting") >= 900)
-        becomes("the dependency is not known", lambda: "database" in member.figures().dependencies_down)
+        until(lambda: member.figures().total("waiting") >= 900, "nothing waits")
+        until(lambda: "database" in member.figures().dependencies_down, "the dependency is not known")
         down.clear()
-        becomes("not all came", lambda: len(seen.numbers) + len(dead) == 1_000)
+        until(lambda: len(seen.numbers) + len(dead) == 1_000, "not all came")
         assert member.figures().dependencies_down == ()
     assert dead == []
     assert set(seen.numbers.values()) == {1}
@@ -204,9 +204,9 @@ def test_a_bad_record_in_each_key_stops_nobody(broker: SandboxCluster, mode: Mod
     hooks = ConsumerHooks(reject=lambda rejected: dead(rejected.record))
     work = WorkRules(mode=mode, retry=RETRY, limits=WorkLimits(records=300))
     with rig.member("each", handler=handle, work=work, hooks=hooks) as member:
-        becomes(
-            "it stands",
+        until(
             lambda: len(seen.numbers) + len(dead.numbers) == 2_000,
+            "it stands",
             seen=lambda: (len(seen.numbers), dead.numbers, member.figures().problems),
         )
     assert set(dead.numbers) == set(bad)
@@ -227,19 +227,17 @@ def test_all_records_move_again_after_an_outage_beside_bad_ones(broker: SandboxC
     hooks = ConsumerHooks(reject=lambda rejected: dead(rejected.record))
     with rig.member("again", handler=handle, work=WorkRules(mode=mode, retry=RETRY), hooks=hooks) as member:
         rig.write(segment, range(2))
-        becomes("they are not out of tries", lambda: set(failed.numbers.values()) and max(failed.numbers.values()) > 3)
+        until(lambda: set(failed.numbers.values()) and max(failed.numbers.values()) > 3, "they are not out of tries")
         problems = member.figures().problems
         assert any("nothing was handled since" in text for text in problems), problems
         down.set()
         rig.write(segment, range(2, 102))
         tried = sum(failed.numbers.values())
-        becomes("nothing is tried", lambda: sum(failed.numbers.values()) > tried + 10)
+        until(lambda: sum(failed.numbers.values()) > tried + 10, "nothing is tried")
         assert not dead.numbers
         down.clear()
         good = set(range(2, 102))
-        becomes(
-            "records wait", lambda: good <= {*seen.numbers, *dead.numbers}, seen=lambda: (seen.numbers, dead.numbers)
-        )
+        until(lambda: good <= {*seen.numbers, *dead.numbers}, "records wait", seen=lambda: (seen.numbers, dead.numbers))
         # With an order, those that were tried just before the outage ended may be dead letters: see the documentation.
         assert mode is not Mode.UNORDERED or not good & set(dead.numbers)
         more = itertools.count(102)
@@ -249,7 +247,7 @@ def test_all_records_move_again_after_an_outage_beside_bad_ones(broker: SandboxC
             rig.write(segment, range(number, number + 1))
             return {0, 1} <= set(dead.numbers)
 
-        becomes("the bad ones wait", all_are_dead, seen=member.figures)
+        until(all_are_dead, "the bad ones wait", seen=member.figures)
 
 
 def test_the_route_is_followed(broker: SandboxCluster) -> None:
@@ -258,18 +256,18 @@ def test_the_route_is_followed(broker: SandboxCluster) -> None:
     rig.write(old, range(500))
     seen = Seen()
     with rig.member("followed", handler=seen) as member:
-        becomes("the first segment is not read", lambda: len(seen.numbers) == 500)
+        until(lambda: len(seen.numbers) == 500, "the first segment is not read")
         new = rig.add_segment("live")
         rig.write(new, range(500, 1_000))
         rig.write(old, range(1_000, 1_100))
-        becomes("both segments are to be read", lambda: len(seen.numbers) == 1_100)
+        until(lambda: len(seen.numbers) == 1_100, "both segments are to be read")
         rig.retire(old)
-        becomes(
-            "the retired segment is still held",
+        until(
             lambda: {one.partition.topic for one in member.figures().partitions} == {new.topic},
+            "the retired segment is still held",
         )
         rig.write(new, range(1_100, 1_200))
-        becomes("the new segment is not read", lambda: len(seen.numbers) == 1_200)
+        until(lambda: len(seen.numbers) == 1_200, "the new segment is not read")
     assert set(seen.numbers.values()) == {1}
     assert {n: s.base for n, s in rig.committed("followed", new).items()} == rig.ends(new)
     epochs = {s.route.epoch for s in rig.committed("followed", new).values() if s.route is not None}
@@ -282,11 +280,11 @@ def test_a_window_is_handled_again_while_live_goes_on(broker: SandboxCluster) ->
     rig.write(segment, range(1_000))
     seen = Seen()
     with rig.member("again", handler=seen) as member:
-        becomes("nothing is read", lambda: len(seen.numbers) == 1_000)
+        until(lambda: len(seen.numbers) == 1_000, "nothing is read")
         (figures,) = member.figures().partitions
         member.replay(figures.partition, 100, 300, request_id=7)
         rig.write(segment, range(1_000, 1_100))
-        becomes("the window is not read", lambda: sum(seen.numbers.values()) == 1_300)
+        until(lambda: sum(seen.numbers.values()) == 1_300, "the window is not read")
     assert {number for number, count in seen.numbers.items() if count == 2} == set(range(100, 300))
     assert {n: s.base for n, s in rig.committed("again", segment).items()} == rig.ends(segment)
 
@@ -299,13 +297,13 @@ def test_what_lies_between_two_times_is_handled_again(broker: SandboxCluster) ->
     rig.write_keyed(segment, [(number, number % 20) for number in range(600)], lambda number: start_ms(start) + number)
     seen = Seen()
     with rig.member("timed", handler=seen) as member:
-        becomes("nothing is read", lambda: len(seen.numbers) == 600)
+        until(lambda: len(seen.numbers) == 600, "nothing is read")
         moments = [start + timedelta(milliseconds=ms) for ms in (200, 400)]
         asked = member.replay_from(*moments, request_id=7)
-        becomes("the window is not read", lambda: sum(seen.numbers.values()) == 800)
+        until(lambda: sum(seen.numbers.values()) == 800, "the window is not read")
         assert member.replay_from(*moments, request_id=7) == asked
         rest = member.replay_from(start + timedelta(milliseconds=590), request_id=8)
-        becomes("the rest is not read", lambda: sum(seen.numbers.values()) >= 810)
+        until(lambda: sum(seen.numbers.values()) >= 810, "the rest is not read")
         assert member.replay_from(datetime.now(UTC)) == ()
     assert [(one.partition.partition, one.start, one.end) for one in asked] == [(0, 100, 200), (1, 100, 200)]
     assert [(one.partition.partition, one.start, one.end) for one in rest] == [(0, 295, 300), (1, 295, 300)]
@@ -354,7 +352,7 @@ def test_asynchronous_and_batch_handlers(broker: SandboxCluster) -> None:
         return dict(bad)
 
     with rig.member("batches", batch_handler=handle_batch, work=WorkRules(mode=Mode.UNORDERED, retry=RETRY)):
-        becomes("not all came", lambda: len(batched.numbers) == 1_000)
+        until(lambda: len(batched.numbers) == 1_000, "not all came")
     assert set(batched.numbers.values()) == {1}
     for group in ("tasks", "batches"):
         assert {n: s.base for n, s in rig.committed(group, segment).items()} == rig.ends(segment)
@@ -367,7 +365,7 @@ def test_a_close_returns_when_the_cluster_is_gone(broker: SandboxCluster) -> Non
     seen = Seen()
     member = rig.member("gone", handler=seen, close_s=1.0, revoke_s=1.0)
     member.start()
-    becomes("nothing is read", lambda: len(seen.numbers) == 100)
+    until(lambda: len(seen.numbers) == 100, "nothing is read")
     before = set(threading.enumerate())
     broker.kill(broker.broker_ids[0])
     try:
@@ -406,8 +404,8 @@ def test_a_consumer_that_failed_says_so_and_leaves_its_partitions_to_others(brok
 
     wrong = rig.member("failed", batch_handler=lambda records: [ValueError("no")])
     wrong.start()
-    becomes("the consumer does not fail", lambda: wrong.state is ConsumerState.FAILED)
-    becomes("it keeps its partitions", lambda: not wrong.figures().partitions)
+    until(lambda: wrong.state is ConsumerState.FAILED, "the consumer does not fail")
+    until(lambda: not wrong.figures().partitions, "it keeps its partitions")
     assert "a batch_handler returns None, or a mapping" in wrong.figures().problems[0]
     with pytest.raises(TypeError, match="not a value of type list"):
         wrong.close()

@@ -28,7 +28,7 @@ from kafkakit.streams.failover.act.observing import read_writers
 from kafkakit.streams.model.route import Segment, SegmentState
 from tests.integration.conftest import LeaseClusters, SandboxCluster, StartCluster
 from tests.rigs.cluster_pool import SINGLE
-from tests.rigs.waiting import becomes
+from tests.rigs.waiting import until
 
 pytestmark = pytest.mark.kafka
 LIMIT_S = 240.0
@@ -89,7 +89,7 @@ class Traffic:
         with self._client.consumer(self._stream, "billing", handler=self.handle, options=options):
             self._end.wait()
             # What was acknowledged is handled before the consumer closes.
-            becomes("all is handled", lambda: not self.missing())
+            until(lambda: not self.missing(), "all is handled")
 
     def missing(self) -> set[bytes]:
         """Records that were acknowledged and not handled."""
@@ -178,12 +178,12 @@ def test_a_planned_failover_loses_nothing_and_is_certified(
     with ExitStack() as stack:
         # A record that the old cluster has not answered after `drain_s` is sent to the new one, too.
         traffic = stack.enter_context(Traffic(client, "orders", ProducerLimits(drain_s=60)))
-        becomes("records flow", lambda: len(traffic.handled) > 50)
+        until(lambda: len(traffic.handled) > 50, "records flow")
         ended = clusters.run("failover", "run", "orders", "--to", clusters.new.name, "--yes")
         assert (ended["step"], ended["basis"], ended["lost"]) == ("retired", "acknowledged", [])
         figures.append(f"planned: {took_s(ended, 'planned', 'retired'):.1f} s, {ended['reached_ms']}")
         before = len(traffic.acknowledged)
-        becomes("records flow to the new cluster", lambda: len(traffic.acknowledged) > before + 50)
+        until(lambda: len(traffic.acknowledged) > before + 50, "records flow to the new cluster")
         assert clusters.new.cluster_id in traffic.latest_s
     assert traffic.missing() == set()
     assert [value for value, count in traffic.handled.items() if count > 1] == []
@@ -200,7 +200,7 @@ def test_a_planned_failover_loses_nothing_and_is_certified(
     gone = clusters.run("failover", "reclaim", "orders", "--grace", "0", "--yes")
     assert [each["result"] for each in gone["topics"]] == ["deleted"]
     file.write_bytes(printed)
-    becomes("the topic is gone", lambda: clusters.run("verify-drain", str(file))["gone"])
+    until(lambda: clusters.run("verify-drain", str(file))["gone"], "the topic is gone")
 
 
 @contextmanager
@@ -222,13 +222,13 @@ def test_a_cluster_that_is_lost_strands_nothing_that_is_not_counted(
     clusters.make(stream)
     with ExitStack() as stack:
         traffic = stack.enter_context(Traffic(client, stream))
-        becomes("records flow", lambda: len(traffic.handled) > 50)
+        until(lambda: len(traffic.handled) > 50, "records flow")
         with lost(clusters.old):
             ended = clusters.run("failover", "run", stream, "--to", clusters.new.name, "--emergency", "--yes", code=75)
             assert (ended["step"], ended["reason"]) == ("stranded", "stranded")
             figures.append(f"{stream}: {took_s(ended, 'planned', 'routed'):.1f} s to routed, {ended['reached_ms']}")
             before = len(traffic.acknowledged)
-            becomes("records flow to the new cluster", lambda: len(traffic.acknowledged) > before + 50)
+            until(lambda: len(traffic.acknowledged) > before + 50, "records flow to the new cluster")
         # Brokers that are back may not lead their partitions or have their groups yet; then it ends at once.
         ended = clusters.run_until("", "failover", "resume", stream, "--yes", code=0)
         assert (ended["step"], ended["lost"]) == ("retired", [])
@@ -247,7 +247,7 @@ def test_the_same_command_finishes_after_kill_9_at_each_effect(
     reclaim = ("failover", "reclaim", stream, "--grace", "0", "--yes")
     with ExitStack() as stack:
         traffic = stack.enter_context(Traffic(client, stream))
-        becomes("records flow", lambda: len(traffic.handled) > 50)
+        until(lambda: len(traffic.handled) > 50, "records flow")
         for effect in ("create", "open", "route", "seal", "certificate", "retire"):
             clusters.die(when, effect, *words)
         ended = clusters.run(*words)
@@ -257,7 +257,7 @@ def test_the_same_command_finishes_after_kill_9_at_each_effect(
         clusters.die(when, "delete", *reclaim)
         clusters.run(*reclaim)
         before = len(traffic.acknowledged)
-        becomes("records flow to the new cluster", lambda: len(traffic.acknowledged) > before + 50)
+        until(lambda: len(traffic.acknowledged) > before + 50, "records flow to the new cluster")
     assert traffic.missing() == set()
 
 
@@ -399,8 +399,8 @@ def bury(client: StreamClient, stream: str, count: int = BURIED) -> None:
             for number in range(HANDLED):
                 producer.send(b"%s%d" % (b"bad" if number < count else b"ok", number), key=b"%d" % number)
             producer.flush(LIMIT_S)
-        becomes("all are rejected", lambda: consumer.figures().dead_letters_written >= count)
-        becomes("all others are handled", lambda: len(handled) >= HANDLED - count)
+        until(lambda: consumer.figures().dead_letters_written >= count, "all are rejected")
+        until(lambda: len(handled) >= HANDLED - count, "all others are handled")
 
 
 def make_with_letters(clusters: Clusters, client: StreamClient, stream: str) -> None:
@@ -486,4 +486,4 @@ def test_records_that_came_late_are_copied_to_the_current_topic(clusters: Cluste
     with client.consumer(stream, "billing", handler=lambda record: handled.update([record.value or b""])):
         done = clusters.run("failover", "reclaim", stream, "--grace", "0", "--recover", "--yes")
         assert (done["copied"], done["step"]) == (3, "reclaimed")
-        becomes("the late records are handled", lambda: handled == Counter({b"0": 1, b"1": 1, b"2": 1}))
+        until(lambda: handled == Counter({b"0": 1, b"1": 1, b"2": 1}), "the late records are handled")

@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
@@ -24,7 +23,7 @@ from tests.integration.conftest import LeaseClusters, SandboxCluster
 from tests.integration.stream_clients import loner
 from tests.integration.test_stream_failover import Clusters
 from tests.rigs.cluster_pool import SINGLE
-from tests.rigs.waiting import becomes, stop_process
+from tests.rigs.waiting import stop_process, until
 
 pytestmark = pytest.mark.kafka
 LIMIT_S = 180.0
@@ -89,10 +88,7 @@ def make_again(cluster: SandboxCluster, topic: str) -> None:
     """Delete a topic and create one of the same name."""
     with closing(cluster.open_admin()) as admin:
         assert admin.delete_topic(topic) is None
-        deadline = time.monotonic() + LIMIT_S
-        while admin.create_topic(topic, {0: (cluster.broker_ids[0],)}, {}) is not None:
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
+        until(lambda: admin.create_topic(topic, {0: (cluster.broker_ids[0],)}, {}) is None)
 
 
 @contextmanager
@@ -210,7 +206,7 @@ def test_two_operators_and_one_that_lost_its_lease(clusters: Clusters) -> None:
     store, path = FileControl(clusters.new.home.state_dir / "control", write_file), lease_of(stream.name)
     first = start(stream, *QUIET, "--wait", "10m")
     try:
-        becomes("sealed", lambda: clusters.run("failover", "status", stream.name).get("step") == "sealed")
+        until(lambda: clusters.run("failover", "status", stream.name).get("step") == "sealed", "sealed")
         assert stream.run(code=75)["error"]["reason"] == "lease-held"
         stop_outside_of_writes(first.pid, store)
         stream.commit("billing", 3)
@@ -249,4 +245,4 @@ def test_a_quota_delays_the_producers_of_the_lane_and_refuses_none(clusters: Clu
     stream.commit("billing", 4)
     assert stream.run("--fence", "quota")["step"] == "retired"
     with closing(clusters.old.open_admin()) as admin:
-        becomes("the quota is gone", lambda: name not in admin.describe_client_quotas())
+        until(lambda: name not in admin.describe_client_quotas(), "the quota is gone")

@@ -20,7 +20,7 @@ from tests.rigs.cluster_pool import SINGLE
 from tests.rigs.stream_checker import Spot, Verdict
 from tests.rigs.stream_process import FLAKY, REJECTED, is_rejected
 from tests.rigs.stream_world import World
-from tests.rigs.waiting import becomes
+from tests.rigs.waiting import until
 
 pytestmark = pytest.mark.kafka
 Clusters = dict[str, SandboxCluster]
@@ -55,8 +55,8 @@ def test_producers_and_consumers_killed_together_while_the_route_moves(world: Wo
     world.add("consumer", jumps=True)
     for turn in range(3):
         before = world.handled()
-        becomes("nothing is handled", lambda before=before: world.handled() > before + 300)  # type: ignore[misc]
-        becomes("not all work", world.at_work)
+        until(lambda before=before: world.handled() > before + 300, "nothing is handled")  # type: ignore[misc]
+        until(world.at_work, "not all work")
         time.sleep(chosen.uniform(0.5, 1.5))  # commits were made, and none is the latest
         world.kill_some(chosen)
         world.move("ba"[turn % 2])
@@ -70,14 +70,14 @@ def test_a_cluster_hangs_while_the_control_store_is_away(world: World) -> None:
     """Longer than sessions last: members are lost, their partitions go to others, and commits have no answer."""
     world.add("producer")
     consumers = world.add("consumer", 2, mode="unordered")
-    becomes("nothing is handled", lambda: world.handled() > 300)
+    until(lambda: world.handled() > 300, "nothing is handled")
     with world.hung("a"):
         with world.store_away():
-            becomes("no process tells that the store is away", lambda: world.problems("route:"))
+            until(lambda: world.problems("route:"), "no process tells that the store is away")
             time.sleep(4)
         world.move("b")
         before = world.handled()
-        becomes("the other cluster is not read", lambda: world.handled() > before + 200)
+        until(lambda: world.handled() > before + 200, "the other cluster is not read")
         consumers[0].kill()
         time.sleep(3)
     world.revive()
@@ -90,14 +90,14 @@ def test_one_cluster_of_two_dies_with_the_dead_letters(world: World) -> None:
     consumers = world.add("consumer", 2)
     world.move("b")
     world.move("a")
-    becomes("nothing is handled", lambda: world.handled() > 300)
+    until(lambda: world.handled() > 300, "nothing is handled")
     with world.gone("b"):
         died_ms = time.time() * 1000
-        becomes("no dead letter failed", lambda: world.problems("dead letters"))
+        until(lambda: world.problems("dead letters"), "no dead letter failed")
         consumers[0].kill()
         consumers[0].start()
         before = world.handled()
-        becomes("the cluster that is left is not read", lambda: world.handled() > before + 200)
+        until(lambda: world.handled() > before + 200, "the cluster that is left is not read")
         here = [topic for topic, name in world.topics.items() if name == "a"]
         bases = {topic: stream_checker.committed(world.servers["a"], world.group, topic) for topic in here}
         known = {
@@ -119,17 +119,17 @@ def test_a_topic_that_is_created_again_is_not_read_as_the_old_one(world: World) 
     """
     (producer,) = world.add("producer")
     (consumer,) = world.add("consumer")
-    becomes("nothing is handled", lambda: world.handled() > 300)
+    until(lambda: world.handled() > 300, "nothing is handled")
     producer.end()
     (topic,) = world.topics
     cluster = world.first
     with closing(cluster.open_admin()) as admin:
         assert admin.delete_topic(topic) is None
         replicas = dict.fromkeys(range(3), cluster.broker_ids[:1])
-        becomes("it is not created again", lambda: admin.create_topic(topic, replicas, {}) is None)
+        until(lambda: admin.create_topic(topic, replicas, {}) is None, "it is not created again")
     for number in range(3):
         produce(cluster, TopicPartition(topic, number), [b"%d" % (100 * number + 1)])
-    becomes("the consumer reads on", lambda: world.problems("the consumer failed: segment 1 is topic"))
+    until(lambda: world.problems("the consumer failed: segment 1 is topic"), "the consumer reads on")
     words = ["streams", "link", world.group, "--topic", topic, "--lane", "live", "--cluster", cluster.name]
     assert world.problems(" ".join(["kafkakit", *words]))
     command = [sys.executable, "-m", "kafkakit", "--profile", cluster.name, *words, "--yes"]
@@ -139,9 +139,9 @@ def test_a_topic_that_is_created_again_is_not_read_as_the_old_one(world: World) 
     consumer.kill()
     consumer.start()
     producer.start()
-    becomes("nothing new is written", lambda: producer.lines("acked") > 100)
+    until(lambda: producer.lines("acked") > 100, "nothing new is written")
     producer.end()
-    becomes("not all is committed", world.drained, seen=world.left)
+    until(world.drained, "not all is committed", seen=world.left)
     consumer.end()
     done = {number for life in stream_checker.lives(world.folder) for _, number in life.done}
     there = {int(message.value()) for message in stream_checker.read_log(cluster.bootstrap_servers, [topic])}
@@ -160,12 +160,12 @@ def fill_metadata(world: World) -> None:
     limits = {"records": 20_000, "span": 100_000}
     (producer,) = world.add("producer", per_s=8_000)
     (consumer,) = world.add("consumer", mode="unordered", limit_chars=60_000, handle_s=0, limits=limits)
-    becomes("no commit was refused", lambda: world.problems("commits failed"))
+    until(lambda: world.problems("commits failed"), "no commit was refused")
     producer.end()
-    becomes("no commit succeeds", lambda: world.committed_chars() > 3_000)
+    until(lambda: world.committed_chars() > 3_000, "no commit succeeds")
     consumer.kill()
     consumer.start()
-    becomes("it does not begin again", lambda: consumer.lines("figure") > 20)
+    until(lambda: consumer.lines("figure") > 20, "it does not begin again")
     consumer.kill()
     world.outage.unlink()
     consumer.start()
@@ -180,14 +180,14 @@ def test_a_batch_that_is_damaged_on_disk_is_noted_among_the_dead_letters_and_hol
     partitions' records too, so that it is off.
     """
     (producer,) = world.add("producer")
-    becomes("too little is written", lambda: producer.lines("acked") > 500)
+    until(lambda: producer.lines("acked") > 500, "too little is written")
     producer.end()
     (topic,) = world.topics
     with world.damaged(topic, 1, RECORDS_AT, 0x5A) as damaged:
         with world.hung("b"):  # reading stands there for as long as the note has no answer
             world.add("consumer", 2)
-            becomes("the damage is not told", lambda: world.problems(f"{topic}-1 at "))
-        becomes("not all is committed", world.drained)
+            until(lambda: world.problems(f"{topic}-1 at "), "the damage is not told")
+        until(world.drained, "not all is committed")
     verdict = kept(world.finish())
     noted = stream_checker.notes(world.servers[world.dlq_on], world.dlq())
     assert sorted(set(noted)) == [Spot(topic, 1, at) for at in damaged]

@@ -31,7 +31,7 @@ from tests.integration.stream_rig import StreamRig, guarded_member
 from tests.property.test_lanes_and_batches import RECORDS, recompressed
 from tests.rigs.bombs import CODECS as BOMB_CODECS
 from tests.rigs.bombs import MIB, append_batch, checked, zeros_batch
-from tests.rigs.waiting import WAIT_S, becomes
+from tests.rigs.waiting import WAIT_S, until
 
 pytestmark = pytest.mark.kafka
 
@@ -66,16 +66,16 @@ class Scene:
         name, ids = f"guard-{next(self.numbers)}", self.cluster.broker_ids
         assert self.admin.create_topic(name, {0: ids[-copies:]}, settings or {}) is None
         key = TopicPartition(name, 0)
-        becomes("no leader", lambda: isinstance(self.log.spans([key])[key], LogSpan))
+        until(lambda: isinstance(self.log.spans([key])[key], LogSpan), "no leader")
         return key
 
     def revive(self) -> None:
         """Start the brokers that were killed, and wait until every copy is in sync: the next broker may go."""
         self.cluster.revive()
         names = [name for name in self.admin.topic_names() if name.startswith(("guard-", "__"))]
-        becomes(
-            "copies are out of sync",
+        until(
             lambda: all(set(s.isr) == set(s.replicas) for s in self.admin.partition_states(names).values()),
+            "copies are out of sync",
         )
 
     def ended(self, key: TopicPartition) -> LogSpan:
@@ -87,7 +87,7 @@ class Scene:
             spans[:] = [span] if isinstance(span, LogSpan) else []
             return bool(spans) and spans[0].stable == spans[0].end
 
-        becomes("a transaction is open", is_stable)
+        until(is_stable, "a transaction is open")
         return spans[0]
 
     def producer(self, codec: str, **more: object) -> Any:
@@ -256,8 +256,8 @@ def test_compacted_topics_are_read_over_their_gaps(scene: Scene) -> None:
         return len(scene.plain(key)[0]) < 700
 
     scene.ended(key)
-    becomes("the cleaner did not run", is_compacted)
-    becomes("the cleaner did not finish", lambda: scene.plain(key) == scene.plain(key))
+    until(is_compacted, "the cleaner did not run")
+    until(lambda: scene.plain(key) == scene.plain(key), "the cleaner did not finish")
     expected, end = scene.plain(key)
     found = scene.strict(key, end)
     late = scene.plain(key)[0]
@@ -314,10 +314,10 @@ def test_a_gigabyte_in_a_batch_costs_no_memory_and_holds_nothing_up(scene: Scene
 
     before = peak_bytes(restart=True)
     with rig.member(rig.stream, handler=handle, hooks=ConsumerHooks(guard=guard), strict=True):
-        becomes("the records behind it are missing", lambda: len(seen) == 100)
-        becomes(
-            "the end is not committed",
+        until(lambda: len(seen) == 100, "the records behind it are missing")
+        until(
             lambda: {n: s.base for n, s in rig.committed(rig.stream, segment).items()} == rig.ends(segment),
+            "the end is not committed",
         )
     assert seen == {b"%d" % number for number in range(100)}
     assert [(one.kind, one.start, one.end) for one in verdicts] == [(VerdictKind.BOMB, bomb, bomb + mib)]
@@ -330,7 +330,7 @@ def read_once(scene: Scene, rig: StreamRig) -> None:
     other = StreamRig(scene.cluster, f"{rig.stream}-warm", partitions=1)
     other.write(other.segments["live"][0], range(10))
     with other.member(other.stream, handler=lambda record: seen.add(record.value), strict=True):
-        becomes("nothing was read", lambda: len(seen) == 10)
+        until(lambda: len(seen) == 10, "nothing was read")
 
 
 def peak_bytes(*, restart: bool = False) -> int:
@@ -380,9 +380,9 @@ def test_the_next_leader_is_followed(scene: Scene) -> None:
         scene.cluster.kill(leader)
         write(scene, key, range(500, 1_000))
         member.until(lambda: member.next.get(key) == 1_000)
-        becomes(
-            "brokers do not know the next leader",
+        until(
             lambda: scene.log.places([key.topic])[key.topic].leaders[0] not in (leader, None),
+            "brokers do not know the next leader",
         )
         assert member.values[key] == [b"%d" % number for number in range(1_000)]
     finally:
@@ -395,7 +395,7 @@ def test_a_broker_that_is_away_costs_no_record_and_no_other_partition(scene: Sce
     alone, other = sorted(keys)
     ids = scene.cluster.broker_ids
     assert scene.admin.delete_topic(other.topic) is None
-    becomes("the topic is still there", lambda: scene.admin.create_topic(other.topic, {0: ids[:1]}, {}) is None)
+    until(lambda: scene.admin.create_topic(other.topic, {0: ids[:1]}, {}) is None, "the topic is still there")
     for key in keys:
         write(scene, key, range(200))
     member = Member(guarded_member(scene.cluster, "away"))
@@ -431,13 +431,13 @@ def test_partitions_that_move_during_reads_repeat_nothing(scene: Scene) -> None:
             seen[int(record.value or b"-1")] += 1
 
     with rig.member("moving", handler=handle, concurrency=4, strict=True) as first:
-        becomes("nothing is handled", lambda: len(seen) > 200)
+        until(lambda: len(seen) > 200, "nothing is handled")
         with rig.member("moving", handler=handle, concurrency=4, strict=True) as second:
-            becomes("the second member gets nothing", lambda: second.figures().partitions)
-            becomes("records are missing", lambda: len(seen) == 3_000)
-            becomes(
-                "not all partitions are read",
+            until(lambda: second.figures().partitions, "the second member gets nothing")
+            until(lambda: len(seen) == 3_000, "records are missing")
+            until(
                 lambda: len(first.figures().partitions) + len(second.figures().partitions) == 4,
+                "not all partitions are read",
             )
     assert set(seen.values()) == {1}
     assert {n: s.base for n, s in rig.committed("moving", segment).items()} == rig.ends(segment)

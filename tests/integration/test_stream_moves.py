@@ -24,6 +24,7 @@ from tests.integration.conftest import LeaseClusters, SandboxCluster
 from tests.integration.runbooks import blocks, run_blocks
 from tests.integration.stream_clients import loner
 from tests.rigs.cluster_pool import SINGLE
+from tests.rigs.waiting import until
 
 pytestmark = pytest.mark.kafka
 LIMIT_S = 300.0
@@ -124,7 +125,7 @@ def test_an_evacuation_that_is_killed_is_continued(clusters: Clusters) -> None:
         clusters.words(*words, "10m"), env=clusters.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     try:
-        becomes(lambda: any(clusters.epoch(stream) > 1 for stream in streams))
+        until(lambda: any(clusters.epoch(stream) > 1 for stream in streams))
         assert process.poll() is None
     finally:
         process.kill()
@@ -156,7 +157,7 @@ def test_a_balance_measures_what_is_written(clusters: Clusters) -> None:
 
     thread.start()
     try:
-        becomes(is_measured)
+        until(is_measured)
     finally:
         stop.set()
         thread.join(LIMIT_S)
@@ -205,24 +206,17 @@ def test_records_of_a_key_stay_in_order_when_partitions_change(
             with lock:
                 return sum(len(set(each) if distinct else each) for each in handled.values())
 
-        becomes(lambda: count(distinct=False) > 50)
+        until(lambda: count(distinct=False) > 50)
         ended = clusters.run(
             "repartition", "keyed", "--lane", "live", "--partitions", "5", "--order", "strict", "--yes"
         )
         assert ended["step"] == "retired"
-        becomes(lambda: len(topics) == 2)
+        until(lambda: len(topics) == 2)
         stop.set()
         threads[0].join(LIMIT_S)
-        becomes(lambda: count(distinct=True) == sent[0])
+        until(lambda: count(distinct=True) == sent[0])
         end.set()
         threads[1].join(LIMIT_S)
     for key, numbers in handled.items():
         firsts = list(dict.fromkeys(numbers))  # a record may be handled again after a rebalance
         assert firsts == sorted(firsts), key
-
-
-def becomes(condition: Any) -> None:
-    deadline = time.monotonic() + LIMIT_S
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)

@@ -7,9 +7,8 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 from urllib.request import urlopen
 
@@ -37,6 +36,7 @@ from kafkakit.streams.model.pathways import (
 from tests.integration.conftest import LeaseClusters, SandboxCluster
 from tests.rigs.cluster_pool import SINGLE
 from tests.rigs.metrics_http import Reply, Server, serving
+from tests.rigs.waiting import until
 
 pytestmark = pytest.mark.kafka
 LIMIT_S = 120.0
@@ -71,13 +71,6 @@ def command(cluster: SandboxCluster, *words: str) -> Any:
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout) if done.stdout else None
-
-
-def until(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + LIMIT_S
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 Page = dict[str, list[tuple[dict[str, str], float]]]

@@ -29,6 +29,7 @@ from tests.integration.stream_clients import loner, member, produce, until_left
 from tests.integration.test_streams_contract import open_groups
 from tests.rigs.bombs import CODECS, MIB, append_batch, only_batch, zeros_batch
 from tests.rigs.command_line import Home, Ran
+from tests.rigs.waiting import becomes, until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.usefixtures("slow_brokers_answer")]
 
@@ -228,12 +229,8 @@ def test_a_compacted_topic_is_read_over_its_gaps(scene: Scene) -> None:
     for _ in range(3):
         scene.produce(key, 200, "zstd", keys=3)
         time.sleep(0.6)  # a segment is closed by the first record that comes after segment.ms
-    deadline = time.monotonic() + 180
-    while scene.held(key)[0] == 600 and time.monotonic() < deadline:
-        time.sleep(0.5)
-    records, gaps = scene.held(key)
-    assert records < 600
-    assert gaps > 0, "the cleaner did not run"
+    until(lambda: scene.held(key)[0] < 600, "the cleaner ran")
+    assert scene.held(key)[1] > 0
     at = append_batch(scene.cluster, key, zeros_batch(SMALL, MIB, keyed=True))
     found = scene.scan("compacted.bombs")
     assert [one.verdict.start for one in found.found] == [at]
@@ -317,7 +314,4 @@ def test_a_broker_that_dies_in_the_middle_leaves_the_other_partitions_read(scene
     finally:
         with suppress(AssertionError):
             scene.cluster.revive()
-    deadline = time.monotonic() + 180
-    while len(scene.scan("dying.bombs").found) < 3 and time.monotonic() < deadline:
-        time.sleep(0.5)
-    assert [one.key.partition for one in scene.scan("dying.bombs").found] == [0, 1, 2]
+    becomes(lambda: [one.key.partition for one in scene.scan("dying.bombs").found], [0, 1, 2])

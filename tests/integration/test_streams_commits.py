@@ -25,6 +25,7 @@ from tests.integration.stream_clients import (
     produce,
 )
 from tests.rigs.command_line import Home, Ran
+from tests.rigs.waiting import until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.usefixtures("slow_brokers_answer")]
 
@@ -249,10 +250,7 @@ def test_an_offset_that_has_no_record_has_a_reason(cluster: SandboxCluster) -> N
         time.sleep(0.3)
     produce(cluster, found.key, [b"last"], key=b"other")
     wanted = "3 was compacted away: the next record is at 14\n"  # at 4 or 9 while not all segments are cleaned
-    end = time.monotonic() + 180
-    while wanted not in (shown := found.show(3).stdout) and time.monotonic() < end:
-        time.sleep(1)
-    assert wanted in shown
+    shown = until(lambda: text if wanted in (text := found.show(3).stdout) else None, wanted)
     assert "offset 14\n" in shown
     assert "beyond the end: the next record gets offset 16" in found.show(16, code=1).stderr
     gone = Records(cluster, "records-deleted")

@@ -28,7 +28,6 @@ from tests.contracts.streams import (
     GroupsContract,
     LogContract,
     error_name,
-    eventually,
     fetched,
     headers,
     span,
@@ -44,6 +43,7 @@ from tests.integration.stream_clients import (
     share_member,
 )
 from tests.rigs.cluster_pool import SECURED, ZOOKEEPER
+from tests.rigs.waiting import eventually
 
 pytestmark = [pytest.mark.kafka, pytest.mark.usefixtures("slow_brokers_answer")]
 

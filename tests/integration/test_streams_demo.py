@@ -5,12 +5,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from tests.integration.conftest import Home
+from tests.rigs.waiting import until
 
 pytestmark = pytest.mark.kafka
 NAMES = ("shown-a", "shown-b")
@@ -75,11 +75,13 @@ def test_a_stopped_demo_removes_both_clusters(
             start_new_session=True,
         )
         try:
-            deadline = time.monotonic() + 400
-            while title not in said.read_text() or not home.store(NAMES[0]).state_file.exists():
-                assert process.poll() is None, said.read_text()
-                assert time.monotonic() < deadline, said.read_text()
-                time.sleep(0.05)
+            is_there = home.store(NAMES[0]).state_file.exists
+            until(
+                lambda: (title in said.read_text() and is_there()) or process.poll() is not None,
+                wait_s=400,
+                seen=said.read_text,
+            )
+            assert process.poll() is None, said.read_text()
         finally:
             if process.poll() is None and number == signal.SIGINT:
                 os.killpg(process.pid, number)

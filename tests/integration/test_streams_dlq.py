@@ -29,6 +29,7 @@ from tests.contracts.data import DataContract, read_all
 from tests.integration.conftest import SandboxCluster
 from tests.integration.test_streams_contract import open_groups
 from tests.rigs.command_line import Home, Ran
+from tests.rigs.waiting import until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.usefixtures("slow_brokers_answer")]
 
@@ -184,11 +185,8 @@ def test_a_replay_that_is_killed_continues_and_repeats_a_batch_at_most(scene: Sc
     words = [sys.executable, "-m", "kafkakit", *scene.words, "replay", scene.stream, "--rate", "40", "--yes"]
     process = subprocess.Popen(words, env=scene.cluster.env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     try:
-        deadline = time.monotonic() + WAIT_S
-        while scene.count("live") < 60:
-            assert time.monotonic() < deadline
-            assert process.poll() is None, process.stdout and process.stdout.read()
-            time.sleep(0.02)
+        until(lambda: scene.count("live") >= 60 or process.poll() is not None)
+        assert process.poll() is None, process.stdout and process.stdout.read()
         process.send_signal(signal.SIGKILL)
     finally:
         process.kill()

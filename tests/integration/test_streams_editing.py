@@ -35,6 +35,7 @@ from tests.integration.stream_clients import (
 from tests.integration.test_streams_contract import open_groups
 from tests.invariants.edit_journal import verify_edit_journal
 from tests.rigs.command_line import Home, Ran
+from tests.rigs.waiting import until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.usefixtures("slow_brokers_answer")]
 
@@ -84,11 +85,7 @@ class Scene:
 
     def span(self, key: TopicPartition) -> LogSpan:
         """The ends of a log, once it has a leader, who may have moved."""
-        deadline = time.monotonic() + 180
-        while not isinstance(span := self.log.spans([key])[key], LogSpan):
-            assert time.monotonic() < deadline, span
-            time.sleep(0.1)
-        return span
+        return until(lambda: span if isinstance(span := self.log.spans([key])[key], LogSpan) else None)
 
     def stored(self, group: str) -> bytes:
         """The value of the group's newest record in the offsets topic without its time, as the broker wrote it."""
@@ -315,10 +312,7 @@ def test_a_group_that_committed_nothing_is_deleted(scene: Scene, protocol: str) 
     group = f"bare-{protocol}"
     joins = partial(member, protocol=protocol) if protocol != "share" else share_member
     with joins(scene.cluster, group, [scene.topic]):
-        deadline = time.monotonic() + 180
-        while getattr(scene.groups.describe([group])[group], "state", None) is not GroupState.STABLE:
-            assert time.monotonic() < deadline, f"group {group} is not stable"
-            time.sleep(0.05)
+        until(lambda: getattr(scene.groups.describe([group])[group], "state", None) is GroupState.STABLE, "stable")
         refused = scene.run("delete", group, "--all", "--apply", "--yes", code=2)
         assert f"group {group} is live" in refused.stderr
     until_left(scene.groups, group)

@@ -26,7 +26,7 @@ from tests.integration.stream_clients import (
     poison_pill,
     produce,
 )
-from tests.integration.test_reassign import until
+from tests.rigs.waiting import until
 
 pytestmark = pytest.mark.kafka
 
@@ -128,10 +128,7 @@ def test_no_sample_survives_a_topic_made_anew(watch: Watch) -> None:
     watch.until(group, key, lambda r: r.lag == 100)
     with closing(watch.cluster.open_admin()) as admin:
         assert admin.delete_topic(key.topic) is None
-    deadline = time.monotonic() + 120
-    while (row := watch.rows(group).get(key)) is not None and row.lag == 100:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    until(lambda: (row := watch.rows(group).get(key)) is None or row.lag != 100)
     make_topic(watch.cluster, key.topic, 1, {})
     produce(watch.cluster, key, [b"x"] * 7)
     # The old commit is deleted with its topic by the broker; whether before or after, it says nothing of the new one.

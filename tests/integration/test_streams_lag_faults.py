@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from tests.integration.lag_watch import new_topic, watching
 from tests.integration.runbooks import blocks, run_blocks
 from tests.integration.stream_clients import commit_with_kafka_python, produce
 from tests.invariants.exposition import Samples, parse
+from tests.rigs.waiting import until
 
 pytestmark = pytest.mark.kafka
 
@@ -25,13 +26,6 @@ pytestmark = pytest.mark.kafka
 @pytest.fixture(scope="module")
 def single(sandbox_cluster: StartCluster) -> SandboxCluster:
     return sandbox_cluster(brokers=1, racks=1, log_dirs=(1,), offsets_partitions=4)
-
-
-def eventually(is_so: Callable[[], object], what: str, limit_s: float = 180.0) -> None:
-    deadline = time.monotonic() + limit_s
-    while not is_so():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.05)
 
 
 def test_a_broker_that_dies_is_told_and_one_that_comes_back_is_followed(single: SandboxCluster) -> None:
@@ -42,7 +36,7 @@ def test_a_broker_that_dies_is_told_and_one_that_comes_back_is_followed(single: 
         before = watch.until("g-dies", key, lambda r: r.lag == 6 and r.backlog.is_exact)
         single.kill(single.broker_ids[0])
         try:
-            eventually(lambda: watch.watcher.condition().phase is MonitorPhase.UNREACHABLE, "it is not told")
+            until(lambda: watch.watcher.condition().phase is MonitorPhase.UNREACHABLE, "it is not told")
             row = watch.rows("g-dies")[key]
             time.sleep(1)
             assert watch.rows("g-dies")[key].backlog.as_of_ms == row.backlog.as_of_ms, "an old figure looks new"
@@ -52,8 +46,8 @@ def test_a_broker_that_dies_is_told_and_one_that_comes_back_is_followed(single: 
         commit_with_kafka_python(single, "g-dies", {key: (8, "")})
         after = watch.until("g-dies", key, lambda r: r.lag == 2 and r.backlog.is_exact)
         assert after.backlog.as_of_ms > before.backlog.as_of_ms
-        eventually(lambda: watch.watcher.condition().phase is MonitorPhase.LIVE, "it is not live again")
-        eventually(lambda: any("answer again" in line for line in watch.said), "it is not told that brokers answer")
+        until(lambda: watch.watcher.condition().phase is MonitorPhase.LIVE, "it is not live again")
+        until(lambda: any("answer again" in line for line in watch.said), "it is not told that brokers answer")
 
 
 def free_address(cluster: SandboxCluster) -> str:
@@ -113,26 +107,26 @@ def test_two_services_share_a_cluster_and_one_takes_over(single: SandboxCluster)
     produce(single, key, [b"x"] * 10)
     commit_with_kafka_python(single, "g-served", {key: (4, "")})
     with serving(single) as first:
-        eventually(lambda: first.lag_of("g-served") == 6, "the first service shows nothing")
+        until(lambda: first.lag_of("g-served") == 6, "the first service shows nothing")
         of_partition = (("cluster", single.name), ("group", "g-served"), ("topic", key.topic), ("partition", "0"))
         partition_series = "kafkakit_lag_partition_records", of_partition
-        eventually(lambda: first.metrics().get(partition_series) == 6, "the first service shows no partition")
+        until(lambda: first.metrics().get(partition_series) == 6, "the first service shows no partition")
         with serving(single) as second:
-            eventually(lambda: second.metrics().get(("kafkakit_lag_instances", ())) == 2, "they do not see each other")
+            until(lambda: second.metrics().get(("kafkakit_lag_instances", ())) == 2, "they do not see each other")
             # Whoever pauses for longer than a lease lasts, 6 s, loses it to the other one.
             both, parted = (first, second), [(False, None), (True, 6)]
-            eventually(
+            until(
                 lambda: sorted(((one.carries(single), one.lag_of("g-served")) for one in both), key=str) == parted,
                 "not exactly one of two services publishes the figures",
             )
             dying, other = both if first.carries(single) else (second, first)
             dying.process.kill()
-            eventually(lambda: other.lag_of("g-served") == 6, "the other service did not take over")
+            until(lambda: other.lag_of("g-served") == 6, "the other service did not take over")
             commit_with_kafka_python(single, "g-served", {key: (9, "")})
-            eventually(lambda: other.lag_of("g-served") == 1, "the other service does not follow")
-            eventually(lambda: other.is_healthy_alone(single), "the other service is not healthy")
+            until(lambda: other.lag_of("g-served") == 1, "the other service does not follow")
+            until(lambda: other.is_healthy_alone(single), "the other service is not healthy")
             query = "/json?by=group&group=g-served"
-            eventually(
+            until(
                 lambda: [line["lag"] for line in json.loads(other.get(query))["lines"]] == [1], "there is no JSON of it"
             )
             other.process.send_signal(signal.SIGTERM)

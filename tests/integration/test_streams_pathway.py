@@ -22,6 +22,7 @@ from tests.integration.conftest import LeaseClusters, SandboxCluster
 from tests.integration.test_streams_contract import open_groups
 from tests.rigs.cluster_pool import SINGLE
 from tests.rigs.command_line import Home
+from tests.rigs.waiting import until
 
 pytestmark = pytest.mark.kafka
 
@@ -125,10 +126,8 @@ def test_latencies_over_two_topics_are_those_that_the_headers_determine(cluster:
     assert shown(cluster, INVOICES, "--max-latency", "800ms")[0]["folded"] == 0
 
     with closing(open_groups(cluster)) as groups:
-        read, deadline = TopicPartition(ORDERS, 0), time.monotonic() + PATIENCE_S
-        while groups.commit("billing", {read: CommittedOffset(offset=1)}) != {read: None}:
-            assert time.monotonic() < deadline
-            time.sleep(0.2)
+        read = TopicPartition(ORDERS, 0)
+        until(lambda: groups.commit("billing", {read: CommittedOffset(offset=1)}) == {read: None})
     home = Home(cluster.home.folder)
     for topic in (ORDERS, INVOICES):
         ran = home.run("--profile", cluster.name, "streams", "link", topic[8:], "--topic", topic, "--yes")

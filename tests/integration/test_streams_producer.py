@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 
@@ -39,6 +39,7 @@ from tests.places import ROOT
 from tests.rigs.cluster_pool import SINGLE
 from tests.rigs.command_line import Home
 from tests.rigs.stream_routes import Routes
+from tests.rigs.waiting import until
 
 pytestmark = pytest.mark.kafka
 
@@ -172,7 +173,7 @@ class Load:
 
     def await_segment(self, number: int) -> float:
         """When the first record was acknowledged on a segment."""
-        eventually(lambda: number in self.first_on)
+        until(lambda: number in self.first_on)
         return self.first_on[number]
 
     def _send(self) -> None:
@@ -187,13 +188,6 @@ class Load:
     def _note(self, delivery: object) -> None:
         if isinstance(delivery, Delivery) and delivery.exception() is None:
             self.first_on.setdefault(delivery.result().segment, time.monotonic())
-
-
-def eventually(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + LIMIT_S
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
 
 
 def check(pair: Pair, producer: Producer, load: Load, places: dict[str, str]) -> int:
@@ -274,9 +268,9 @@ def failed_over(producer: Producer, load: Load, routes: Routes, segment: Segment
     print(f"first record after {(load.await_segment(segment.id) - changed_s) * 1000:.0f} ms")
     # The dead side is dropped in the background: no later record waits for it.
     before = len(load.deliveries)
-    eventually(lambda: len(load.deliveries) > before + 1_000)
+    until(lambda: len(load.deliveries) > before + 1_000)
     assert load.deliveries[before + 500].result(LIMIT_S).segment == segment.id
-    eventually(lambda: producer.metrics().lanes[0].counters.sent_again > 0)
+    until(lambda: producer.metrics().lanes[0].counters.sent_again > 0)
 
 
 APPLICATION = """
@@ -319,7 +313,7 @@ def test_what_a_killed_application_was_told_is_there(pair: Pair, routes: Routes)
 def test_a_hung_cluster_fails_records_by_our_own_time_limit(pair: Pair, client: StreamClient, routes: Routes) -> None:
     routes.create(pair.segment("b", 1))
     producer = client.producer(routes.stream, limits=replace(LIMITS, delivery_s=2.0))
-    eventually(lambda: producer.send(b"before").exception(LIMIT_S) is None)  # on a slow machine later than after 2 s
+    until(lambda: producer.send(b"before").exception(LIMIT_S) is None)  # on a slow machine later than after 2 s
     with pair.clusters["b"].hung():
         delivery = producer.send(b"x")
         with pytest.raises(NotAcknowledgedError, match="given up after") as raised:
@@ -328,7 +322,7 @@ def test_a_hung_cluster_fails_records_by_our_own_time_limit(pair: Pair, client: 
         report = producer.close(0.2)
         assert not report
         # While the cluster still hangs, no thread but the one that drops its connection is left.
-        eventually(lambda: "kafkakit-producer-" + routes.stream not in {t.name for t in threading.enumerate()})
+        until(lambda: "kafkakit-producer-" + routes.stream not in {t.name for t in threading.enumerate()})
 
 
 def test_the_last_route_stays_in_use_while_the_store_hangs(
@@ -345,12 +339,12 @@ def test_the_last_route_stays_in_use_while_the_store_hangs(
     producer = client.producer(routes.stream, limits=LIMITS)
     producer.send(b"before").result(LIMIT_S)
     with pair.clusters["a"].hung():
-        eventually(lambda: bool(producer.metrics().route.problem))
+        until(lambda: bool(producer.metrics().route.problem))
         assert producer.send(b"meanwhile").result(LIMIT_S).segment == 1
         assert producer.metrics().route.stale_s >= 0
     following = pair.segment("b", 2)
-    eventually(lambda: moved(kept, following))
-    eventually(lambda: producer.metrics().route.epoch == 2 and not producer.metrics().route.problem)
+    until(lambda: moved(kept, following))
+    until(lambda: producer.metrics().route.epoch == 2 and not producer.metrics().route.problem)
     assert producer.send(b"after").result(LIMIT_S).segment == 2
     client.close(1)
     store.close()
@@ -429,7 +423,7 @@ def test_both_sides_of_a_dual_write_agree_after_a_failure(pair: Pair, client: St
     with pair.clusters["b"].hung():
         for number in range(300):
             producer.send(b"again %d" % number, b"%d" % number)
-        eventually(lambda: producer.figures().failed > 0)
+        until(lambda: producer.figures().failed > 0)
     assert not producer.flush(LIMIT_S)
     sides = [
         [seen_record(record.headers, record.key) for record in pair.read(name, topic)]

@@ -2,7 +2,6 @@
 
 import threading
 import time
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -15,16 +14,10 @@ from kafkakit.streams.client.client import StreamClient
 from kafkakit.streams.client.workers import StreamRecord
 from tests.integration.test_streams_producer import LIMIT_S, LIMITS, Pair, client, files, pair, routes
 from tests.rigs.stream_routes import Routes
+from tests.rigs.waiting import until
 
 pytestmark = pytest.mark.kafka
 __all__ = ["client", "pair", "routes"]
-
-
-def until(check: Callable[[], object]) -> None:
-    deadline = time.monotonic() + LIMIT_S
-    while not check():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def epochs(pair: Pair, routes: Routes, kind: ClientKind = ClientKind.PRODUCER) -> list[int]:

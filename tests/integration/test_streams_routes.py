@@ -25,10 +25,9 @@ from tests.integration.stream_clients import produce
 from tests.integration.test_streams_contract import open_groups
 from tests.rigs.cluster_pool import SINGLE, TRIO
 from tests.rigs.command_line import Home, Ran
-from tests.rigs.waiting import becomes
+from tests.rigs.waiting import until
 
 pytestmark = pytest.mark.kafka
-LIMIT_S = 180
 LANES = "live,slow,retry,dlq,l5,l6,l7,l8"
 
 
@@ -63,7 +62,7 @@ class Scene:
         with closing(open_groups(self.one)) as groups:
             key = TopicPartition(topic, 0)
             # A coordinator refuses commits for a topic that it does not know yet.
-            becomes("committed", lambda: groups.commit(group, {key: CommittedOffset(offset=offset)}) == {key: None})
+            until(lambda: groups.commit(group, {key: CommittedOffset(offset=offset)}) == {key: None}, "committed")
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +78,7 @@ def test_a_stream_lives_on_two_clusters(scene: Scene) -> None:
     )
     assert [topic["action"] for topic in made.json["topics"]] == ["create", "create"]
     places = [("orders.dlq.1", 0), *(("orders.live.1", n) for n in range(3))]
-    becomes("created", lambda: sorted(scene.admin.partition_states(["orders.live.1", "orders.dlq.1"])) == places)
+    until(lambda: sorted(scene.admin.partition_states(["orders.live.1", "orders.dlq.1"])) == places, "created")
     states = scene.admin.partition_states(["orders.live.1", "orders.dlq.1"])
     assert {len(state.replicas) for state in states.values()} == {3}
     scene.done("lane", "add", "orders", "bulk", "--cluster", "b", "--partitions", "1", "--yes")
@@ -113,7 +112,7 @@ def test_a_lane_is_removed_once_it_is_read_and_topics_are_deleted_once_no_group_
     scene.done("lane", "remove", "pay", "slow", "--yes")
     ran = scene.done("delete", "pay", "--topics", "--yes", "-o", "json")
     assert [(t["topic"], t["result"]) for t in ran.json["topics"]] == [("pay.live.1", "deleted")]
-    becomes("deleted", lambda: scene.topics("pay") == {"pay.slow.1"})
+    until(lambda: scene.topics("pay") == {"pay.slow.1"}, "deleted")
     assert [c["in_effect"] for c in scene.done("history", "pay", "-o", "json").json["changes"]] == [True] * 3
 
 
@@ -126,7 +125,7 @@ def acknowledged(producer: StreamProducer, count: int, size: int = 50_000) -> No
 
     for number in range(count):
         assert producer.send(OutgoingRecord(value=os.urandom(size)), number)
-        becomes("answered", is_answered)
+        until(is_answered, "answered")
         token, answer = producer.answers.popleft()
         assert (token, isinstance(answer, NotDelivered)) == (number, False), answer
 
@@ -134,7 +133,7 @@ def acknowledged(producer: StreamProducer, count: int, size: int = 50_000) -> No
 def test_a_lane_with_a_quota_holds_up_its_producers_and_no_others(scene: Scene) -> None:
     scene.done("create", "slowed", "--lanes", "live,slow", "--partitions", "1", "--quota", "slow=1kB/s", "--yes")
     quotas = {QuotaEntity(client_id="kafkakit.slowed.slow"): {PRODUCER_BYTE_RATE: 1000.0}}
-    becomes("limited on each broker", lambda: scene.quotas() == [quotas] * 3)
+    until(lambda: scene.quotas() == [quotas] * 3, "limited on each broker")
     cluster = KafkaStreamCluster(scene.one.bootstrap_servers, scene.one.security)
     limits = replace(LIMITS, delivery_timeout_ms=600_000)
     with (
@@ -148,7 +147,7 @@ def test_a_lane_with_a_quota_holds_up_its_producers_and_no_others(scene: Scene) 
         slow.poll(0)
         assert not slow.answers
     scene.done("lane", "remove", "slowed", "slow", "--force", "--yes")
-    becomes("not limited any more", lambda: scene.quotas() == [{}] * 3)
+    until(lambda: scene.quotas() == [{}] * 3, "not limited any more")
 
 
 def test_a_topic_that_was_created_again_is_told_from_the_one_of_the_stream(scene: Scene) -> None:
@@ -157,9 +156,9 @@ def test_a_topic_that_was_created_again_is_told_from_the_one_of_the_stream(scene
     scene.done("link", "linked", "--topic", "old-topic", "--yes")
     assert scene.done("show", "linked", "-o", "json").json["segments"][0]["problem"] == ""
     assert scene.admin.delete_topic("old-topic") is None
-    becomes("shown as gone", lambda: "the topic does not exist" in scene.run("show", "linked").stdout)
-    becomes("created again", lambda: scene.admin.create_topic("old-topic", replicas, {}) is None)
-    becomes("shown", lambda: "the topic was created again (its id is" in scene.run("show", "linked").stdout)
+    until(lambda: "the topic does not exist" in scene.run("show", "linked").stdout, "shown as gone")
+    until(lambda: scene.admin.create_topic("old-topic", replicas, {}) is None, "created again")
+    until(lambda: "the topic was created again (its id is" in scene.run("show", "linked").stdout, "shown")
     assert scene.run("show", "linked").code == 1
     ran = scene.done("delete", "linked", "--topics", "--force", "--yes", "-o", "json")
     assert [t["result"] for t in ran.json["topics"]] == ["kept: it was created again, under another id"]
@@ -174,7 +173,7 @@ def test_a_killed_create_is_continued_by_the_same_command(scene: Scene) -> None:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     ) as process:
-        becomes("some are created", lambda: scene.topics("cut") or process.poll() is not None)
+        until(lambda: scene.topics("cut") or process.poll() is not None, "some are created")
         process.send_signal(signal.SIGKILL)
     ran = scene.run("create", "cut", "--lanes", LANES, "--partitions", "1", "--yes", "-o", "json")
     if process.returncode == -signal.SIGKILL and ran.code == 0:
@@ -183,5 +182,5 @@ def test_a_killed_create_is_continued_by_the_same_command(scene: Scene) -> None:
         assert actions[0] == "adopt"
     else:  # it was done before the signal came
         assert "exists already" in ran.stderr
-    becomes("all are created", lambda: len(scene.topics("cut")) == 8)
+    until(lambda: len(scene.topics("cut")) == 8, "all are created")
     assert scene.done("show", "cut", "-o", "json").json["route"]["lanes"][7]["name"] == "l8"

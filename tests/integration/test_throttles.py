@@ -19,7 +19,6 @@ from tests.integration.test_reassign import (
     C,
     D,
     alive,
-    becomes,
     journal,
     kit,
     kit_running,
@@ -29,10 +28,10 @@ from tests.integration.test_reassign import (
     set_config,
     throttles,
     tidy,
-    until,
 )
 from tests.invariants.journal import verify_journal
 from tests.rigs.cluster_pool import FOUR
+from tests.rigs.waiting import becomes, until
 
 pytestmark = pytest.mark.kafka
 

@@ -31,7 +31,7 @@ from kafkakit.core.storage_documents import (
 from kafkakit.ports.admin import ClusterAdmin
 from tests.contracts.storage_metrics import StorageMetricsContract
 from tests.integration.conftest import SandboxCluster, StartCluster
-from tests.integration.test_reassign import until
+from tests.rigs.waiting import until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.zookeeper]
 

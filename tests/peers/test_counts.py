@@ -7,16 +7,16 @@ import gzip
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from kafkakit.core.documents import encode_plan, encode_snapshot
-from kafkakit.core.model import Broker, ClusterSnapshot, Partition, Topic
+from kafkakit.core.model import Broker, ClusterSnapshot, Partition
 from kafkakit.core.selection import BrokerList
 from kafkakit.topicmappr.decide.rebuild import decide_rebuild
 from kafkakit.topicmappr.decide.requests import RebuildRequest
+from tests.clusters.shapes import make_snapshot
 from tests.invariants.plan import breaks_rack_rule, verify_plan
 from tests.places import SHARED
 
@@ -33,15 +33,13 @@ def _snapshot(row: Mapping[str, Any]) -> ClusterSnapshot:
     lists: dict[str, dict[int, list[int]]] = {}
     for topic, partition, replicas in row["before"]:
         lists.setdefault(topic, {})[partition] = replicas
-    return ClusterSnapshot(
-        cluster_id="peer",
-        taken_at=datetime(2026, 11, 1, tzinfo=UTC),
-        source="kafka-kit record",
-        brokers=tuple(Broker(id=int(b), rack=r or None) for b, r in sorted(row["racks"].items())),
-        topics=tuple(
-            Topic(name=t, partitions=tuple(Partition(partition=n, replicas=tuple(r)) for n, r in sorted(rows.items())))
+    return make_snapshot(
+        (Broker(id=int(b), rack=r or None) for b, r in sorted(row["racks"].items())),
+        {
+            t: [Partition(partition=n, replicas=tuple(r)) for n, r in sorted(rows.items())]
             for t, rows in sorted(lists.items())
-        ),
+        },
+        sizes_taken=False,
     )
 
 

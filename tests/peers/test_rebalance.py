@@ -7,18 +7,18 @@ import gzip
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from fractions import Fraction
 from typing import Any
 
 import pytest
 
 from kafkakit.core.documents import encode_plan, encode_snapshot
-from kafkakit.core.model import Broker, ClusterSnapshot, Partition, Topic
+from kafkakit.core.model import Broker, ClusterSnapshot, Partition
 from kafkakit.core.selection import BrokerList
 from kafkakit.topicmappr.decide.rebalance import Rebalance, decide_rebalance
 from kafkakit.topicmappr.decide.request_fields import Goal
 from kafkakit.topicmappr.decide.requests import RebalanceRequest
+from tests.clusters.shapes import make_snapshot
 from tests.invariants.plan import breaks_rack_rule, verify_plan
 from tests.places import SHARED
 
@@ -48,25 +48,18 @@ def snapshot_of(row: Mapping[str, Any]) -> ClusterSnapshot:
     for topic, partition, replicas in row["before"]:
         lists.setdefault(topic, {})[partition] = replicas
     sizes = row["partition_size"]
-    return ClusterSnapshot(
-        cluster_id="peer",
-        taken_at=datetime(2026, 11, 1, tzinfo=UTC),
-        source="kafka-kit record",
-        sizes_taken=True,
-        brokers=tuple(
+    return make_snapshot(
+        (
             Broker(id=int(b), rack=r or None, storage_free_bytes=int(row["storage_free"][b]))
             for b, r in sorted(row["racks"].items())
         ),
-        topics=tuple(
-            Topic(
-                name=t,
-                partitions=tuple(
-                    Partition(partition=n, replicas=tuple(r), size_bytes=int(sizes[t][str(n)]))
-                    for n, r in sorted(rows.items())
-                ),
-            )
+        {
+            t: [
+                Partition(partition=n, replicas=tuple(r), size_bytes=int(sizes[t][str(n)]))
+                for n, r in sorted(rows.items())
+            ]
             for t, rows in sorted(lists.items())
-        ),
+        },
     )
 
 

@@ -9,19 +9,19 @@ import gzip
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from fractions import Fraction
 from typing import Any
 
 import pytest
 
 from kafkakit.core.documents import encode_plan, encode_snapshot
-from kafkakit.core.model import Broker, ClusterSnapshot, Partition, Topic
+from kafkakit.core.model import Broker, ClusterSnapshot, Partition
 from kafkakit.core.selection import BrokerList
 from kafkakit.placement.problem import OptimizeFor, PlaceBy
 from kafkakit.topicmappr.decide.rebuild import Rebuild, decide_rebuild
 from kafkakit.topicmappr.decide.rebuild_bytes import even_leaders
 from kafkakit.topicmappr.decide.requests import RebuildRequest
+from tests.clusters.shapes import make_snapshot
 from tests.invariants.plan import breaks_rack_rule, verify_plan
 from tests.invariants.storage_rebuild import verify_storage_rebuild
 from tests.places import SHARED
@@ -44,16 +44,12 @@ def snapshot_of(row: Mapping[str, Any]) -> ClusterSnapshot:
         lists.setdefault(topic, []).append(
             Partition(partition=partition, replicas=tuple(replicas), size_bytes=size),
         )
-    return ClusterSnapshot(
-        cluster_id="peer",
-        taken_at=datetime(2026, 11, 1, tzinfo=UTC),
-        source="kafka-kit record",
-        sizes_taken=True,
-        brokers=tuple(
+    return make_snapshot(
+        (
             Broker(id=int(b), rack=r or None, storage_free_bytes=round(row["storage_free"][b] * SCALE))
             for b, r in sorted(row["racks"].items())
         ),
-        topics=tuple(Topic(name=t, partitions=tuple(p)) for t, p in sorted(lists.items())),
+        dict(sorted(lists.items())),
     )
 
 

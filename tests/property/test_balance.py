@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from kafkakit.core.documents import decode_plan, encode_plan, encode_snapshot
 from kafkakit.core.errors import InfeasibleError, OperationFailedError, UsageError
 from kafkakit.core.findings import FailOn, fails, findings_data
-from kafkakit.core.model import Broker, ClusterSnapshot, LogDir, Partition, Topic, TopicPartition
+from kafkakit.core.model import Broker, ClusterSnapshot, LogDir, Partition, TopicPartition
 from kafkakit.core.selection import BrokerList
 from kafkakit.placement.group_rule import GroupRule
 from kafkakit.placement.problem import Minimize
@@ -58,7 +58,8 @@ from tests.clusters.exact_balance import (
     inside,
     narrowest,
 )
-from tests.clusters.strategies import TAKEN_AT, requests, snapshots
+from tests.clusters.shapes import make_snapshot
+from tests.clusters.strategies import requests, snapshots
 from tests.invariants.plan import breaks_rack_rule, verify_plan
 
 REFUSED = ("only allows broker additions", "requires additional brokers", "has a rack")
@@ -707,22 +708,16 @@ def test_unsound_lists_never_raise(snapshot: ClusterSnapshot, rows: list[Partiti
 @given(snapshots(dead=False))
 def test_removing_what_is_wrong_removes_the_finding(snapshot: ClusterSnapshot) -> None:
     """With one replica each, in sync, no rule on sets of replicas can be broken."""
-    single = ClusterSnapshot(
-        cluster_id="c",
-        taken_at=snapshot.taken_at,
-        source="test",
-        brokers=snapshot.brokers,
-        topics=tuple(
-            type(t)(
-                name=t.name,
-                partitions=tuple(
-                    Partition(partition=p.partition, replicas=p.replicas[:1], isr=p.replicas[:1], size_bytes=0)
-                    for p in t.partitions
-                ),
-            )
+    single = make_snapshot(
+        snapshot.brokers,
+        {
+            t.name: [
+                Partition(partition=p.partition, replicas=p.replicas[:1], isr=p.replicas[:1], size_bytes=0)
+                for p in t.partitions
+            ]
             for t in snapshot.topics
-        ),
-        sizes_taken=True,
+        },
+        taken_at=snapshot.taken_at,
     )
     rules = {f.rule for f in check_cluster(single, CheckRequest()).findings}
     assert rules <= {"rackless-broker", "leader-share", "unknown-size"}
@@ -747,16 +742,13 @@ def grown(brokers: int, partitions: int, seed: int) -> ClusterSnapshot:
             for b in row:
                 held[b] += size
     disk = 2 * max(held.values())
-    return ClusterSnapshot(
-        cluster_id="grown",
-        taken_at=TAKEN_AT,
-        source="case",
-        sizes_taken=True,
-        brokers=tuple(
+    return make_snapshot(
+        (
             Broker(id=b, rack=r, log_dirs=(LogDir(path="/d", total_bytes=disk, usable_bytes=disk - held[b]),))
             for b, r in racks.items()
         ),
-        topics=(Topic(name="t", partitions=tuple(rows)),),
+        {"t": rows},
+        cluster_id="grown",
     )
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from kafkakit.core.documents import encode_plan, encode_snapshot
 from kafkakit.core.errors import ExitCode, InfeasibleError, KafkakitError, UsageError
-from kafkakit.core.model import Broker, ClusterSnapshot, LogDir, Partition, Topic, TopicPartition
+from kafkakit.core.model import Broker, ClusterSnapshot, LogDir, Partition, TopicPartition
 from kafkakit.core.plan import Plan
 from kafkakit.core.selection import BrokerList
 from kafkakit.placement.problem import PlaceBy
@@ -29,7 +29,7 @@ from kafkakit.topicmappr.decide.rebuild import decide_rebuild, decide_set_replic
 from kafkakit.topicmappr.decide.replan import decide_replan
 from kafkakit.topicmappr.decide.request_fields import Goal
 from kafkakit.topicmappr.decide.requests import RebalanceRequest, RebuildRequest
-from tests.clusters.strategies import TAKEN_AT
+from tests.clusters.shapes import make_snapshot
 from tests.invariants.log_dirs import verify_space
 
 GB = 10**9
@@ -44,11 +44,8 @@ def cluster(
     racks: Mapping[int, str] | None = None,
 ) -> ClusterSnapshot:
     """Brokers with dirs of (total, usable) bytes; every copy is in the first dir of its broker."""
-    return ClusterSnapshot(
-        cluster_id="c",
-        taken_at=TAKEN_AT,
-        source="test",
-        brokers=tuple(
+    return make_snapshot(
+        (
             Broker(
                 id=b,
                 rack=(racks or {}).get(b),
@@ -56,23 +53,19 @@ def cluster(
             )
             for b, own in dirs.items()
         ),
-        topics=(
-            Topic(
-                name="t",
-                partitions=tuple(
-                    Partition(
-                        partition=n,
-                        replicas=row,
-                        isr=row,
-                        leader=row[0],
-                        replica_bytes=dict.fromkeys(row, size),
-                        replica_dirs=dict.fromkeys(row, "/d0"),
-                    )
-                    for n, (row, size) in enumerate(zip(lists, sizes, strict=True))
-                ),
-            ),
-        ),
-        sizes_taken=True,
+        {
+            "t": [
+                Partition(
+                    partition=n,
+                    replicas=row,
+                    isr=row,
+                    leader=row[0],
+                    replica_bytes=dict.fromkeys(row, size),
+                    replica_dirs=dict.fromkeys(row, "/d0"),
+                )
+                for n, (row, size) in enumerate(zip(lists, sizes, strict=True))
+            ]
+        },
     )
 
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from kafkakit.core.documents import encode_plan, encode_snapshot
 from kafkakit.core.errors import InfeasibleError, TryLaterError, UsageError
-from kafkakit.core.model import Broker, ClusterSnapshot, Partition, TagSet, Topic, TopicPartition
+from kafkakit.core.model import Broker, ClusterSnapshot, Partition, TagSet, TopicPartition
 from kafkakit.core.plan import TagConstraint
 from kafkakit.core.selection import BrokerList
 from kafkakit.placement.by_size.lp_relaxation import demand_groups_of, least_cost
@@ -36,7 +36,8 @@ from kafkakit.topicmappr.decide.requests import RebalanceRequest, RebuildRequest
 from kafkakit.topicmappr.decide.scope import TagConstraints
 from tests.clusters.balance_strategies import balance_requests, examples, sized_clusters
 from tests.clusters.exact_balance import Balance, balance_of, cheapest_in_range
-from tests.clusters.strategies import TAKEN_AT, snapshots
+from tests.clusters.shapes import make_snapshot
+from tests.clusters.strategies import snapshots
 from tests.invariants.constraints import broken
 from tests.invariants.plan import verify_plan
 from tests.invariants.soft_goals import choices_left_open, no_worse, same_price, weigh
@@ -212,34 +213,21 @@ def crowded_clusters(draw: st.DrawFn) -> ClusterSnapshot:
     ids = range(1, len(racks) + 1)
     row = st.lists(st.sampled_from(ids), min_size=3, max_size=min(5, len(racks) - 1), unique=True)
     lists = draw(st.lists(row, min_size=1, max_size=4))
-    return ClusterSnapshot(
-        cluster_id="c1",
-        taken_at=TAKEN_AT,
-        source="test",
-        sizes_taken=True,
-        brokers=tuple(
-            Broker(id=b, rack=r, storage_free_bytes=draw(st.integers(500, 530)))
-            for b, r in zip(ids, racks, strict=True)
-        ),
-        topics=(
-            Topic(
-                name="t",
-                partitions=tuple(
-                    Partition(partition=n, replicas=tuple(r), size_bytes=draw(st.integers(0, 12)))
-                    for n, r in enumerate(lists)
-                ),
-            ),
-        ),
+    return make_snapshot(
+        [Broker(id=b, rack=r, storage_free_bytes=draw(st.integers(500, 530))) for b, r in zip(ids, racks, strict=True)],
+        {
+            "t": [
+                Partition(partition=n, replicas=tuple(r), size_bytes=draw(st.integers(0, 12)))
+                for n, r in enumerate(lists)
+            ]
+        },
     )
 
 
 def one_set(racks: str, replicas: Row) -> ClusterSnapshot:
     """One partition on brokers 1, 2, ... of these racks, of which two have a byte more free than the others."""
     brokers = tuple(Broker(id=b, rack=r, storage_free_bytes=500 + (b in (2, 4))) for b, r in enumerate(racks, 1))
-    topic = Topic(name="t", partitions=(Partition(partition=0, replicas=replicas, size_bytes=1),))
-    return ClusterSnapshot(
-        cluster_id="c1", taken_at=TAKEN_AT, source="test", sizes_taken=True, brokers=brokers, topics=(topic,)
-    )
+    return make_snapshot(brokers, {"t": [Partition(partition=0, replicas=replicas, size_bytes=1)]})
 
 
 @RUNS_EVEN_SPREAD
@@ -586,12 +574,10 @@ def _fewest_copies(change: PlannedChange, snapshot: ClusterSnapshot, minimum: in
 def test_a_copy_that_could_stay_is_kept_where_the_last_of_the_list_could_not() -> None:
     """Of four copies with one value two may stay, and of three in one rack one: those in different racks stay."""
     racks = {1: "a", 2: "a", 3: "a", 4: "c", 5: "d", 6: "b"}
-    snapshot = ClusterSnapshot(
-        cluster_id="c1",
-        taken_at=TAKEN_AT,
-        source="test",
-        brokers=tuple(Broker(id=b, rack=r) for b, r in racks.items()),
-        topics=(Topic(name="t", partitions=(Partition(partition=0, replicas=(1, 2, 3, 4)),)),),
+    snapshot = make_snapshot(
+        (Broker(id=b, rack=r) for b, r in racks.items()),
+        {"t": [Partition(partition=0, replicas=(1, 2, 3, 4))]},
+        sizes_taken=False,
         tags=TagSet(brokers={b: {"feed": "y" if b > 4 else "x"} for b in racks}),
     )
     words = {"command": "topicmappr fix-racks"}

@@ -184,11 +184,7 @@ class Bench:
     # -- what came of it
 
     def lists(self) -> dict[tuple[str, int], tuple[int, ...]]:
-        return {
-            (name, number): tuple(p.replicas)
-            for name, topic in self.cluster.topics.items()
-            for number, p in topic.partitions.items()
-        }
+        return self.cluster.lists()
 
     def leaders(self) -> dict[tuple[str, int], int | None]:
         return {
@@ -198,8 +194,7 @@ class Bench:
         }
 
     def configs(self) -> dict[str, dict[str, str]]:
-        brokers = {f"broker {b.id}": dict(b.configs) for b in self.cluster.brokers.values()}
-        return brokers | {f"topic {t.name}": dict(t.configs) for t in self.cluster.topics.values()}
+        return self.cluster.configs()
 
     def revived(self) -> None:
         """The machine is up again after a kill: what was in memory is gone."""

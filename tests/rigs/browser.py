@@ -13,6 +13,7 @@ from typing import Any
 
 from tests.places import ROOT
 from tests.rigs.required import missing
+from tests.rigs.waiting import until
 
 LIMIT_S = 180.0
 
@@ -63,10 +64,9 @@ class Tab:
 
     def wait(self, script: str) -> None:
         """Wait until an expression is true."""
-        end_s = time.monotonic() + LIMIT_S
-        while not self.run(f"!!({script})"):
-            assert time.monotonic() < end_s, (script, self.run("document.body.innerText"), self.console)
-            time.sleep(0.02)
+        until(
+            lambda: self.run(f"!!({script})"), script, seen=lambda: (self.run("document.body.innerText"), self.console)
+        )
 
     def open(self, url: str) -> None:
         """Go to a page that is not the present one, and wait until it is loaded."""

@@ -15,6 +15,7 @@ from kafkakit.execution.decide.throttle import FOLLOWER_LIST, FOLLOWER_RATE, LEA
 from kafkakit.ports.admin import ClusterAdmin
 from kafkakit.sandbox.decide.processes import properties_file
 from tests.integration.conftest import SandboxCluster
+from tests.rigs.waiting import until
 
 SOURCES, TARGET = (1001, 1002, 1004), 1003
 SOURCE_OF = {TopicPartition("copied", n): SOURCES[n % len(SOURCES)] for n in range(12)}
@@ -79,10 +80,7 @@ def begin_copies(admin: ClusterAdmin) -> None:
 
 def await_copies(admin: ClusterAdmin) -> None:
     """Wait until none is running."""
-    end = time.monotonic() + 900
-    while admin.reassignments():
-        assert time.monotonic() < end, "the copies do not end"
-        time.sleep(0.1)
+    until(lambda: not admin.reassignments(), "the copies end", 900)
 
 
 def remove_copies(admin: ClusterAdmin) -> None:

@@ -46,6 +46,7 @@ from kafkakit.sandbox.decide.spec import Mode, SandboxSpec, SandboxState, Secure
 from kafkakit.sandbox.folders import Store
 from tests.rigs.run_folder import RunFolder, locked
 from tests.rigs.sandbox_cluster import Home, SandboxCluster, SettledAdmin
+from tests.rigs.waiting import until
 
 CLEAN_S = 120.0
 STUCK_S = 20.0
@@ -264,10 +265,8 @@ def _users(cluster: SandboxCluster, client: Any) -> list[str]:
     return sorted(f"{name} {info.mechanism}" for name, user in found.items() for info in user.scram_credential_infos)
 
 
-def _await_all_alive(cluster: SandboxCluster, admin: SettledAdmin, deadline: float) -> None:
-    while admin.alive() != set(cluster.broker_ids):
-        assert time.monotonic() < deadline, f"alive are {admin.alive()}"
-        time.sleep(POLL_S)
+def _await_all_alive(cluster: SandboxCluster, admin: SettledAdmin) -> None:
+    until(lambda: admin.alive() == set(cluster.broker_ids), "all are alive", CLEAN_S, seen=admin.alive)
 
 
 def put_to_sleep(cluster: SandboxCluster) -> None:
@@ -280,21 +279,19 @@ def put_to_sleep(cluster: SandboxCluster) -> None:
 
 def wake(cluster: SandboxCluster, _: Traits) -> None:
     """Let its processes go on, and wait until a new topic is in sync on all brokers and gone again; else raise."""
-    deadline = time.monotonic() + CLEAN_S
     for record in lifecycle.loaded(cluster.store).nodes:
         if record.process is None or not cluster.machine.processes.is_alive(record.process):
             raise AssertionError(f"node {record.node.id} is dead")
         os.kill(record.process.pid, signal.SIGCONT)
     with contextlib.closing(_admin(cluster)) as admin:
-        _await_all_alive(cluster, admin, deadline)
+        _await_all_alive(cluster, admin)
         # The controller's overdue timers, which may fence a broker, run before this request.
         error = admin.create_topic(PROBE, {0: tuple(sorted(cluster.broker_ids))}, {})
         assert error is None, error
-        while set((state := admin.states([PROBE])[TopicPartition(PROBE, 0)]).isr) != set(state.replicas):
-            assert time.monotonic() < deadline, f"in sync are {state.isr}"
-            time.sleep(POLL_S)
+        probe = TopicPartition(PROBE, 0)
+        until(lambda: set((state := admin.states([PROBE])[probe]).isr) == set(state.replicas), "in sync", CLEAN_S)
         assert (error := admin.delete_topic(PROBE)) is None, error
-        _await_all_alive(cluster, admin, deadline)
+        _await_all_alive(cluster, admin)
 
 
 def clean(cluster: SandboxCluster, first: Traits) -> None:
@@ -308,7 +305,7 @@ def clean(cluster: SandboxCluster, first: Traits) -> None:
             raise AssertionError("its keeper is dead")
     cluster.revive()
     with contextlib.closing(_admin(cluster)) as admin:
-        _await_all_alive(cluster, admin, deadline)
+        _await_all_alive(cluster, admin)
         last, since = "", time.monotonic()
         while problem := _made_clean(cluster, admin, first):
             now = time.monotonic()

@@ -1,17 +1,26 @@
-"""Runs the command line in this process, with a home of its own, and keeps stdout, stderr and exit code apart."""
+"""Runs the command line in this process, with a home of its own, and keeps stdout, stderr and exit code apart.
+
+A desk is an operator's host with profile `p`, and the fakes behind it.
+"""
 
 import io
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import chdir
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Self
 from unittest import mock
 
+import pytest
+
+from kafkakit import wiring
+from kafkakit.adapters.read_only import ReadOnlyAdmin
 from kafkakit.cli.root import run
+from kafkakit.ports.admin import ClusterAdmin
+from tests.fakes.admin import FakeClock, FakeCluster
 
 
 @dataclass(frozen=True)
@@ -77,6 +86,51 @@ class Home:
         ):
             code = run(arguments)
         return Ran(code, _text(stdout), _text(stderr))
+
+
+class Desk:
+    """An operator's host: `command` runs with profile `p`, time is a fake clock's."""
+
+    command: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, folder: Path, clock: FakeClock | None = None) -> None:
+        self.home, self.clock = Home(folder), clock or FakeClock()
+        self.home.write_config("bootstrap_server: fake:1\n", "profiles.d/p.yaml")
+
+    def run(self, *words: str, stdin: str = "", env: Mapping[str, str] | None = None) -> Ran:
+        return self.home.run("--profile", "p", *self.command, *words, stdin=stdin, env=env)
+
+    def sit(self, monkeypatch: pytest.MonkeyPatch, **ports: object) -> Self:
+        """Commands open what the methods `open_...` of the desk give, and `ports`, in place of real ones."""
+        monkeypatch.setattr(wiring, "system_clock", lambda: self.clock)
+        for name in dir(self):
+            if name.startswith("open_"):
+                monkeypatch.setattr(wiring, name, getattr(self, name))
+        for name, port in ports.items():
+            monkeypatch.setattr(wiring, name, lambda *_, port=port, **__: port)
+        return self
+
+
+class ClusterDesk(Desk):
+    """A desk before a cluster in memory, whose time passes while a command sleeps."""
+
+    def __init__(self, folder: Path, cluster: FakeCluster, clock: FakeClock | None = None) -> None:
+        super().__init__(folder, clock)
+        self.cluster = cluster
+        self.clock.on_sleep.append(cluster.advance)
+
+    def open_admin(self, settings: Any, *, read_only: bool = False, **_: Any) -> ClusterAdmin:
+        return ReadOnlyAdmin(self.cluster) if read_only else self.cluster
+
+    def press(self, when: Callable[[], object] = lambda: True) -> None:
+        """Ctrl-C at the first pause at which this holds."""
+
+        def look(_: float) -> None:
+            if when():
+                self.clock.on_sleep.remove(look)
+                raise KeyboardInterrupt
+
+        self.clock.on_sleep.append(look)
 
 
 def _stream(content: str = "") -> io.TextIOWrapper:

@@ -1,6 +1,6 @@
 """A stream on cluster `p` with clusters `q` and `r` beside it in memory, and processes that fail it over."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import count
@@ -345,7 +345,3 @@ class FailoverScene:
         run = self.planner().open_run(self.route)
         assert run is not None
         return run.run(until, wait_s)
-
-
-def every_partition(check: Callable[[int], bool]) -> bool:
-    return all(check(number) for number in range(PARTITIONS))

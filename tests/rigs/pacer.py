@@ -37,9 +37,7 @@ class PacerRig:
 
     def configs(self) -> dict[str, dict[str, str]]:
         """All that is set, by broker or topic."""
-        brokers = {f"broker {b.id}": dict(b.configs) for b in self.cluster.brokers.values()}
-        found = brokers | {f"topic {t.name}": dict(t.configs) for t in self.cluster.topics.values()}
-        return {name: values for name, values in found.items() if values}
+        return {name: values for name, values in self.cluster.configs().items() if values}
 
     def lease(self, path: str, pid: int, command: str = "autothrottle run") -> Lease:
         """A claim of a process on a host that nothing is known of."""

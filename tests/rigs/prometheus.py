@@ -3,7 +3,6 @@
 import json
 import re
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -11,14 +10,13 @@ from typing import Any
 from urllib.parse import quote
 from urllib.request import urlopen
 
-import pytest
-
 from kafkakit.adapters.host import process_stat
 from kafkakit.adapters.processes import LocalProcesses
 from kafkakit.sandbox.decide.processes import marker
 from kafkakit.sandbox.decide.spec import SandboxState
 from tests.places import ROOT
 from tests.rigs.required import missing, part
+from tests.rigs.waiting import until
 
 _TOTAL = re.compile(r'brokertopicmetrics_(\w+)_total\{broker_id="(\d+)"\} (\S+)')
 EXPORTER = ROOT / "tests" / "rigs" / "ServeBrokerMetrics.java"
@@ -46,11 +44,9 @@ class PrometheusServer:
 
     def wait_for(self, expression: str, series: int) -> None:
         """Wait until the expression gives at least so many series."""
-        end = time.monotonic() + 180
-        while len(self.ask(expression)) < series:
-            if time.monotonic() > end or self._process.poll() is not None:
-                pytest.fail((self._folder / "log").read_text())
-            time.sleep(0.1)
+        log = (self._folder / "log").read_text
+        until(lambda: self._process.poll() is not None or len(self.ask(expression)) >= series, expression, seen=log)
+        assert self._process.poll() is None, log()
 
     def ask(self, expression: str) -> list[Any]:
         """The series of an instant vector as the server gives them, none while it does not answer."""

@@ -126,13 +126,8 @@ class Bench:
         return self.run(**options).rollback()
 
     def lists(self) -> dict[tuple[str, int], tuple[int, ...]]:
-        return {
-            (name, number): tuple(p.replicas)
-            for name, topic in self.cluster.topics.items()
-            for number, p in topic.partitions.items()
-        }
+        return self.cluster.lists()
 
     def configs(self) -> dict[str, dict[str, str]]:
         """Everything set on brokers and topics, for comparing before and after."""
-        brokers = {f"broker {b.id}": dict(b.configs) for b in self.cluster.brokers.values()}
-        return brokers | {f"topic {t.name}": dict(t.configs) for t in self.cluster.topics.values()}
+        return self.cluster.configs()

@@ -27,7 +27,7 @@ from tests.rigs.bombs import append_batch, checked
 from tests.rigs.stream_checker import Spot, Verdict
 from tests.rigs.stream_process import is_rejected
 from tests.rigs.stream_routes import Routes
-from tests.rigs.waiting import WAIT_S, becomes
+from tests.rigs.waiting import WAIT_S, until
 
 _numbers = itertools.count(1)
 
@@ -71,7 +71,7 @@ class Worker:
     def end(self, wait_s: float = WAIT_S) -> None:
         """SIGTERM it once it works, and wait until it has closed."""
         assert self.process is not None
-        becomes("a process does not begin", lambda: self.lines("figures") or not self.is_alive, wait_s)
+        until(lambda: self.lines("figures") or not self.is_alive, "a process does not begin", wait_s)
         self.process.terminate()
         assert self.process.wait(wait_s) == 0, self.world.printed()
 
@@ -300,7 +300,7 @@ class World:
         for worker in self.workers:
             if worker.name.startswith("producer") and worker.is_alive:
                 worker.end(wait_s)
-        becomes(f"not all is committed: {self.printed()}", self.drained, wait_s, seen=self.left)
+        until(self.drained, f"not all is committed: {self.printed()}", wait_s, seen=self.left)
         for worker in self.workers:
             if worker.is_alive:
                 worker.end(wait_s)

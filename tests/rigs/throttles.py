@@ -38,9 +38,7 @@ class Rig:
 
     def configs(self) -> dict[str, dict[str, str]]:
         """Everything that is set, by broker or topic; what has nothing set is left out."""
-        brokers = {f"broker {b.id}": dict(b.configs) for b in self.cluster.brokers.values()}
-        found = brokers | {f"topic {t.name}": dict(t.configs) for t in self.cluster.topics.values()}
-        return {name: values for name, values in found.items() if values}
+        return {name: values for name, values in self.cluster.configs().items() if values}
 
 
 def make_cluster() -> FakeCluster:

@@ -6,21 +6,50 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import pytest
 
 WAIT_S = 240.0
+T = TypeVar("T")
 
 
-def becomes(
-    what: str, check: Callable[[], object], wait_s: float = WAIT_S, seen: Callable[[], object] = lambda: None
-) -> None:
-    """Wait until `check` holds; fails with `what`, what it gave last, and what was `seen`."""
-    deadline = time.monotonic() + wait_s
+def until(
+    check: Callable[[], T | None], what: str = "", wait_s: float = WAIT_S, seen: Callable[[], object] = lambda: None
+) -> T:
+    """Wait until `check` holds, and return what it gave; fails with `what`, what it gave last, and what was `seen`."""
+    deadline, pause_s = time.monotonic() + wait_s, 0.002
     while not (found := check()):
         assert time.monotonic() < deadline, (what, found, seen())
-        time.sleep(0.05)
+        time.sleep(pause_s)
+        pause_s = min(2 * pause_s, 0.05)
+    return found
+
+
+def becomes(read: Callable[[], object], wanted: object, told: str = "") -> None:
+    """Wait until a reading equals what is wanted: any broker may answer, and some hear of a change later."""
+    found: list[object] = []
+
+    def agrees() -> bool:
+        found[:] = [read()]
+        return found == [wanted]
+
+    until(agrees, told, seen=lambda: (found, wanted))
+
+
+class PassesTime(Protocol):
+    """A rig of a contract: a fake's clock goes on, a real cluster is given a moment."""
+
+    def pass_time(self) -> None: ...
+
+
+def eventually(rig: PassesTime, holds: Callable[[], bool], tries: int = 3000) -> None:
+    """Fail unless the condition comes true while the cluster works."""
+    for _ in range(tries):
+        if holds():
+            return
+        rig.pass_time()
+    assert holds()
 
 
 def stop_process(pid: int) -> None:
@@ -29,7 +58,7 @@ def stop_process(pid: int) -> None:
     The signal stops one thread at a time: a broker writes and acknowledges records for a moment after it was sent.
     """
     os.kill(pid, signal.SIGSTOP)
-    becomes(f"process {pid} stands still", lambda: set(_thread_states(pid)) <= set("TtZX"))
+    until(lambda: set(_thread_states(pid)) <= set("TtZX"), f"process {pid} stands still")
 
 
 def _thread_states(pid: int) -> Iterator[str]:

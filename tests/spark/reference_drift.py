@@ -23,7 +23,6 @@ from kafkakit.rules.subjects import Estate, LintBroker, LintCluster, LintTopic, 
 LISTS = {"cleanup.policy", "log.cleanup.policy", "sasl.enabled.mechanisms"}
 NODES_OWN = {"node.id", "advertised.listeners", "leader.replication.throttled.replicas"}
 HOURS = {"log.retention.hours": ("log.retention.ms", 3_600_000), "log.retention.ms": ("log.retention.ms", 1)}
-TOPIC_TO_BROKER = {"retention.ms": "log.retention.ms", "cleanup.policy": "log.cleanup.policy"}
 LAYERS = {
     "default": Source.DEFAULT, "static": Source.STATIC, "dynamic-broker": Source.DYNAMIC_BROKER,
     "dynamic-default": Source.DYNAMIC_DEFAULT,

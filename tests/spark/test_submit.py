@@ -6,11 +6,9 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -23,6 +21,7 @@ from tests.rigs.command_line import Home
 from tests.rigs.fake_spark import start_audit
 from tests.rigs.required import missing
 from tests.rigs.spark_cluster import daemon, standalone
+from tests.rigs.waiting import until
 from tests.spark.conftest import StoreBuilder
 
 CLUSTERS = 3
@@ -121,14 +120,6 @@ def check_result(folder: Path, tasks: int) -> None:
         f"partition {p} of c{c}" for p in range(PARTITIONS) for c in range(CLUSTERS)
     }
     assert sorted(read_table(store, "lag", "tasks")["id"]) == list(range(tasks))
-
-
-def until(condition: Callable[[], Any]) -> Any:
-    end = time.monotonic() + LIMIT_S
-    while not (found := condition()):
-        assert time.monotonic() < end
-        time.sleep(0.1)
-    return found
 
 
 def command_lines(word: str) -> dict[int, str]:

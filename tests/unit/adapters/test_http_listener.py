@@ -29,7 +29,7 @@ from kafkakit.config.security import Security
 from kafkakit.core.errors import MissingExtraError, OperationFailedError, UsageError
 from kafkakit.core.rpc import HttpPage, HttpRequest, Query, RpcAnswer, RpcCall, answer_pages, is_loopback, parse_listen
 from tests.rigs.registry import tls_files
-from tests.rigs.waiting import becomes
+from tests.rigs.waiting import until
 
 
 def text(query: Query) -> HttpPage:
@@ -135,7 +135,7 @@ def test_a_server_that_ends_by_itself_is_told(
     with closing(PageServer("127.0.0.1:0", answer_pages({"/metrics": text}))) as served:
         served.require_listening()
         with connected(served.address):
-            becomes("the end is logged", lambda: "LookupError('no such state')" in caplog.text)
+            until(lambda: "LookupError('no such state')" in caplog.text, "the end is logged")
         with pytest.raises(OperationFailedError, match=r"the HTTP server has ended .*no such state"):
             served.require_listening()
 
@@ -378,9 +378,7 @@ def test_connections_that_are_too_many_are_told_so_or_closed() -> None:
         assert told(server.address, GET) == b""
         for each in silent:
             each.close()
-        end_s = time.monotonic() + 120
-        while not (answer := told(server.address, GET)) or status(answer) != 200:
-            assert time.monotonic() < end_s, "places were not freed"
+        until(lambda: (answer := told(server.address, GET)) and status(answer) == 200, "places are freed")
 
 
 def test_an_answer_that_nobody_takes_frees_its_place() -> None:
@@ -391,9 +389,7 @@ def test_an_answer_that_nobody_takes_frees_its_place() -> None:
     with closing(PageServer("127.0.0.1:0", large, limits=limits)) as server, connected(server.address) as idle:
         idle.sendall(b"GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert idle.recv(8) == b"HTTP/1.1"
-        end_s = time.monotonic() + 120
-        while status(told(server.address, GET)) != 200:
-            assert time.monotonic() < end_s, "the place was not freed"
+        until(lambda: status(told(server.address, GET)) == 200, "the place is freed")
 
 
 class TlsServer:

@@ -12,7 +12,7 @@ from kafkakit.adapters.kafka.groups import Coordinators, KafkaGroups
 from kafkakit.config.security import Security
 from kafkakit.core.cluster_facts import CommittedOffset, GroupDescription, GroupState, GroupType, ItemError
 from kafkakit.core.model import TopicPartition
-from tests.rigs.waiting import becomes
+from tests.rigs.waiting import until
 
 KEY = TopicPartition("t", 0)
 LOST = ConnectionError("broke")
@@ -184,8 +184,8 @@ def test_a_defect_of_a_bounded_call_is_raised_and_one_that_comes_late_is_logged(
     assert member_over(late).commit(commits, 0.01) == {KEY: "TIMED_OUT"}
     assert caplog.text == ""
     late.goes_on.set()
-    becomes(
-        "the late defect is logged", lambda: "a call that took too long failed: TypeError('no offset')" in caplog.text
+    until(
+        lambda: "a call that took too long failed: TypeError('no offset')" in caplog.text, "the late defect is logged"
     )
 
 

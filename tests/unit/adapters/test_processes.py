@@ -16,6 +16,7 @@ from kafkakit.adapters.host import process_stat
 from kafkakit.adapters.processes import LocalProcesses, draw_graph
 from kafkakit.core.errors import UsageError
 from kafkakit.core.programs import ProcessRecord
+from tests.rigs.waiting import until
 
 SLEEPER = (
     "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('ready', flush=True); time.sleep(600)"
@@ -42,8 +43,7 @@ def start(processes: LocalProcesses, tmp_path: Path) -> StartSleeper:
     def start() -> ProcessRecord:
         log = tmp_path / f"log-{len(processes.started())}"
         record = processes.start((sys.executable, "-Xmarker=1", "-c", SLEEPER), str(log), forget)
-        while b"ready" not in log.read_bytes():
-            time.sleep(0.01)
+        until(lambda: b"ready" in log.read_bytes())
         return record
 
     return start
@@ -193,11 +193,8 @@ def test_a_starter_that_is_killed_before_the_record_leaves_no_process(tmp_path: 
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert done.returncode == -signal.SIGKILL
-    end = time.monotonic() + 120
     stat = Path(f"/proc/{int(done.stdout)}/stat")
-    while stat.exists() and " Z " not in stat.read_text() and time.monotonic() < end:
-        time.sleep(0.01)
-    assert not stat.exists() or " Z " in stat.read_text()
+    until(lambda: not stat.exists() or " Z " in stat.read_text())
     assert log.read_bytes() == b""
 
 

@@ -45,10 +45,6 @@ def with_partition(**changes: Any) -> ClusterSnapshot:
     return replace(GOOD, topics=(replace(topic, partitions=(replace(topic.partitions[0], **changes),)),))
 
 
-def with_move(**changes: Any) -> ClusterSnapshot:
-    return replace(GOOD, reassignments=(replace(GOOD.reassignments[0], **changes),))
-
-
 def with_broker(**changes: Any) -> ClusterSnapshot:
     return replace(GOOD, brokers=(replace(GOOD.brokers[0], **changes), GOOD.brokers[1]))
 

@@ -20,7 +20,7 @@ from kafkakit.core.lease import LEASE_DOCUMENT, Holder, LeaseRecord, Life, Versi
 from kafkakit.execution.act.leases import Lease, lease_path, read_lease
 from tests.fakes.admin import FakeClock
 from tests.fakes.control import FakeControlStore
-from tests.rigs.waiting import becomes, stop_process
+from tests.rigs.waiting import stop_process, until
 
 PATH = lease_path("c1")
 
@@ -429,7 +429,7 @@ def test_a_process_that_hangs_loses_its_lease_and_learns_of_it(tmp_path: Path) -
         assert child.stdout is not None
         assert child.stdout.readline() == "1\n"
         stop_process(child.pid)
-        becomes("the lease of the hung process is taken over", lambda: lease.attempt(60))
+        until(lambda: lease.attempt(60), "the lease of the hung process is taken over")
         os.kill(child.pid, signal.SIGCONT)
         _, told = child.communicate(timeout=60)
         assert "LeaseLostError: cluster c1: the lease was taken over, it is held by process" in told

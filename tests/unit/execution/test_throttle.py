@@ -25,7 +25,6 @@ from tests.invariants.journal import verify_effects, verify_journal
 from tests.rigs.reassign import Killed
 from tests.rigs.throttles import LaggingCluster, Rig, goal, rate_set, set_by_others
 
-MB = 1_000_000
 T0 = goal("t", 0, (3, 2))
 U1 = goal("u", 1, (4, 2))
 BOTH = Rates(into=5, out=5)

@@ -52,6 +52,7 @@ def test_brokers_are_sorted_into_what_becomes_of_them() -> None:
             "Expanding/rebalancing topic with 1 additional broker(s) (this is a no-op unless --force-rebuild is "
             "specified)",
         ),
+        ([1, 2], [1], "Shrinking topic by 1 broker(s)"),
         ([1, 2, 3], [1], "Shrinking topic by 2 broker(s)"),
     ],
 )

@@ -1,6 +1,6 @@
 """Free steps; local steps after a first plan."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -181,9 +181,6 @@ def test_nothing_moves_where_nothing_is_won() -> None:
     # Topic 1 has its only slot on broker 3, and would meet another of its own on broker 2.
     assert spread(free, [0, 0, 1, 1, 2]) == [1, 1, 2, 1, 2]
     assert free.steps == 0
-
-
-Options = Callable[[Pools, int, int], Iterator[Priced]]
 
 
 def pools_of(table: SlotTable, ceiling: Sequence[int], moves: Sequence[tuple[int, int]] = ()) -> Pools:

@@ -2,14 +2,13 @@
 
 import json
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
 import pytest
 
 from kafkakit.core.documents import decode_plan, encode_plan, encode_snapshot
-from kafkakit.core.model import Broker, ClusterSnapshot, Partition, Topic
+from kafkakit.core.model import Broker, ClusterSnapshot, Partition
 from kafkakit.core.plan import Plan, ProofKind
 from kafkakit.core.selection import BrokerList
 from kafkakit.placement.network import Block, FlowNetwork, block_proof, blocks_of, reach_by
@@ -18,6 +17,7 @@ from kafkakit.topicmappr.decide.leaders import decide_leaders
 from kafkakit.topicmappr.decide.plain_requests import LeadersRequest
 from kafkakit.topicmappr.decide.rebuild import decide_rebuild
 from kafkakit.topicmappr.decide.requests import RebuildRequest
+from tests.clusters.shapes import make_snapshot
 from tests.invariants.plan import verify_plan
 
 Document = dict[str, Any]
@@ -25,20 +25,15 @@ Document = dict[str, Any]
 
 def cluster(rows: list[list[int]], racks: str, sizes: list[int] | None = None) -> ClusterSnapshot:
     """One topic; broker n is on the n-th rack of `racks` ("-": none)."""
-    return ClusterSnapshot(
-        cluster_id="c1",
-        taken_at=datetime(2026, 11, 21, tzinfo=UTC),
-        source="test",
-        brokers=tuple(Broker(id=n, rack=rack.strip("-") or None) for n, rack in enumerate(racks)),
-        topics=(
-            Topic(
-                name="t",
-                partitions=tuple(
-                    Partition(partition=n, replicas=tuple(row), size_bytes=sizes[n] if sizes else None)
-                    for n, row in enumerate(rows)
-                ),
-            ),
-        ),
+    return make_snapshot(
+        (Broker(id=n, rack=rack.strip("-") or None) for n, rack in enumerate(racks)),
+        {
+            "t": [
+                Partition(partition=n, replicas=tuple(row), size_bytes=sizes[n] if sizes else None)
+                for n, row in enumerate(rows)
+            ]
+        },
+        sizes_taken=False,
     )
 
 
@@ -91,11 +86,6 @@ def test_a_minimal_rebuild_is_proven_by_counting() -> None:
 def no_prices(plan: Document) -> None:
     for limit in plan["certificate"]["proof"]["limits"]:
         limit.pop("price", None)
-
-
-def double_prices(plan: Document) -> None:
-    for limit in plan["certificate"]["proof"]["limits"]:
-        limit["price"] = 2 * limit.get("price", 0)
 
 
 def lower_ceiling(plan: Document) -> None:

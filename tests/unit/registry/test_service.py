@@ -42,6 +42,7 @@ from tests.rigs.registry import (
     small_cluster,
     tls_files,
 )
+from tests.rigs.waiting import until
 from tests.unit.registry.test_parts import CALLERS
 
 TAG = "/v1/topics/tag/test1?tag=a:b"
@@ -375,10 +376,7 @@ def test_a_deadline_ends_the_waiting_and_a_change_that_began_is_taken_in(tmp_pat
         assert registry.curl("PUT", TAG, "-H", "Grpc-Timeout: soon").status == 400
         assert registry.curl("GET", "/v1/topics/list?tag=a:b").body["names"] == []
         store.let.set()
-        end = time.monotonic() + 120
-        while not registry.curl("GET", "/v1/topics/list?tag=a:b").body["names"] and time.monotonic() < end:
-            time.sleep(0.05)
-        assert registry.curl("GET", "/v1/topics/list?tag=a:b").body["names"] == ["test1"]
+        assert until(lambda: registry.curl("GET", "/v1/topics/list?tag=a:b").body["names"]) == ["test1"]
 
 
 def test_a_change_whose_turn_never_came_is_not_made(tmp_path: Path) -> None:
@@ -390,9 +388,7 @@ def test_a_change_whose_turn_never_came_is_not_made(tmp_path: Path) -> None:
         answered = list(pool.map(lambda path: registry.curl("PUT", path, *words), asked))
         assert {a.status for a in answered} == {504}
         store.let.set()
-        end = time.monotonic() + 120
-        while sum(line["outcome"] == "done" for line in registry.audited()) < 4 and time.monotonic() < end:
-            time.sleep(0.05)
+        until(lambda: sum(line["outcome"] == "done" for line in registry.audited()) >= 4)
         assert len(registry.audited()) == 8
         assert len(TagStore(store, "registry").all(registry_kind("broker"), [])) == 4
 
@@ -500,10 +496,7 @@ def test_a_service_that_cannot_take_readings_in_ends(tmp_path: Path, monkeypatch
 
 def test_the_process_that_reads_ends_with_its_parent() -> None:
     child = Path("/proc") / run_reader("parent")[2]
-    end = time.monotonic() + 120
-    while child.exists() and time.monotonic() < end:
-        time.sleep(0.05)
-    assert not child.exists()
+    until(lambda: not child.exists(), "the child has ended")
 
 
 def test_roles_are_what_files_name() -> None:

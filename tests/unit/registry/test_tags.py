@@ -35,6 +35,7 @@ from kafkakit.registry.decide.tags import (
 from tests.fakes.admin import FakeClock, FakeCluster
 from tests.fakes.control import FakeControlStore
 from tests.rigs.registry import small_cluster
+from tests.rigs.waiting import until
 
 PATH = "r/topic/t"
 
@@ -642,12 +643,3 @@ def test_a_history_that_cannot_be_read_is_told_once(monkeypatch: pytest.MonkeyPa
     until(lambda: not found)
     notices.stop()
     assert lines == ["histories of tags that cannot be read stay as they are: p"] * 2
-
-
-def until(is_true: Callable[[], bool]) -> None:
-    import time
-
-    end = time.monotonic() + 120
-    while not is_true():
-        assert time.monotonic() < end
-        time.sleep(0.005)

@@ -19,6 +19,7 @@ from kafkakit.wiring import registry_codec
 from tests.fakes.admin import FakeCluster
 from tests.rigs.registry import Registry, serving
 from tests.rigs.registry_v2 import SseClient, http_v2, one
+from tests.rigs.waiting import until
 
 
 @pytest.fixture
@@ -138,10 +139,7 @@ def test_watches_are_counted(registry: Registry, monkeypatch: pytest.MonkeyPatch
     refused = registry.curl("GET", "/v2/watch")
     assert (refused.status, refused.body["message"]) == (429, "too many watches are open")
     clients[0].close()
-    deadline_s = time.monotonic() + 120
-    while (again := SseClient(registry)).response.status == 429:
-        assert time.monotonic() < deadline_s
-    again.close()
+    until(lambda: again if (again := SseClient(registry)).response.status != 429 else None).close()
     clients[1].close()
 
 
@@ -196,12 +194,7 @@ def test_a_change_by_another_program_is_shown_and_entered(registry: Registry) ->
     registry.refresh()
     assert [event["name"] for event in shown(events, 2)] == ["test1", "test2"]
     client.close()
-    deadline_s = time.monotonic() + 120
-    while True:
-        entries = http_v2(registry, "ListHistory", {}).body["entries"]
-        if len(entries) == 3:
-            break
-        assert time.monotonic() < deadline_s, entries
+    entries = until(lambda: e if len(e := http_v2(registry, "ListHistory", {}).body["entries"]) == 3 else None)
     assert {(entry["by"], entry["name"]) for entry in entries} == {
         ("127.0.0.1", "test1"), (ANOTHER_PROGRAM, "test1"), (ANOTHER_PROGRAM, "test2"),
     }  # fmt: skip

@@ -4,18 +4,16 @@ from dataclasses import replace
 
 import pytest
 
-from kafkakit.core.model import Broker, ClusterSnapshot, Partition, Topic
+from kafkakit.core.model import Broker, Partition
 from kafkakit.core.plan import Proof, ProofKind, SolverStatus, certificate
 from kafkakit.topicmappr.decide.assembly import Decision, assemble
 from kafkakit.topicmappr.decide.scope import TopicScope, scope_of
-from tests.clusters.strategies import TAKEN_AT
+from tests.clusters.shapes import make_snapshot
 
-SNAPSHOT = ClusterSnapshot(
-    cluster_id="c",
-    taken_at=TAKEN_AT,
-    source="test",
-    brokers=tuple(Broker(id=b) for b in (1, 2, 3)),
-    topics=(Topic(name="t", partitions=(Partition(partition=0, replicas=(1, 2), size_bytes=5),)),),
+SNAPSHOT = make_snapshot(
+    (Broker(id=b) for b in (1, 2, 3)),
+    {"t": [Partition(partition=0, replicas=(1, 2), size_bytes=5)]},
+    sizes_taken=False,
 )
 
 

@@ -14,6 +14,7 @@ from kafkakit.core.model import Broker, BrokerState, ClusterSnapshot, LogDir, Pa
 from kafkakit.core.selection import parse_broker_list
 from kafkakit.topicmappr.decide.check import check_cluster, share_limits
 from kafkakit.topicmappr.decide.check_rules import RULES, CheckRequest
+from tests.clusters.shapes import make_snapshot
 from tests.fakes.admin import FakeCluster
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
@@ -41,14 +42,7 @@ def even(racks: Mapping[int, str | None] | None = None) -> ClusterSnapshot:
 
 
 def cluster(rows: Sequence[Partition], brokers: Mapping[int, Broker], **more: Any) -> ClusterSnapshot:
-    return ClusterSnapshot(
-        cluster_id="c",
-        taken_at=NOW,
-        source="test",
-        brokers=tuple(brokers[b] for b in sorted(brokers)),
-        topics=(Topic(name="t", partitions=tuple(rows)),),
-        **({"sizes_taken": True} | more),
-    )
+    return make_snapshot((brokers[b] for b in sorted(brokers)), {"t": rows}, **{"taken_at": NOW, **more})
 
 
 def with_row(snapshot: ClusterSnapshot, row: Partition) -> ClusterSnapshot:

@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from kafkakit.core.model import Broker, ClusterSnapshot, LogDir, Partition, Topic, TopicPartition
+from kafkakit.core.model import Broker, ClusterSnapshot, LogDir, Partition, TopicPartition
 from kafkakit.core.selection import BrokerList
 from kafkakit.placement.broker_disks import DirStorage, broker_disks
 from kafkakit.placement.log_dirs_balance import DirRules
@@ -15,7 +15,7 @@ from kafkakit.topicmappr.decide.dirs import DirPlan, plan_dirs
 from kafkakit.topicmappr.decide.rebuild import decide_rebuild
 from kafkakit.topicmappr.decide.requests import RebuildRequest
 from kafkakit.topicmappr.report.balance import dirs_data, dirs_section
-from tests.clusters.strategies import TAKEN_AT
+from tests.clusters.shapes import make_snapshot
 
 GIB = 1 << 30
 ALL = DirRules(max_use=Fraction(1))
@@ -39,14 +39,7 @@ def world(
         )
         for n, (size, row) in enumerate(zip(sizes, lists, strict=True))
     )
-    return ClusterSnapshot(
-        cluster_id="c",
-        taken_at=TAKEN_AT,
-        source="test",
-        brokers=tuple(Broker(id=b, log_dirs=tuple(own.values())) for b, own in dirs.items()),
-        topics=(Topic(name="t", partitions=partitions),),
-        sizes_taken=True,
-    )
+    return make_snapshot((Broker(id=b, log_dirs=tuple(own.values())) for b, own in dirs.items()), {"t": partitions})
 
 
 def disk(path: str, total: int | None, usable: int | None, **more: object) -> LogDir:

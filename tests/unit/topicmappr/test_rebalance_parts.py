@@ -6,7 +6,6 @@ import signal
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from datetime import UTC, datetime
 from fractions import Fraction
 
 import pytest
@@ -15,7 +14,7 @@ from kafkakit.cli.context import CliContext
 from kafkakit.cli.search_watch import watching
 from kafkakit.core.documents import encode_plan, encode_snapshot
 from kafkakit.core.errors import InfeasibleError, InterruptedRunError, TerminationRequested, TryLaterError, UsageError
-from kafkakit.core.model import Broker, BrokerState, ClusterSnapshot, Partition, Topic
+from kafkakit.core.model import Broker, BrokerState, ClusterSnapshot, Partition
 from kafkakit.core.plan_rules import check_plan
 from kafkakit.core.selection import BrokerList, parse_broker_list
 from kafkakit.placement import network
@@ -32,8 +31,9 @@ from kafkakit.topicmappr.decide.rebuild import decide_rebuild
 from kafkakit.topicmappr.decide.request_fields import Budget, Goal
 from kafkakit.topicmappr.decide.requests import GIB, RebalanceRequest, RebuildRequest
 from tests.cli.test_rebalance import cluster
+from tests.clusters.shapes import make_snapshot
 from tests.invariants.plan import verify_plan
-from tests.rigs.waiting import becomes
+from tests.rigs.waiting import until
 
 RACKS = {1: "a", 2: "a", 3: "b", 4: "b", 5: None}
 
@@ -129,7 +129,7 @@ def test_a_search_ends_while_there_is_time_for_its_report() -> None:
     cli = CliContext()
     cli.take("timeout", "0.001s", "option")
     with watching(cli) as watch:
-        becomes("the search goes on", watch.stopped)
+        until(watch.stopped, "the search goes on")
 
 
 class StoppingWatch(Unwatched):
@@ -183,18 +183,9 @@ ROWS = [((1, 2), 40), ((1, 3), 30), ((1, 4), 20), ((2, 3), 90)]
 
 
 def cluster_drain_by_bytes(free: dict[int, int], racks: str = "aabb") -> ClusterSnapshot:
-    return ClusterSnapshot(
-        cluster_id="c",
-        taken_at=datetime(2026, 11, 21, tzinfo=UTC),
-        source="test",
-        sizes_taken=True,
-        brokers=tuple(Broker(id=b, rack=racks[b - 1 : b] or None, storage_free_bytes=f) for b, f in free.items()),
-        topics=(
-            Topic(
-                name="a",
-                partitions=tuple(Partition(partition=n, replicas=r, size_bytes=s) for n, (r, s) in enumerate(ROWS)),
-            ),
-        ),
+    return make_snapshot(
+        (Broker(id=b, rack=racks[b - 1 : b] or None, storage_free_bytes=f) for b, f in free.items()),
+        {"a": [Partition(partition=n, replicas=r, size_bytes=s) for n, (r, s) in enumerate(ROWS)]},
     )
 
 

@@ -7,7 +7,6 @@ band within reach, and what a frontier finds, where racks hold one copy of every
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from fractions import Fraction
 from typing import Any
 
@@ -62,7 +61,7 @@ from kafkakit.topicmappr.decide.requests import (
 from kafkakit.topicmappr.decide.scope import TagConstraints, parse_broker_set, parse_topic_rules
 from kafkakit.topicmappr.decide.storage import GIB
 from tests.clusters.balance_strategies import EVERYBODY
-from tests.clusters.shapes import SHAPES
+from tests.clusters.shapes import SHAPES, make_snapshot
 from tests.invariants.plan import verify_plan
 from tests.invariants.soft_goals import choices_left_open, no_worse, same_price, weigh
 from tests.invariants.storage_rebuild import verify_even_leaders, verify_storage_rebuild
@@ -90,14 +89,7 @@ def world(
         Partition(partition=n, replicas=tuple(row), isr=tuple(isr[n] if isr else row), size_bytes=size)
         for n, (row, size) in enumerate(zip(lists, sizes, strict=True))
     )
-    return ClusterSnapshot(
-        cluster_id="c1",
-        taken_at=datetime(2026, 11, 21, tzinfo=UTC),
-        source="test",
-        brokers=brokers,
-        topics=(Topic(name="t", partitions=partitions),),
-        sizes_taken=any(size is not None for size in sizes),
-    )
+    return make_snapshot(brokers, {"t": partitions}, sizes_taken=any(size is not None for size in sizes))
 
 
 def moved(change: PlannedChange, snapshot: ClusterSnapshot) -> list[int]:
@@ -332,13 +324,8 @@ def snapshot_of(world: World, **more: Any) -> ClusterSnapshot:
     """Brokers as (rack, GiB free), partitions of topic `a` as (replicas, GiB)."""
     brokers, rows = world
     partitions = tuple(Partition(partition=n, replicas=r, size_bytes=s * GIB) for n, (r, s) in enumerate(rows))
-    return ClusterSnapshot(
-        cluster_id="c",
-        taken_at=datetime(2026, 11, 21, tzinfo=UTC),
-        source="test",
-        brokers=tuple(Broker(id=b, rack=r, storage_free_bytes=f * GIB) for b, (r, f) in brokers.items()),
-        topics=(Topic(name="a", partitions=partitions),),
-        **({"sizes_taken": True} | more),
+    return make_snapshot(
+        (Broker(id=b, rack=r, storage_free_bytes=f * GIB) for b, (r, f) in brokers.items()), {"a": partitions}, **more
     )
 
 
@@ -571,22 +558,15 @@ Rows = Mapping[str, Sequence[tuple[int, tuple[int, ...]]]]
 
 def snapshot_of_soft_goals(topics: Rows, free: Mapping[int, int]) -> ClusterSnapshot:
     """Partitions as (GiB, replicas) by topic, and free GiB by broker."""
-    return ClusterSnapshot(
-        cluster_id="c1",
-        taken_at=datetime(2026, 11, 1, tzinfo=UTC),
-        source="test",
-        sizes_taken=True,
-        brokers=tuple(Broker(id=b, storage_free_bytes=n * GIB_OF_REQUESTS) for b, n in sorted(free.items())),
-        topics=tuple(
-            Topic(
-                name=name,
-                partitions=tuple(
-                    Partition(partition=n, replicas=row, isr=row, size_bytes=size * GIB_OF_REQUESTS)
-                    for n, (size, row) in enumerate(rows)
-                ),
-            )
+    return make_snapshot(
+        (Broker(id=b, storage_free_bytes=n * GIB_OF_REQUESTS) for b, n in sorted(free.items())),
+        {
+            name: [
+                Partition(partition=n, replicas=row, isr=row, size_bytes=size * GIB_OF_REQUESTS)
+                for n, (size, row) in enumerate(rows)
+            ]
             for name, rows in sorted(topics.items())
-        ),
+        },
     )
 
 
@@ -731,13 +711,8 @@ def cluster(racks: dict[str, int], sizes: Sequence[int] = (MIB,) * 60) -> Cluste
         for p, size in enumerate(sizes)
         for row in [tuple(ids[r][p % len(ids[r])] for r in sorted(ids))]
     )
-    return ClusterSnapshot(
-        cluster_id="c",
-        taken_at=datetime(2026, 1, 1, tzinfo=UTC),
-        source="test",
-        sizes_taken=True,
-        brokers=tuple(Broker(id=b, rack=r, log_dirs=(disks,)) for r in sorted(ids) for b in ids[r]),
-        topics=(Topic(name="t", partitions=partitions),),
+    return make_snapshot(
+        (Broker(id=b, rack=r, log_dirs=(disks,)) for r in sorted(ids) for b in ids[r]), {"t": partitions}
     )
 
 

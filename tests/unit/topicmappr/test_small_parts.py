@@ -57,25 +57,6 @@ def test_topic_patterns(patterns: str, selected: tuple[str, ...]) -> None:
     assert select_topics(existing, parse_patterns(patterns)).selected == selected
 
 
-@pytest.mark.parametrize(
-    ("racks", "openings", "broken"),
-    [
-        ("ab", 0, False),
-        ("aab", 0, True),  # c holds none, a two
-        ("aab", 1, False),
-        ("aaa", 1, True),
-        ("aabb", 0, True),
-        ("aabbc", 0, False),
-        ("aabbcx", 0, False),  # x is not looked at
-        ("", 0, False),
-    ],
-)
-def test_even_spread(racks: str, openings: int, broken: bool) -> None:
-    rule = GroupRule(spread_over=("a", "b", "c"))
-
-    assert rule.violates([*racks, None], openings) == broken
-
-
 def test_an_uneven_set_may_stay_and_no_rack_gets_more_than_its_share() -> None:
     rule = GroupRule(spread_over=("a", "b"))
     assert not rule.crowds([*"aaa", None], [*"aaa", None])
@@ -83,15 +64,6 @@ def test_an_uneven_set_may_stay_and_no_rack_gets_more_than_its_share() -> None:
     assert rule.crowds([*"aaab"], [*"aaaa"])
     assert rule.crowds([*"aaax"], [*"bbba"])
     assert GroupRule(spread_over=("a", "b", "c")).share(4) == 2
-
-
-def test_rack_rule() -> None:
-    every = GroupRule(0)
-    assert not every.violates(["a", "b", None, None])
-    assert every.violates(["a", "b", "a"])
-    assert not GroupRule(2).violates(["a", "b", "a"])
-    assert GroupRule(2).violates(["a", "a", None])
-    assert not GroupRule(2).violates(["a", None, None])
 
 
 @pytest.mark.parametrize(
@@ -184,27 +156,6 @@ def test_lists_and_degrees_print_as_kafka_kit_prints_them() -> None:
     assert ids([]) == "[]"
     assert str(degree_of([[1, 2], [2, 3]])) == "1/2/1.33"
     assert str(degree_of([])) == "0/0/0.00"
-
-
-def test_broker_change_counts_missing_and_replaced_apart() -> None:
-    change = classify({1, 2, 3}, {3, 4, 9}, {1: "a", 4: None, 5: "b"})
-    assert change.targets == (4,)
-    assert change.replace == (1, 2)
-    assert change.old_missing == (2,)
-    assert change.missing == (3, 9)
-    assert change.messages() == [
-        "Previous broker 2 missing",
-        "Previous broker 3 missing",
-        "Broker 1 marked for removal",
-        "Broker 2 marked for removal",
-        "Broker 9 is not in the cluster",
-        "New broker 4",
-        "Broker 4 does not have a rack.id defined",
-    ]
-    assert change.summary() == "Replacing 2, added 1, missing 3, total count changed by -1"
-    assert change.actions(force_rebuild=False, replication=0, optimize_leadership=False) == [
-        "Shrinking topic by 1 broker(s)"
-    ]
 
 
 def test_affinity_infers_the_rack_of_a_missing_broker() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from kafkakit.core.cluster_facts import FreeStorage, PartitionSizes, StorageReading
 from kafkakit.core.errors import InputError, TryLaterError, UsageError
-from kafkakit.core.model import Broker, BrokerState, ClusterSnapshot, LogDir, Partition, Topic, TopicPartition
+from kafkakit.core.model import Broker, BrokerState, ClusterSnapshot, LogDir, Partition, TopicPartition
 from kafkakit.core.placement_statistics import BrokerStorage
 from kafkakit.placement.broker_disks import broker_disks, dir_table
 from kafkakit.topicmappr.act.places import ClusterSource
@@ -25,6 +25,7 @@ from kafkakit.topicmappr.decide.storage import (
     summary_of,
     with_metrics,
 )
+from tests.clusters.shapes import make_snapshot
 from tests.fakes.admin import FakeClock, FakeCluster, FakeStorageMetrics
 from tests.fakes.planning_session import FakePlanningSession
 
@@ -37,17 +38,14 @@ def disk(path: str, total: int | None, usable: int | None, **more: Any) -> LogDi
 
 
 def cluster(*partitions: Partition, brokers: tuple[Broker, ...] | None = None, **more: Any) -> ClusterSnapshot:
-    return ClusterSnapshot(
-        cluster_id="c",
-        taken_at=NOW,
-        source="test",
-        brokers=brokers
+    return make_snapshot(
+        brokers
         or (
             Broker(id=1, log_dirs=(disk("/a", 1_000, 600), disk("/b", 500, 100))),
             Broker(id=2, log_dirs=(disk("/a", 2_000, 1_500),)),
         ),
-        topics=(Topic(name="t", partitions=partitions),),
-        **({"sizes_taken": True} | more),
+        {"t": partitions},
+        **{"taken_at": NOW, **more},
     )
 
 

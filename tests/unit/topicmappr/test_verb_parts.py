@@ -29,7 +29,7 @@ from kafkakit.topicmappr.decide.plain_requests import DrainRequest, FixRacksRequ
 from kafkakit.topicmappr.decide.rebuild import decide_rebuild, decide_set_replication
 from kafkakit.topicmappr.decide.requests import RebuildRequest
 from kafkakit.topicmappr.decide.scope import TagConstraints, parse_broker_set, parse_topic_rules
-from tests.clusters.strategies import TAKEN_AT
+from tests.clusters.shapes import make_snapshot
 
 RACKS = {1: "a", 2: "a", 3: "b", 4: "b", 5: "c", 6: "c"}
 
@@ -43,15 +43,12 @@ def cluster(
     isr: Mapping[str, Sequence[tuple[int, ...]]] | None = None,
     configs: dict[str, str] | None = None,
 ) -> ClusterSnapshot:
-    return ClusterSnapshot(
-        cluster_id="c1",
-        taken_at=TAKEN_AT,
-        source="test",
-        brokers=tuple(
+    return make_snapshot(
+        (
             Broker(id=b, rack=r, state=BrokerState.FENCED if b in dead else BrokerState.ALIVE)
             for b, r in (racks or RACKS).items()
         ),
-        topics=tuple(
+        [
             Topic(
                 name=name,
                 configs=configs or {},
@@ -66,7 +63,8 @@ def cluster(
                 ),
             )
             for name, rows in sorted(lists.items())
-        ),
+        ],
+        sizes_taken=False,
     )
 
 
@@ -378,14 +376,10 @@ def test_a_repeat_may_go_to_a_broker_without_a_rack_where_no_rack_would_repeat_t
 
 def grown(lists: Sequence[tuple[int, ...]], partitions: int, **more: Any) -> NewTopic:
     """More partitions for topic t, which has these, on six brokers in three racks."""
-    snapshot = ClusterSnapshot(
-        cluster_id="c",
-        taken_at=TAKEN_AT,
-        source="test",
-        brokers=tuple(Broker(id=b, rack="abc"[b % 3]) for b in range(1, 7)),
-        topics=(
-            Topic(name="t", partitions=tuple(Partition(partition=n, replicas=row) for n, row in enumerate(lists))),
-        ),
+    snapshot = make_snapshot(
+        (Broker(id=b, rack="abc"[b % 3]) for b in range(1, 7)),
+        {"t": [Partition(partition=n, replicas=row) for n, row in enumerate(lists)]},
+        sizes_taken=False,
     )
     return decide_place(snapshot, PlaceRequest(topic="t", partitions=partitions, **more))
 

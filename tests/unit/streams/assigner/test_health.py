@@ -4,8 +4,6 @@ Automatic failovers are noted before they begin, a few at once, and never in a d
 """
 
 import threading
-import time
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -33,6 +31,7 @@ from tests.fakes.admin import FakeClock
 from tests.fakes.control import FakeControlStore
 from tests.rigs.assigner import route, worker
 from tests.rigs.assigner_loop import Papers, assigner
+from tests.rigs.waiting import until
 
 RULES = HealthRules()
 
@@ -246,13 +245,6 @@ class Stage:
 
 def verdict(stream: str = "orders", why_not: str = "", *, continues: bool = False) -> Verdict:
     return Verdict(stream=stream, source="a", target="b", why_not=why_not, continues=continues)
-
-
-def until(check: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 120
-    while not check():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def test_a_move_is_noted_and_made_once() -> None:

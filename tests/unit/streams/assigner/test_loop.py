@@ -33,8 +33,8 @@ from tests.fakes.control import FakeControlStore
 from tests.fakes.group_consumer import FakeGroups
 from tests.rigs.assigner import moved, route, worker
 from tests.rigs.assigner_loop import Papers, assigner
+from tests.rigs.waiting import until
 
-LIMIT_S = 120.0
 PATIENT = WorkerOptions(beat_s=0.1, ttl_s=60, fallback_s=60)
 HASTY = WorkerOptions(beat_s=0.1, ttl_s=0.5, fallback_s=1.0)
 """For tests in which a lease ends or a group is joined, which a slow machine does elsewhere, too."""
@@ -150,13 +150,6 @@ def fleet() -> Iterator[Fleet]:
     found = Fleet()
     with found.stack:
         yield found
-
-
-def until(check: Callable[[], object]) -> None:
-    deadline = time.monotonic() + LIMIT_S
-    while not check():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def test_workers_share_the_partitions_and_each_record_is_handled_once(fleet: Fleet) -> None:

@@ -26,7 +26,7 @@ from kafkakit.streams.assigner.decide.placing import (
 from tests.fakes.admin import FakeClock, FakeCluster
 from tests.fakes.groups import FakeGroups
 from tests.rigs.assigner_loop import FakeClients
-from tests.rigs.waiting import becomes
+from tests.rigs.waiting import until
 
 
 def problem(load: list[int], capacity: list[int], **more: Any) -> PlacementProblem:
@@ -68,10 +68,9 @@ def problems(draw: st.DrawFn) -> PlacementProblem:
 
 
 @given(problems(), st.booleans())
-def test_every_partition_is_where_it_may_be_and_none_is_left_that_could_be_placed(
-    found: PlacementProblem, may_balance: bool
-) -> None:
+def test_partitions_are_where_they_may_be_and_the_same_each_time(found: PlacementProblem, may_balance: bool) -> None:
     answer = place(found, may_balance=may_balance)
+    assert (place(found, may_balance=may_balance).owner == answer.owner).all()
     able = found.serves[:, found.kind].T & (found.capacity > 0)[None, :]
     counts = np.bincount(answer.owner[answer.owner >= 0], minlength=len(found.capacity))
     held = np.bincount(found.owner[found.owner >= 0], minlength=len(found.capacity))
@@ -89,11 +88,6 @@ def test_every_partition_is_where_it_may_be_and_none_is_left_that_could_be_place
         assert answer.moves <= 0.1 * answer.orphans
     elif not may_balance:
         assert answer.moves == 0
-
-
-@given(problems())
-def test_the_same_problem_has_the_same_answer(found: PlacementProblem) -> None:
-    assert (place(found).owner == place(found).owner).all()
 
 
 def test_loads_follow_capacities() -> None:
@@ -236,10 +230,10 @@ def test_a_watch_that_is_stopped_closes_its_clients(stage: Stage) -> None:
 
     watch = ClusterWatch("a-id", clients, stage.clock)
     watch.start()
-    becomes("both threads have clients", lambda: len(opened) == 2)
+    until(lambda: len(opened) == 2, "both threads have clients")
     assert not closed
     watch.stop()
-    becomes("both closed them", lambda: len(closed) == 2)
+    until(lambda: len(closed) == 2, "both closed them")
 
 
 def test_looks_that_fail_are_told_while_probes_are_answered(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -251,12 +245,12 @@ def test_looks_that_fail_are_told_while_probes_are_answered(stage: Stage, monkey
 
     monkeypatch.setattr(stage.cluster, "partition_states", refuse)
     stage.watch.start()
-    becomes("both threads answered", lambda: stage.watch.probe is not None and bool(stage.watch.problem))
+    until(lambda: stage.watch.probe is not None and bool(stage.watch.problem), "both threads answered")
     probe = stage.watch.probe
-    becomes("it was probed again", lambda: stage.watch.probe is not probe)
+    until(lambda: stage.watch.probe is not probe, "it was probed again")
     assert stage.watch.problem == refused.message
     monkeypatch.undo()
-    becomes("the look's problem is over", lambda: not stage.watch.problem)
+    until(lambda: not stage.watch.problem, "the look's problem is over")
     stage.watch.stop()
 
 

@@ -22,7 +22,8 @@ from kafkakit.streams.client.decide.work_rules import DependencyDownError, Mode,
 from kafkakit.streams.client.workers import SharedWork, StreamRecord
 from tests.fakes.group_consumer import FakeGroups
 from tests.rigs.stream_routes import FakeClusters
-from tests.unit.streams.client.test_dead_letters import FAST, PLACE, Seen, committed, consumer, until, values
+from tests.rigs.waiting import until
+from tests.unit.streams.client.test_dead_letters import FAST, PLACE, Seen, committed, consumer, values
 
 UNORDERED = WorkRules(mode=Mode.UNORDERED, retry=FAST)
 EXITS = (SystemExit(7), KeyboardInterrupt())

@@ -3,7 +3,7 @@
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 from itertools import groupby
@@ -56,6 +56,7 @@ from kafkakit.streams.model.route import DLQ, RETRY, Lane, Route, Segment, Segme
 from tests.fakes.group_consumer import FakeGroups, FakeRecord
 from tests.rigs.lanes import LaneWorld
 from tests.rigs.stream_routes import FakeClusters
+from tests.rigs.waiting import until
 
 Headers = tuple[tuple[str, bytes | None], ...]
 TOPIC_ID = "00010203-0405-0607-0809-0a0b0c0d0e0f"
@@ -108,13 +109,6 @@ def consumer(
         hooks=hooks,
         **handlers,
     )
-
-
-def until(check: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 120
-    while not check():
-        assert time.monotonic() < deadline
-        time.sleep(0.002)
 
 
 def values(start: int, end: int) -> list[bytes]:

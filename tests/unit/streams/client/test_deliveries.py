@@ -37,7 +37,8 @@ from kafkakit.streams.client.producer import AsyncProducer, RecordHooks
 from kafkakit.streams.client.workers import RecordOrigin, StreamRecord, WrongReturnError
 from tests.fakes.group_consumer import FakeGroups, FakeRecord
 from tests.rigs.stream_routes import FakeClusters
-from tests.unit.streams.client.test_dead_letters import FAST, PLACE, consumer, route, until, values
+from tests.rigs.waiting import until
+from tests.unit.streams.client.test_dead_letters import FAST, PLACE, consumer, route, values
 
 LIMIT_S = 120.0
 WRITTEN = WrittenRecord("live", 1, "cluster-a", "orders.live.1", 0, 7, 1, 1)

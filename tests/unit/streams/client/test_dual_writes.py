@@ -1,9 +1,8 @@
 """Dual writes over fake clusters, and the comparison of both sides afterwards; transforms in transactions."""
 
 import threading
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -39,18 +38,12 @@ from kafkakit.streams.model.kkm1.encode import advise, encode_commit
 from kafkakit.streams.model.record_identity import HEADER, Reconciliation, SeenRecord, reconcile, seen_record
 from tests.fakes.group_consumer import FakeGroups, FakeRecord
 from tests.rigs.stream_routes import FakeClusters, Routes
-from tests.unit.streams.client.test_dead_letters import FAST, until
+from tests.rigs.waiting import until
+from tests.unit.streams.client.test_dead_letters import FAST
 
 LIMIT_S = 120.0
 LIMITS = ProducerLimits(delivery_s=LIMIT_S, drain_s=0.05)
 ALWAYS = (0, 1 << 48)
-
-
-def eventually(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + LIMIT_S
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
 
 
 @pytest.fixture
@@ -117,11 +110,11 @@ def test_the_secondary_is_repaired_in_order(
     limits = replace(LIMITS, delivery_s=0.3)
     producer = client.dual_producer("orders", "copies", DualPolicy.PRIMARY_THEN_REPAIR, limits=limits)
     producer.send(b"first", b"k").result(LIMIT_S)
-    eventually(lambda: len(log_b(fakes)) == 1)
+    until(lambda: len(log_b(fakes)) == 1)
     fakes.clusters["b"].is_away = True
     for n in range(20):
         producer.send(b"%d" % n, b"k").result(LIMIT_S)
-    eventually(lambda: producer.figures().failed > 0)
+    until(lambda: producer.figures().failed > 0)
     assert producer.flush(0.05).lanes[-1][0] == "secondary/repairs"
     assert compared(fakes).missing == 20
     fakes.clusters["b"].is_away = False
@@ -142,7 +135,7 @@ def test_what_the_repair_queue_cannot_hold_is_counted_and_found(fakes: FakeClust
     dropped = producer.figures().repair_dropped
     assert 10 < dropped < 20
     fakes.clusters["b"].is_away = False
-    eventually(lambda: producer.figures().repair_waiting == 0)
+    until(lambda: producer.figures().repair_waiting == 0)
     assert compared(fakes).missing == dropped
     assert len(compared(fakes).examples_missing) == 10
     producer.close()
@@ -170,7 +163,7 @@ def test_threads_end_with_the_producer(fakes: FakeClusters) -> None:
     producer = client.dual_producer("orders", "copies", DualPolicy.PRIMARY_THEN_REPAIR, limits=LIMITS)
     producer.send(b"x").result(LIMIT_S)
     client.close(1)
-    eventually(lambda: not [t for t in threading.enumerate() if t.name.startswith("kafkakit-")])
+    until(lambda: not [t for t in threading.enumerate() if t.name.startswith("kafkakit-")])
 
 
 def test_a_comparison_tells_missing_extra_duplicate_and_other_keys(client: StreamClient) -> None:

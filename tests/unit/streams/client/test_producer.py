@@ -3,8 +3,7 @@
 import asyncio
 import itertools
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -34,17 +33,11 @@ from kafkakit.streams.model.record_identity import HEADER, decode_record_id
 from kafkakit.streams.model.route import LaneRule, Segment, SegmentState
 from tests.fakes.stream_cluster import FakeStreamProducer
 from tests.rigs.stream_routes import FakeClusters
+from tests.rigs.waiting import until
 
 LIMIT_S = 120.0
 QUICK = ProducerLimits(delivery_s=LIMIT_S, drain_s=0.05, refused_s=20)
 SHORT = ProducerLimits(delivery_s=0.3, drain_s=0.05, refused_s=0.1)
-
-
-def eventually(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + LIMIT_S
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
 
 
 @pytest.fixture
@@ -118,14 +111,14 @@ def test_records_go_to_the_new_segment_from_the_change_on(
 ) -> None:
     producer.send(b"old").result(LIMIT_S)
     fakes.routes.move(fakes.segment("b"))
-    eventually(lambda: producer.metrics().route.epoch == 2)
+    until(lambda: producer.metrics().route.epoch == 2)
     assert producer.send(b"new").result(LIMIT_S).cluster_id == "cluster-b"
     assert (live(producer).counters.switches, live(producer).counters.sent_again) == (1, 0)
     # Back to the first cluster: another producer than before, which is closed by now.
     fakes.routes.move(fakes.segment("a"))
-    eventually(lambda: producer.metrics().route.epoch == 3)
+    until(lambda: producer.metrics().route.epoch == 3)
     assert producer.send(b"back").result(LIMIT_S).cluster_id == "cluster-a"
-    eventually(lambda: [p.is_closed for p in fakes.clusters["a"].producers] == [True, False])
+    until(lambda: [p.is_closed for p in fakes.clusters["a"].producers] == [True, False])
 
 
 @pytest.mark.parametrize("loses_answers", [False, True])
@@ -151,7 +144,7 @@ def test_what_is_acknowledged_while_the_route_changes_is_not_sent_again(
     fakes.clusters["a"].is_away = True
     late = producer.send(b"late")
     fakes.routes.move(fakes.segment("b"))
-    eventually(lambda: producer.metrics().route.epoch == 2)
+    until(lambda: producer.metrics().route.epoch == 2)
     assert producer.send(b"new").result(LIMIT_S).cluster_id == "cluster-b"
     fakes.clusters["a"].is_away = False
     assert (late.result(LIMIT_S).cluster_id, late.result().attempts) == ("cluster-a", 1)
@@ -197,7 +190,7 @@ def test_a_fault_of_the_library_ends_one_connection_alone(
     producer.send(b"before").result(LIMIT_S)
     broken = fakes.clusters["a"].producers[0]
     monkeypatch.setattr(broken, "poll", lambda timeout_s: 1 / 0)
-    eventually(lambda: broken.is_closed)
+    until(lambda: broken.is_closed)
     assert producer.send(b"x").result(LIMIT_S).attempts == 1
     assert [p.is_closed for p in fakes.clusters["a"].producers] == [True, False]
 
@@ -214,7 +207,7 @@ def test_a_hung_cluster_is_noticed_by_our_own_time_limit(
         delivery.result(LIMIT_S)
     assert raised.value.may_be_written
     fakes.clusters["a"].is_away = False
-    eventually(lambda: live(producer).counters.late == 1)
+    until(lambda: live(producer).counters.late == 1)
 
 
 def test_a_paused_lane_waits_until_it_is_resumed_or_the_time_ends(
@@ -232,7 +225,7 @@ def test_a_paused_lane_waits_until_it_is_resumed_or_the_time_ends(
     assert (values(fakes), live(patient).problem) == ([b"waits"], "")
     # Paused and resumed: the same segment with another producer, and no switch.
     fakes.routes.change("live", paused=True)
-    eventually(lambda: fakes.clusters["a"].producers[-1].is_closed)
+    until(lambda: fakes.clusters["a"].producers[-1].is_closed)
     more = patient.send(b"more")
     fakes.routes.change("live", paused=False)
     assert more.result(LIMIT_S).segment == 1
@@ -255,7 +248,7 @@ def test_a_lane_that_is_removed_takes_no_more_records(fakes: FakeClusters, first
     waiting = producer.send(b"x", lane="slow")
     route = fakes.routes.read()
     fakes.routes.write(replace(route, epoch=2, lanes=tuple(lane for lane in route.lanes if lane.name != "slow")))
-    eventually(lambda: producer.metrics().route.epoch == 2)
+    until(lambda: producer.metrics().route.epoch == 2)
     with pytest.raises(RecordRefusedError, match="has no lane 'slow'"):
         producer.send(b"y", lane="slow")
     assert not waiting.done()
@@ -279,7 +272,7 @@ def test_another_cluster_behind_an_address_is_refused(fakes: FakeClusters, clien
         producer.send(b"x").result(LIMIT_S)
     assert values(fakes) == []
     fakes.routes.move(fakes.segment("b"))
-    eventually(lambda: producer.metrics().route.epoch == 2)
+    until(lambda: producer.metrics().route.epoch == 2)
     assert producer.send(b"y").result(LIMIT_S).cluster_id == "cluster-b"
 
 
@@ -292,7 +285,7 @@ def test_a_topic_that_was_created_again_is_refused(fakes: FakeClusters, first: S
 def test_a_missing_profile_fails_at_once(fakes: FakeClusters, first: Segment, client: StreamClient) -> None:
     producer = client.producer("orders", limits=QUICK)
     fakes.routes.move(replace(fakes.segment("b"), cluster="nowhere"))
-    eventually(lambda: producer.metrics().route.epoch == 2)
+    until(lambda: producer.metrics().route.epoch == 2)
     with pytest.raises(UsageError, match="there is no profile 'nowhere'"):
         producer.send(b"x").result(LIMIT_S)
 
@@ -303,7 +296,7 @@ def test_a_topic_that_brokers_do_not_know_yet_is_waited_for(
     producer = client.producer("orders", limits=QUICK)
     topic = fakes.clusters["a"].topics.pop(first.topic)
     delivery = producer.send(b"x")
-    eventually(lambda: live(producer).problem == f"cluster cluster-a has no topic {first.topic}")
+    until(lambda: live(producer).problem == f"cluster cluster-a has no topic {first.topic}")
     fakes.clusters["a"].topics[first.topic] = topic
     delivery.result(LIMIT_S)
 
@@ -312,18 +305,18 @@ def test_the_next_segment_is_connected_to_in_advance(fakes: FakeClusters, first:
     producer.send(b"x").result(LIMIT_S)
     opened = fakes.segment("b", state=SegmentState.OPENED)
     fakes.routes.change("live", segments=(first, opened))
-    eventually(lambda: len(fakes.clusters["b"].producers) == 1)
+    until(lambda: len(fakes.clusters["b"].producers) == 1)
     producer.send(b"y").result(LIMIT_S)
     fakes.routes.move(replace(opened, state=SegmentState.ACTIVE))
-    eventually(lambda: producer.metrics().route.epoch == 3)
+    until(lambda: producer.metrics().route.epoch == 3)
     assert producer.send(b"z").result(LIMIT_S).cluster_id == "cluster-b"
     assert len(fakes.clusters["b"].producers) == 1
     # One that is taken back is let go of.
     gone = fakes.segment("a", state=SegmentState.OPENED)
     fakes.routes.change("live", segments=(replace(opened, state=SegmentState.ACTIVE), gone))
-    eventually(lambda: len(fakes.clusters["a"].producers) == 2)
+    until(lambda: len(fakes.clusters["a"].producers) == 2)
     fakes.routes.change("live", segments=(replace(opened, state=SegmentState.ACTIVE),))
-    eventually(lambda: fakes.clusters["a"].producers[-1].is_closed)
+    until(lambda: fakes.clusters["a"].producers[-1].is_closed)
 
 
 def test_without_the_control_store_the_last_route_stays_in_use(
@@ -331,12 +324,12 @@ def test_without_the_control_store_the_last_route_stays_in_use(
 ) -> None:
     producer.send(b"x").result(LIMIT_S)
     fakes.store.away = True
-    eventually(lambda: "away" in producer.metrics().route.problem)
+    until(lambda: "away" in producer.metrics().route.problem)
     assert producer.send(b"y").result(LIMIT_S).segment == 1
     assert producer.metrics().route.stale_s > 0
     fakes.store.away = False
     fakes.routes.move(fakes.segment("b"))
-    eventually(lambda: producer.metrics().route.epoch == 2 and not producer.metrics().route.problem)
+    until(lambda: producer.metrics().route.epoch == 2 and not producer.metrics().route.problem)
     said = [record.message for record in caplog.records if "stream orders" in record.message]
     assert ["stays in use" in said[0], "can be followed again" in said[-1], len(said)] == [True, True, 2]
 
@@ -370,11 +363,11 @@ def test_rules_choose_the_lane_and_a_pathway_adds_headers(fakes: FakeClusters, c
 
 def test_rules_that_a_route_gets_later_choose_the_lane_from_then_on(fakes: FakeClusters, producer: Producer) -> None:
     fakes.routes.move(fakes.segment("b"), "slow")
-    eventually(lambda: producer.metrics().route.epoch == 2)
+    until(lambda: producer.metrics().route.epoch == 2)
     assert producer.send(b"1", b"k").result(LIMIT_S).lane == "live"
     route = fakes.routes.read()
     fakes.routes.write(replace(route, epoch=3, rules=(LaneRule(lane="slow", where="key = k"),)))
-    eventually(lambda: producer.metrics().route.epoch == 3)
+    until(lambda: producer.metrics().route.epoch == 3)
     found = [producer.send(b"2", key).result(LIMIT_S).lane for key in (b"k", b"other", None)]
     assert found == ["slow", "live", "live"]
 
@@ -492,7 +485,7 @@ def test_close_tells_what_is_not_acknowledged(fakes: FakeClusters, first: Segmen
         with pytest.raises(ProducerClosedError):
             producer.send(b"x", lane=lane)
     assert not producer.close()
-    eventually(lambda: fakes.clusters["a"].producers[0].is_closed)
+    until(lambda: fakes.clusters["a"].producers[0].is_closed)
 
 
 def test_a_closed_client_makes_no_producer_that_would_not_follow_the_route(
@@ -509,7 +502,7 @@ def test_a_closed_client_makes_no_producer_that_would_not_follow_the_route(
 def test_a_callback_may_send(producer: Producer) -> None:
     found: list[Delivery] = []
     producer.send(b"one").add_done_callback(lambda _: found.append(producer.send(b"two")))
-    eventually(lambda: bool(found))
+    until(lambda: bool(found))
     found[0].result(LIMIT_S)
 
 
@@ -527,9 +520,9 @@ def test_a_callback_of_a_route_change_may_send_flush_and_read_metrics(
     opened = fakes.segment("b", partitions=1, state=SegmentState.OPENED)
     producer.send(b"one", partition=1).add_done_callback(after)
     fakes.routes.change("live", segments=(first, opened))
-    eventually(lambda: len(fakes.clusters["b"].producers) == 1)
+    until(lambda: len(fakes.clusters["b"].producers) == 1)
     fakes.routes.move(replace(opened, state=SegmentState.ACTIVE))
-    eventually(lambda: bool(found))
+    until(lambda: bool(found))
     assert found[0].result(LIMIT_S).cluster_id == "cluster-b"
 
 
@@ -613,12 +606,12 @@ def test_a_fault_in_a_thread_of_the_producer_does_not_end_it(
     monkeypatch.setattr(owner, name, fail)
     second = fakes.segment("b")
     fakes.routes.move(second)
-    eventually(lambda: producer.metrics().route.epoch == 2)
+    until(lambda: producer.metrics().route.epoch == 2)
     with suppress(RuntimeError, RecordRefusedError):  # what fails in this thread, or for one record
         producer.send(b"2").result(LIMIT_S)
-    eventually(lambda: delivered(producer) == second.topic)
-    eventually(lambda: left == [0])
-    eventually(lambda: not producer.metrics().route.problem)
+    until(lambda: delivered(producer) == second.topic)
+    until(lambda: left == [0])
+    until(lambda: not producer.metrics().route.problem)
 
 
 def delivered(producer: Producer) -> str:
@@ -643,7 +636,7 @@ def test_a_segment_without_a_thread_is_a_problem_of_its_lane_and_tried_again(
     is_full.set()
     second = fakes.segment("b")
     fakes.routes.move(second)
-    eventually(lambda: "no thread can be started" in live(producer).problem)
+    until(lambda: "no thread can be started" in live(producer).problem)
     waiting = producer.send(b"2")
     is_full.clear()
     assert waiting.result(LIMIT_S).topic == second.topic

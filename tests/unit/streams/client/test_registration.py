@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 
 import pytest
@@ -25,19 +25,13 @@ from tests.fakes.admin import FakeClock
 from tests.fakes.control import FakeControlStore
 from tests.fakes.group_consumer import FakeGroups
 from tests.rigs.stream_routes import HOLDER, FakeClusters
+from tests.rigs.waiting import until
 
 LIMIT_S = 120.0
 PATIENT = ProducerLimits(delivery_s=LIMIT_S, drain_s=60)
 ME, OTHER, DEAD = "0e" * 8, "0a" * 8, "0d" * 8
 PATH = "streams/orders/clients/0001"
 ONE = ClientEntry(kind=ClientKind.PRODUCER, epoch=3, delivery_timeout_ms=1_000)
-
-
-def eventually(holds: Callable[[], object]) -> None:
-    deadline = time.monotonic() + LIMIT_S
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
 
 
 class Client:
@@ -92,12 +86,12 @@ def test_a_change_is_written_at_once_and_else_every_five_seconds(desk: Desk) -> 
     client = Client()
     desk.registrar.add(client)
     client.entry = replace(ONE, epoch=4)
-    eventually(lambda: desk.clients()[0].epoch == 4)
+    until(lambda: desk.clients()[0].epoch == 4)
     before = desk.clients()[0].beat
     time.sleep(3 * registrar.LOOK_S)
     assert desk.clients()[0].beat == before
     desk.clock.advance(BEAT_S)
-    eventually(lambda: desk.clients()[0].beat == before + 1)
+    until(lambda: desk.clients()[0].beat == before + 1)
 
 
 def test_one_document_holds_all_clients_of_a_process_and_goes_with_the_last(desk: Desk) -> None:
@@ -112,9 +106,9 @@ def test_one_document_holds_all_clients_of_a_process_and_goes_with_the_last(desk
     assert desk.store.children("streams/orders/clients") == ("0001",)
     for client in clients:
         client.entry = None
-    eventually(lambda: desk.clients() == ())
+    until(lambda: desk.clients() == ())
     clients[3].entry = entry
-    eventually(lambda: [c.group for c in desk.clients()] == ["billing"])
+    until(lambda: [c.group for c in desk.clients()] == ["billing"])
     clients[3].entry = None
     desk.registrar.close()
     assert desk.clients() == ()
@@ -137,7 +131,7 @@ def test_a_store_that_hangs_holds_up_a_new_client_for_a_moment(desk: Desk, monke
     desk.registrar.add(Client())
     assert desk.clients() == ()
     answer.set()
-    eventually(desk.clients)
+    until(desk.clients)
 
 
 def test_a_store_that_is_away_holds_up_nothing_and_gets_the_registration_later(desk: Desk) -> None:
@@ -146,7 +140,7 @@ def test_a_store_that_is_away_holds_up_nothing_and_gets_the_registration_later(d
     assert desk.seen == []
     desk.store.away = False
     desk.clock.advance(BEAT_S)
-    eventually(desk.clients)
+    until(desk.clients)
 
 
 def test_a_store_that_raises_anything_ends_no_thread(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,7 +148,7 @@ def test_a_store_that_raises_anything_ends_no_thread(desk: Desk, monkeypatch: py
         patched.setattr(desk.store, "cas", lambda *_: 1 / 0)
         desk.registrar.add(Client())
     desk.clock.advance(BEAT_S)
-    eventually(desk.clients)
+    until(desk.clients)
 
 
 @pytest.mark.parametrize("lost", [1, 2])
@@ -163,12 +157,12 @@ def test_lost_answers_leave_one_document_that_is_removed(desk: Desk, lost: int) 
     client = Client()
     desk.registrar.add(client)
     desk.clock.advance(BEAT_S)
-    eventually(lambda: desk.store.lose_answers == 0)
+    until(lambda: desk.store.lose_answers == 0)
     desk.clock.advance(BEAT_S)
-    eventually(lambda: desk.clients()[0].beat > lost)
+    until(lambda: desk.clients()[0].beat > lost)
     desk.store.lose_answers = 1
     client.entry = None
-    eventually(lambda: desk.clients() == ())
+    until(lambda: desk.clients() == ())
 
 
 def test_a_first_write_whose_answer_was_lost_is_removed_too(desk: Desk) -> None:
@@ -178,7 +172,7 @@ def test_a_first_write_whose_answer_was_lost_is_removed_too(desk: Desk) -> None:
     assert len(desk.clients()) == 1
     client.entry = None
     desk.clock.advance(BEAT_S)
-    eventually(lambda: desk.clients() == ())
+    until(lambda: desk.clients() == ())
 
 
 def test_a_document_that_another_process_removed_is_written_again(desk: Desk) -> None:
@@ -187,7 +181,7 @@ def test_a_document_that_another_process_removed_is_written_again(desk: Desk) ->
     assert found is not None
     desk.store.delete(PATH, found.version)
     desk.clock.advance(BEAT_S)
-    eventually(desk.clients)
+    until(desk.clients)
 
 
 def test_a_name_that_another_process_has_is_left_to_it(desk: Desk) -> None:
@@ -196,7 +190,7 @@ def test_a_name_that_another_process_has_is_left_to_it(desk: Desk) -> None:
     client = Client()
     other.add(client)
     desk.clock.advance(BEAT_S)
-    eventually(lambda: {c.id for c in desk.clients()} == {f"{OTHER} producer", f"{ME} producer"})
+    until(lambda: {c.id for c in desk.clients()} == {f"{OTHER} producer", f"{ME} producer"})
     client.entry = None
     other.close()
     assert [c.id for c in desk.clients()] == [f"{ME} producer"]
@@ -215,15 +209,15 @@ def test_what_other_processes_left_behind_is_forgotten_and_who_beats_is_not(desk
         """Until the next look around, before which both have beaten again, whichever of them is slow."""
         beats = {c.id: c.beat for c in desk.clients()}
         desk.clock.advance(FORGET_S - BEAT_S)
-        eventually(lambda: all(c.beat > beats[c.id] for c in desk.clients() if DEAD not in c.id))
+        until(lambda: all(c.beat > beats[c.id] for c in desk.clients() if DEAD not in c.id))
         desk.clock.advance(BEAT_S)
 
     pass_time()
-    eventually(lambda: len(desk.registrar._others) == len(other._others) == 2)
+    until(lambda: len(desk.registrar._others) == len(other._others) == 2)
     # Both have looked around once, and one look alone tells nothing.
     assert {c.id for c in desk.clients()} == {f"{DEAD} producer", f"{OTHER} producer", f"{ME} producer"}
     pass_time()
-    eventually(lambda: {c.id for c in desk.clients()} == {f"{OTHER} producer", f"{ME} producer"})
+    until(lambda: {c.id for c in desk.clients()} == {f"{OTHER} producer", f"{ME} producer"})
     desk.clock.advance(10)
     other.close()
 
@@ -265,13 +259,13 @@ def test_a_producer_has_moved_once_its_records_for_the_old_segment_are_answered(
     fakes.clusters["a"].is_away = True
     late = producer.send(b"late")
     fakes.routes.move(fakes.segment("b"))
-    eventually(lambda: producer.metrics().route.epoch == 2)
+    until(lambda: producer.metrics().route.epoch == 2)
     assert producer.send(b"new").result(LIMIT_S).cluster_id == "cluster-b"
     time.sleep(3 * registrar.LOOK_S)
     assert epochs(fakes) == [1]
     fakes.clusters["a"].is_away = False
     assert late.result(LIMIT_S).cluster_id == "cluster-a"
-    eventually(lambda: epochs(fakes) == [2])
+    until(lambda: epochs(fakes) == [2])
 
 
 def test_a_producer_that_gives_up_the_old_segment_has_moved_once_that_connection_is_gone(
@@ -289,7 +283,7 @@ def test_a_producer_that_gives_up_the_old_segment_has_moved_once_that_connection
     time.sleep(3 * registrar.LOOK_S)
     assert epochs(fakes) == [1]  # what it holds may still be written
     may_close.set()
-    eventually(lambda: epochs(fakes) == [2])
+    until(lambda: epochs(fakes) == [2])
 
 
 def test_a_producer_that_sent_nothing_follows_at_once_and_goes_at_its_close(
@@ -299,8 +293,8 @@ def test_a_producer_that_sent_nothing_follows_at_once_and_goes_at_its_close(
         (found,) = read_clients(fakes.store, "orders")
         assert found.delivery_timeout_ms == 120_000
         fakes.routes.move(fakes.segment("b"))
-        eventually(lambda: epochs(fakes) == [2])
-    eventually(lambda: epochs(fakes) == [])
+        until(lambda: epochs(fakes) == [2])
+    until(lambda: epochs(fakes) == [])
 
 
 def test_a_closed_producer_stays_registered_until_its_connection_is_gone(
@@ -315,7 +309,7 @@ def test_a_closed_producer_stays_registered_until_its_connection_is_gone(
     time.sleep(3 * registrar.LOOK_S)
     assert epochs(fakes) == [1]
     may_close.set()
-    eventually(lambda: epochs(fakes) == [])
+    until(lambda: epochs(fakes) == [])
 
 
 def test_closing_a_client_removes_what_it_registered(fakes: FakeClusters) -> None:
@@ -376,13 +370,13 @@ def test_a_consumer_has_moved_once_it_reads_every_segment(cluster_id: str, monke
     consumer = member(groups, routes)
     assert consumer.registration() is None
     with consumer:
-        eventually(lambda: registered(consumer) == 1)
+        until(lambda: registered(consumer) == 1)
         routes.append(route(segment(1), segment(2, cluster_id)))
-        eventually(lambda: consumer.figures().epoch == 2)
+        until(lambda: consumer.figures().epoch == 2)
         time.sleep(0.1)
         assert registered(consumer) == 1
         groups.make_topic("t2", 1)
-        eventually(lambda: registered(consumer) == 2)
+        until(lambda: registered(consumer) == 2)
         assert ("billing", TopicPartition("t2", 0)) in groups.owners
     assert consumer.registration() is None
 
@@ -394,7 +388,7 @@ def test_a_consumer_tells_which_lanes_it_reads(lanes: Collection[str] | None, to
     found = replace(found, lanes=(*found.lanes, Lane(name="dlq", segments=())))
     groups.make_topic("t1", 1)
     with member(groups, [found], ConsumerOptions(lanes=lanes)) as consumer:
-        eventually(lambda: registered(consumer) == 1)
+        until(lambda: registered(consumer) == 1)
         entry = consumer.registration()
         assert entry is not None
         assert entry.lanes == told
@@ -406,17 +400,17 @@ def test_a_consumer_that_is_about_to_read_another_cluster_has_not_moved(monkeypa
     groups.make_topic("t2", 1)
     consumer = member(groups, routes)
     with consumer:
-        eventually(lambda: registered(consumer) == 1)
+        until(lambda: registered(consumer) == 1)
         make = consumer._reader
 
         def late(*place: str) -> cluster_reader.ClusterReader:
-            eventually(lambda: consumer._readers["c1"].epoch_read == 2)
+            until(lambda: consumer._readers["c1"].epoch_read == 2)
             seen.append(registered(consumer))
             return make(*place)
 
         monkeypatch.setattr(consumer, "_reader", late)
         routes.append(route(segment(1), segment(2, "c2")))
-        eventually(lambda: registered(consumer) == 2)
+        until(lambda: registered(consumer) == 2)
     assert seen == [1]
 
 
@@ -425,11 +419,11 @@ def test_a_consumer_that_gets_no_share_has_moved_after_a_while_in_its_group(monk
     groups, routes = FakeGroups(), [route(segment(1))]
     groups.make_topic("t1", 1)
     with member(groups, routes) as first, member(groups, routes) as second:
-        eventually(lambda: registered(first) == registered(second) == 1)
+        until(lambda: registered(first) == registered(second) == 1)
         with monkeypatch.context() as patched:
             patched.setattr("tests.fakes.group_consumer.FakeGroupConsumer.member_id", lambda _: "")
             routes.append(route(segment(1), segment(2)))
-            eventually(lambda: first.figures().epoch == second.figures().epoch == 2)
+            until(lambda: first.figures().epoch == second.figures().epoch == 2)
             time.sleep(0.5)
             assert registered(first) == registered(second) == 1
-        eventually(lambda: registered(first) == registered(second) == 2)
+        until(lambda: registered(first) == registered(second) == 2)

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,16 +18,10 @@ from kafkakit.streams.client.connect import connect
 from kafkakit.streams.client.control_store import RouteFollower
 from kafkakit.streams.model.route import Route, encode_route, route_path
 from tests.rigs.stream_routes import FakeClusters
+from tests.rigs.waiting import until
 
 LIMIT_S = 120.0
 PATH = route_path("orders")
-
-
-def eventually(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + LIMIT_S
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
 
 
 @pytest.fixture
@@ -59,11 +53,11 @@ def test_subscribers_see_every_newer_route_in_order(fakes: FakeClusters, followe
     follower.subscribe(note)
     for epoch in (2, 3, 4):
         fakes.routes.change("live", paused=epoch % 2 == 0)
-        eventually(lambda epoch=epoch: follower.epoch == epoch)  # type: ignore[misc]
+        until(lambda epoch=epoch: follower.epoch == epoch)  # type: ignore[misc]
     assert seen == [1, 2, 3, 4]
     follower.unsubscribe(note)
     fakes.routes.change("live", paused=False)
-    eventually(lambda: follower.epoch == 5)
+    until(lambda: follower.epoch == 5)
     assert seen == [1, 2, 3, 4]
 
 
@@ -81,14 +75,14 @@ def test_a_subscriber_that_raises_is_called_again_and_keeps_the_route_from_no_ot
     follower.subscribe(fail)
     follower.subscribe(lambda route: other.append(route.epoch))
     fakes.routes.change("live", paused=True)
-    eventually(lambda: other == [1, 2])
-    eventually(lambda: "RuntimeError: can't start new thread" in follower.condition().problem)
-    eventually(lambda: seen == [1, 2] and not follower.condition().problem)
+    until(lambda: other == [1, 2])
+    until(lambda: "RuntimeError: can't start new thread" in follower.condition().problem)
+    until(lambda: seen == [1, 2] and not follower.condition().problem)
     assert (other, failures) == ([1, 2], [0])
     with pytest.raises(ZeroDivisionError):
         follower.subscribe(lambda _: 1 / 0)  # type: ignore[arg-type]
     fakes.routes.change("live", paused=False)
-    eventually(lambda: other == [1, 2, 3] and seen == [1, 2, 3])
+    until(lambda: other == [1, 2, 3] and seen == [1, 2, 3])
     assert not follower.condition().problem
 
 
@@ -112,22 +106,22 @@ def test_no_lock_is_held_while_a_subscriber_is_called(fakes: FakeClusters, follo
     follower.subscribe(wait)
     fakes.routes.change("live", paused=True)
     assert done.wait(LIMIT_S)
-    eventually(lambda: not follower.condition().problem)
+    until(lambda: not follower.condition().problem)
 
 
 def test_an_epoch_that_is_not_higher_is_ignored(fakes: FakeClusters, follower: RouteFollower) -> None:
     before = fakes.routes.change("live", paused=True)
-    eventually(lambda: follower.epoch == 2)
+    until(lambda: follower.epoch == 2)
     for epoch in (1, 2):
         replaced(fakes, encode_route(replace(before, epoch=epoch, rules=())))
-        eventually(lambda epoch=epoch: follower.condition().ignored_documents == epoch)  # type: ignore[misc]
+        until(lambda epoch=epoch: follower.condition().ignored_documents == epoch)  # type: ignore[misc]
     assert follower.current() == before
 
 
 def test_the_route_of_another_stream_changes_nothing(fakes: FakeClusters, follower: RouteFollower) -> None:
     before = follower.current()
     replaced(fakes, encode_route(replace(before, stream="payments", epoch=7)))
-    eventually(lambda: follower.condition().problem == "the document is the route of stream payments")
+    until(lambda: follower.condition().problem == "the document is the route of stream payments")
     assert follower.current() == before
     other = RouteFollower(fakes.store, "orders", SystemClock())
     with pytest.raises(InputError, match="is the route of stream payments"):
@@ -137,16 +131,16 @@ def test_the_route_of_another_stream_changes_nothing(fakes: FakeClusters, follow
 def test_a_damaged_document_and_a_deletion_change_nothing(fakes: FakeClusters, follower: RouteFollower) -> None:
     before = follower.current()
     replaced(fakes, b"\0damaged")
-    eventually(lambda: "the route of stream orders" in follower.condition().problem)
+    until(lambda: "the route of stream orders" in follower.condition().problem)
     time.sleep(0.6)  # longer than one wait for a change: the problem stays until the document is replaced
     assert follower.condition().problem
     found = fakes.store.get(PATH)
     assert found is not None
     fakes.store.delete(PATH, found.version)
-    eventually(lambda: follower.condition().problem == "the route was deleted")
+    until(lambda: follower.condition().problem == "the route was deleted")
     assert follower.current() == before
     replaced(fakes, encode_route(replace(before, epoch=7)))
-    eventually(lambda: follower.epoch == 7 and not follower.condition().problem)
+    until(lambda: follower.epoch == 7 and not follower.condition().problem)
 
 
 def test_a_stores_fault_does_not_end_the_thread(
@@ -154,9 +148,9 @@ def test_a_stores_fault_does_not_end_the_thread(
 ) -> None:
     with monkeypatch.context() as patched:
         patched.setattr(fakes.store, "await_change", lambda *_: 1 / 0)
-        eventually(lambda: "ZeroDivisionError" in follower.condition().problem)
+        until(lambda: "ZeroDivisionError" in follower.condition().problem)
     fakes.routes.change("live", paused=True)
-    eventually(lambda: follower.epoch == 2)
+    until(lambda: follower.epoch == 2)
 
 
 def test_a_damaged_document_at_the_start(fakes: FakeClusters) -> None:

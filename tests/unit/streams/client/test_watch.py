@@ -54,6 +54,7 @@ from kafkakit.streams.model.pathways import (
 from tests.fakes.group_consumer import FakeRecord
 from tests.places import ROOT
 from tests.rigs.stream_routes import FakeClusters, Routes
+from tests.rigs.waiting import until
 
 LIMIT_S = 120.0
 SHOP, BILLING = PathwayNode("shop", "test"), PathwayNode("billing", "test")
@@ -277,13 +278,6 @@ def fakes() -> FakeClusters:
     return fakes
 
 
-def eventually(holds: Callable[[], object]) -> None:
-    deadline = time.monotonic() + LIMIT_S
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
-
-
 def samples(text: str) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
     """Every sample of a page, by name and labels, as Prometheus' own parser reads it."""
     return {
@@ -311,7 +305,7 @@ def test_the_page_shows_producers_and_pathways(
         producer = client.producer("orders")
         for _ in range(3):
             producer.send(b"x" * 100, b"key").result(LIMIT_S)
-        eventually(lambda: packets)
+        until(lambda: packets)
         with urlopen(f"http://{client.page_address}/metrics", timeout=LIMIT_S) as answer:
             assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
             found = samples(answer.read().decode())
@@ -391,7 +385,7 @@ def test_a_fault_is_reported_and_the_next_look_sends(
         return consumers(partition(1, 1))
 
     seen = Watch(WatchParts(send_datagrams=packets.extend), SystemClock(), lambda: (), figures_of)
-    eventually(lambda: packets)
+    until(lambda: packets)
     seen.close()
     assert [line.message for line in caplog.records] == ["metrics and pathways are not sent"]
 

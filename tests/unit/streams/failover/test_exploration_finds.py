@@ -28,7 +28,6 @@ from tests.rigs.stream_model.process import Life
 from tests.rigs.stream_model.scenarios import NARROW, SCENARIOS
 from tests.rigs.stream_model.world import Scenario
 
-Put = Callable[..., None]
 CALM = Scenario(name="calm", faults=())
 
 

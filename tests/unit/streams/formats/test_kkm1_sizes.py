@@ -8,7 +8,7 @@ import pytest
 from numpy.typing import NDArray
 
 from kafkakit.streams.model.binary import unzigzag, uvarint, zigzag
-from kafkakit.streams.model.commit import CommitIdentity, CommitState, OffsetRanges
+from kafkakit.streams.model.commit import CommitState, OffsetRanges
 from kafkakit.streams.model.kkm1.encode import ranges_size
 from kafkakit.streams.model.kkm1.sections import (
     FEW_BYTES,
@@ -31,8 +31,6 @@ from kafkakit.streams.model.kkm1.text import (
     to_text,
     utf16_units,
 )
-
-IDENTITY = CommitIdentity(cluster_id="c-1", topic_id=bytes(range(16)), partition=3, group="a/b")
 
 
 def test_numbers_take_seven_bits_a_byte() -> None:

@@ -4,7 +4,6 @@ When things are due, and the steps of the wall clock.
 """
 
 import threading
-import time
 from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any, cast
@@ -29,7 +28,7 @@ from kafkakit.streams.lag.decide.monitors import MonitorPhase
 from kafkakit.streams.lag.decide.saved_state import decode_state, encode_state
 from tests.fakes.groups import FakeGroups
 from tests.rigs.lag import PARTITIONS, Rig, SteppingClock
-from tests.rigs.waiting import becomes
+from tests.rigs.waiting import until
 
 
 @pytest.fixture
@@ -213,11 +212,7 @@ def test_a_watcher_outlives_whatever_its_client_raises(rig: Rig) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("kafkakit.streams.lag.act.monitor.AFTER_FAULT_S", 0.01)
         watcher.start()
-        end_s = time.monotonic() + 120
-        while time.monotonic() < end_s:
-            if watcher.reached_s is not None or watcher.is_over:
-                break
-            time.sleep(0.01)
+        until(lambda: watcher.reached_s is not None or watcher.is_over)
     assert watcher.reached_s is not None
     assert not watcher.is_over
     assert [line for line in said if "unexpected" in line]
@@ -239,7 +234,7 @@ def test_a_reader_is_closed_although_the_state_cannot_be_saved(rig: Rig, monkeyp
     watcher.carry.set()
     monkeypatch.setattr(ClusterMonitor, "state", broken)
     watcher.start()
-    becomes("a monitor", lambda: watcher.monitor is not None)
+    until(lambda: watcher.monitor is not None, "a monitor")
     watcher.stop()
     assert watcher.join(120)
     assert closed.is_set()

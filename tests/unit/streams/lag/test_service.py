@@ -46,6 +46,7 @@ from tests.fakes.groups import FakeGroups
 from tests.invariants.exposition import parse
 from tests.rigs.lag import Rig
 from tests.rigs.sandbox_cluster import SilentReporter
+from tests.rigs.waiting import until
 
 FOUR = ("c1", "c2", "c3", "c4")
 
@@ -276,13 +277,6 @@ def test_what_was_taken_before_the_store_went_away_is_carried(world: World, monk
 
 
 PACE = MonitorPace(wait_ms=5, ends_s=0.02, records_s=0.01, locate_s=0.05)
-
-
-def until(is_so: Callable[[], object], what: str) -> None:
-    deadline = time.monotonic() + 120
-    while not is_so():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.005)
 
 
 def until_ticked(service: LagService, is_so: Callable[[], object], what: str) -> None:
