@@ -90,7 +90,6 @@ FailOnOption = Annotated[FailOn, typer.Option("--fail-on", help="Exit 1 with fin
 def audit_here(
     ctx: typer.Context,
     here: HereRequest,
-    html: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Also write a page to this file.")] = None,
     fail_on: FailOnOption = FailOn.WARNING,
 ) -> int:
     """Read one live cluster, audit it and show what was found, in one command.
@@ -120,7 +119,7 @@ def audit_here(
     state, location = run_here(cli, request)
     if state is not None:
         return finish(cli, run_state_report("audit here", state, fail_on))
-    return finish(cli, run_report(view_with_page(cli, location, html), fail_on, "audit here"))
+    return finish(cli, viewed_report(read_shown(cli, location), fail_on, "audit here"))
 
 
 def collect_here(cli: CliContext, name: str, request: AuditRequest, *, commits: bool) -> None:
@@ -253,7 +252,6 @@ ResultsArgument = Annotated[
 def show_report(
     ctx: typer.Context,
     run: ResultsArgument,
-    html: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Also write a page to this file.")] = None,
     sarif: Annotated[
         Path | None, typer.Option("--sarif", metavar="FILE", help="Also write the findings as SARIF to this file.")
     ] = None,
@@ -274,11 +272,11 @@ def show_report(
     from kafkakit.audit.report.exports import audit_sarif
 
     cli = cli_context(ctx)
-    view = view_with_page(cli, run_location(open_run_store, absolute_path(run)), html)
+    view = read_shown(cli, run_location(open_run_store, absolute_path(run)))
     if sarif is not None:
         write_file(sarif, audit_sarif(view.run.findings, __version__).encode("utf-8", "replace"))
         cli.output.say(f"SARIF: {sarif}")
-    return finish(cli, run_report(view, fail_on))
+    return finish(cli, viewed_report(view, fail_on, "audit report"))
 
 
 @with_option_groups
@@ -435,15 +433,20 @@ def submit_shown(cli: CliContext, task: SubmitTask, ports: DriverPorts) -> Audit
         return submit(task, store, ports, lambda one: screen.show(str(one), str(one)), cli.output.say)
 
 
-def view_with_page(cli: CliContext, location: str, html: Path | None) -> AuditView:
-    """A run against the one before; its page is written if a file is named."""
-    view = read_view(open_run_store, location, with_tables=html is not None)
-    if html is not None:
+def read_shown(cli: CliContext, location: str) -> AuditView:
+    """A run against the one before, with the tables that its page shows where one is wanted."""
+    return read_view(open_run_store, location, with_tables=cli.output.page_file is not None)
+
+
+def viewed_report(view: AuditView, fail_on: FailOn, command: str) -> Report:
+    """The findings of a run, with its page."""
+
+    def page() -> bytes:
         from kafkakit.audit.report.page import audit_page
 
-        write_file(html, audit_page(view))
-        cli.output.say(f"page: {html}")
-    return view
+        return audit_page(view)
+
+    return replace(run_report(view, fail_on, command), page=page)
 
 
 def manifest_or_line(ctx: typer.Context, name: str, task: SubmitTask, ports: DriverPorts, mode: RunMode) -> Report:

@@ -50,6 +50,7 @@ def _add_shared(params: list[Any]) -> list[Any]:
 def _take_shared(ctx: Any, own: frozenset[str]) -> None:
     if not isinstance(ctx.obj, CliContext):
         ctx.obj = ctx.find_object(CliContext) or CliContext()
+    ctx.obj.command_path = ctx.command_path
     for param in shared_params():
         if param.name in own or param.name not in ctx.params:
             continue
@@ -62,11 +63,21 @@ def _take_shared(ctx: Any, own: frozenset[str]) -> None:
             if source.name == "ENVIRONMENT"
             else f"flag {param.opts[-1] if len(param.opts) < 3 else param.opts[1]}"
         )
+        if param.name in ("output_file", "html"):
+            _check_place(value, param.opts[0])
         ctx.obj.take(param.name, value, flag)
-    ctx.obj.command_path = ctx.command_path
     if ctx.obj.wants_key_list():
         ctx.obj.output.result(_key_list())
         raise typer.Exit
+
+
+def _check_place(path: Path, flag: str) -> None:
+    """Refuse a place where no file can be before the command does anything."""
+    above = next(place for place in path.absolute().parents if place.exists())
+    if path.is_dir():
+        raise UsageError(f"{flag}: {path} is a folder")
+    if not above.is_dir():
+        raise UsageError(f"{flag}: {above} is not a folder")
 
 
 class _AtFirstValue:
@@ -308,6 +319,9 @@ def _shared_options(
     ] = None,
     output_file: Annotated[
         Path | None, typer.Option("--output-file", help="Write the result to this file instead of stdout.")
+    ] = None,
+    html: Annotated[
+        Path | None, typer.Option("--html", metavar="FILE", help="Also write the result as a web page to this file.")
     ] = None,
     color: Annotated[
         ColorChoice | None,

@@ -224,6 +224,7 @@ class CliContext:
         return Output(
             output_format=output_format,
             output_file=None if str(output_file) == "-" else output_file,
+            page_file=self._value("html", None),
             color=terminal.wants_color(str(self._value("color", ColorChoice.AUTO))),
             animate=terminal.stderr_is_terminal and not terminal.is_ci and not terminal.is_dumb,
             input_allowed=self.input_allowed,

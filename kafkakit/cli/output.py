@@ -48,13 +48,14 @@ class Output:
         *,
         output_format: OutputFormat = OutputFormat.TEXT,
         output_file: Path | None = None,
+        page_file: Path | None = None,
         color: bool = False,
         animate: bool = False,
         input_allowed: bool = False,
         called: Callable[[str], str] = str,
     ) -> None:
         self.output_format, self._called = output_format, called
-        self.output_file = output_file
+        self.output_file, self.page_file = output_file, page_file
         self.color = color
         self.animate = animate
         self.input_allowed = input_allowed
@@ -68,7 +69,10 @@ class Output:
         return "utf" not in (getattr(sys.stdout, "encoding", None) or "utf-8").lower()
 
     def result(self, result: Report) -> None:
-        """Write the command's one result to stdout, or atomically to `--output-file` (`-` is stdout)."""
+        """Write the command's one result to stdout, or atomically to `--output-file` (`-` is stdout).
+
+        Then its page, where one is wanted.
+        """
         to_terminal = self.output_file is None and sys.stdout is not None and sys.stdout.isatty()
         text = format_result(result, self.output_format, to_terminal=to_terminal)
         if self.output_file is None:
@@ -79,6 +83,12 @@ class Output:
 
             write_file(self.output_file, text.encode())
             self._result_written = True
+        if self.page_file is not None:
+            from kafkakit.adapters.files import write_file
+            from kafkakit.report.pages import sections_page
+
+            write_file(self.page_file, result.page() if result.page else sections_page(result, self._called))
+            self.say(f"page: {self.page_file}")
 
     def failure(self, command: str, error: Mapping[str, object]) -> None:
         """Write a failure as one object on stdout for `-o json|yaml`, unless a result is already there."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -135,7 +135,7 @@ class LintOutput:
         None,
         "--upgrade-report",
         metavar="FILE",
-        help="With --target-version: write one page on the upgrade (.md, .html).",
+        help="With --target-version: write one page on the upgrade (.md, .html); --html writes it as well.",
     )
 
     def take_over(self, cli: CliContext) -> None:
@@ -258,7 +258,7 @@ def linted_report(
 
     from kafkakit import __version__
     from kafkakit.lint.act import LintPorts, LintTask, read_files, run_lint, write_outputs
-    from kafkakit.lint.report import lint_report
+    from kafkakit.lint.report import lint_report, upgrade_page
     from kafkakit.wiring import read_input, system_clock, write_file
 
     cli = cli_context(ctx)
@@ -289,7 +289,10 @@ def linted_report(
         done = done.with_hints(cli.called)
     report = lint_report(done, "diff" if fixing.diff else form, __version__)
     write_outputs(written.also_texts(done, report, __version__, choice.target_version), write_file)
-    return report
+    if choice.target_version is None:
+        return report
+    page = upgrade_page(done.run.linted.result, choice.target_version, ".html")
+    return replace(report, page=page.encode)
 
 
 def live_pieces(ctx: typer.Context, inputs: LintInputs) -> tuple[Pieces, ...]:

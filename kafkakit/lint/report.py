@@ -9,6 +9,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from html import escape
 from itertools import groupby
 from typing import NamedTuple
@@ -22,8 +23,8 @@ from kafkakit.lint.decide.fixes import LintDone
 from kafkakit.lint.decide.membership import Assumption, assumption_lines
 from kafkakit.lint.rule_pages import page_of, rule_url
 from kafkakit.report.exports import MOST_RESULTS, SarifResult, SarifRule, group_items, sarif_log
-from kafkakit.report.pages import PageTable, html_page
-from kafkakit.report.report import RawDocument, Report, ResultTable, text_of
+from kafkakit.report.pages import PageTable, html_page, sections_page
+from kafkakit.report.report import Part, RawDocument, Report, ResultTable, text_of
 from kafkakit.rules.engine import RuleFinding
 from kafkakit.rules.rule import Edit, Fix, LintRule
 
@@ -41,7 +42,20 @@ def lint_report(done: LintDone, form: str, version: str) -> Report:
         else (RawDocument(done.run.diff if form == "diff" else render_result(result, form, version)),),
         table=ResultTable(COLUMNS, lint_rows(result)),
         code=ExitCode.USAGE if result.unchecked else exit_code_of(result.findings, done.fail_on),
+        page=partial(findings_page, result),
     )
+
+
+def findings_page(result: LintResult) -> bytes:
+    """The totals, the findings as a table, and what was not checked."""
+    head, *rest = _closing_lines(result)
+    columns = ("severity", "rule", "where", "message", "fix")
+    rows = [
+        (f.severity.value, f"{f.rule} {f.name}", position(f), f.message, fix_of(checked).value)
+        for checked, f in ((c, c.finding) for c in result.checked)
+    ]
+    parts: tuple[Part, ...] = (head, ResultTable(columns, rows, empty=""), *rest)
+    return sections_page(Report(command=COMMAND, data={}, sections=parts))
 
 
 def render_result(result: LintResult, name: str, version: str) -> str:

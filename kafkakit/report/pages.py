@@ -5,13 +5,25 @@ what several of them show. A name that a template uses and did not get is an err
 """
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import groupby
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
 from kafkakit.core.quantities import count_of
+from kafkakit.report.report import (
+    BarChart,
+    FactList,
+    NextCommands,
+    Part,
+    RawDocument,
+    Remarks,
+    Report,
+    ResultTable,
+    Section,
+)
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -21,6 +33,8 @@ MOST_TEXT = 400
 # Control and direction-changing characters could hide or reorder what a person reads.
 _UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
 QUARTERS = 4
+MOST_ROWS = 5_000
+_NUMBER = re.compile(r"-?[0-9][0-9,.]*( ?%| ?[kKMGTP]?i?B(/s)?| m?s)?|-|", re.ASCII)
 
 
 def html_page(template: str, **values: object) -> bytes:
@@ -219,3 +233,99 @@ def checked_drawing(svg: str) -> "Markup | None":
         # Titles are names of the other program's own.
         each[:] = [part for part in each if part.tag != f"{{{_SVG}}}title"]
     return Markup(ElementTree.tostring(root, encoding="unicode", short_empty_elements=False))
+
+
+def sections_page(report: Report, called: Callable[[str], str] = str) -> bytes:
+    """A page of what a command found, with all its sections; a table shows at most 5,000 rows and says how many more.
+
+    Its title is the first line of the text, where that is a sentence, else the command. `called` gives a text with its
+    commands for the cluster of this invocation.
+    """
+    parts = tuple(report.sections)
+    first = next(iter(report.text.splitlines()), "")
+    is_sentence = bool(parts) and isinstance(parts[0], str) and "  " not in first and first.strip()
+    rest = parts[1:] if is_sentence else parts
+    return html_page(
+        "report.html",
+        title=cut_text(first, 200) if is_sentence else f"kafkakit {report.command}",
+        command=f"kafkakit {report.command}",
+        cluster=report.cluster[1] if report.cluster else "",
+        warnings=[called(warning) for warning in report.warnings],
+        failure=report.failure,
+        hint=called(report.failure.hint) if report.failure and report.failure.hint else "",
+        blocks=[block for group in _join_lines(rest) for block in _blocks(group)],
+    )
+
+
+def _join_lines(parts: Iterable[Part]) -> Iterator[Part | list[str]]:
+    """The parts, with lines that follow each other as one list."""
+    for are_lines, group in groupby(parts, key=lambda part: isinstance(part, str)):
+        if are_lines:
+            yield [part for part in group if isinstance(part, str)]
+        else:
+            yield from group
+
+
+def _blocks(part: Part | list[str]) -> Iterator[tuple[str, object]]:
+    """What the template shows of a part: a kind with its values."""
+    match part:
+        case list():
+            yield from _line_blocks(part)
+        case Section(title=title, parts=below) if any(part.lines()):
+            yield "section", (title.removesuffix(":"), [b for group in _join_lines(below) for b in _blocks(group)])
+        case ResultTable(rows=rows) if rows or part.empty != "":
+            yield from _table_blocks(part)
+        case FactList(pairs=pairs):
+            yield "facts", [(name.rstrip(" :"), value) for name, value in pairs]
+        case Remarks(label=label, sentences=sentences) if sentences:
+            yield "remarks", (label, sentences)
+        case NextCommands(commands=commands, purpose=purpose) if commands:
+            yield from (("text", [purpose]), ("commands", commands))
+        case BarChart() if part.bars:
+            yield "chart", _bar_chart(part)
+        case RawDocument(text=text):
+            yield "aligned", text.split("\n")
+
+
+def _line_blocks(lines: Sequence[str]) -> Iterator[tuple[str, object]]:
+    """Lines as paragraphs, commands, or as they are where blanks align something in them."""
+    for is_empty, group in groupby(lines, key=lambda line: not line.strip()):
+        if is_empty:
+            continue
+        for is_command, same in groupby(group, key=lambda line: line.strip().startswith("kafkakit ")):
+            found = list(same)
+            aligned = any("  " in line.rstrip() for line in found)
+            yield (
+                "commands" if is_command else "aligned" if aligned else "text",
+                [line.strip() if is_command else line for line in found],
+            )
+
+
+def _table_blocks(table: ResultTable) -> Iterator[tuple[str, object]]:
+    if table.title:
+        yield "section", (table.title.removesuffix(":"), [])
+    if not table.rows:
+        yield "text", [table.empty or "none"]
+        return
+    shown = table.rows[:MOST_ROWS]
+    columns = [
+        (name.replace("_", " "), all(_NUMBER.fullmatch(str("" if cell is None else cell)) for cell in column))
+        for name, column in zip(table.columns, zip(*shown, strict=True), strict=True)
+    ]
+    yield "table", PageTable(caption=count_of(len(table.rows), "row"), columns=columns, rows=shown)
+    if len(table.rows) > len(shown):
+        yield "text", [table.rest.format(len(table.rows) - len(shown))]
+
+
+def _bar_chart(chart: BarChart) -> Chart:
+    """The bars below each other in pixels, in the order of the text."""
+    boxes, labels = [], []
+    for number, bar in enumerate(chart.bars):
+        y, low, high = number * 22, *(400 * value // chart.top for value in (bar.bound, bar.value or bar.bound))
+        for left, right, style in ((0, low, "b"), (low, high, "a")):
+            if right > left:
+                boxes.append(Box(str(110 + left), str(y + 4), str(right - left), "14", style))
+        labels.append(Label(bar.label, "104", str(y + 15), "end"))
+        labels.append(Label(bar.words, str(116 + max(low, high)), str(y + 15)))
+    return Chart(title="; ".join(f"{bar.label} {bar.words}" for bar in chart.bars), width=760,
+                 height=22 * len(chart.bars), boxes=boxes, labels=labels)  # fmt: skip

@@ -8,7 +8,7 @@ out.
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import TypeAlias, TypeVar
 
 from kafkakit.core.errors import ExitCode, KafkakitError
@@ -134,7 +134,44 @@ class RawDocument:
         return iter(self.text.split("\n"))
 
 
-Part: TypeAlias = str | Section | ResultTable | FactList | Remarks | NextCommands | RawDocument
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bar:
+    """One line of a chart: a label, the bound and the value above it (None: no value), and words behind it."""
+
+    label: str
+    bound: int
+    value: int | None
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class BarChart:
+    """Bars below each other, all on one scale that ends at the largest value; `key` says what the shades stand for.
+
+    A text has `width` characters for the longest bar; `plain` uses ASCII only.
+    """
+
+    bars: Sequence[Bar]
+    key: str = ""
+    width: int = 48
+    plain: bool = False
+
+    @property
+    def top(self) -> int:
+        """Where the scale ends; never 0."""
+        return max((b.value if b.value is not None else b.bound for b in self.bars), default=0) or 1
+
+    def lines(self) -> Iterator[str]:
+        """The lines of the text; a value that is not nothing shows at least the thinnest mark."""
+        labels = max((len(b.label) for b in self.bars), default=0)
+        axis = "|" if self.plain else "\u2502"
+        for b in self.bars:
+            yield f"{b.label.rjust(labels)} {axis}{_bar(b, self.top, self.width, self.plain)} {b.words}".rstrip()
+        if self.bars and self.key:
+            yield self.key
+
+
+Part: TypeAlias = str | Section | ResultTable | FactList | Remarks | NextCommands | BarChart | RawDocument
 
 
 def lines_of(parts: Iterable[Part]) -> Iterator[str]:
@@ -162,7 +199,7 @@ class Report:
     for TSV: the first one of the sections where none is given. A `failure` is raised after the report was written;
     without one the command exits with `code`. `warnings` go to stderr before it. With `refused` the text says what was
     not done: programs get the failure alone. `cluster` has the words for the cluster in the text, and those to write
-    in their place.
+    in their place. `page` makes the web page where it is another than that of the sections.
     """
 
     command: str
@@ -174,6 +211,7 @@ class Report:
     refused: bool = False
     code: int = ExitCode.DONE
     cluster: tuple[str, str] | None = None
+    page: Callable[[], bytes] | None = None
 
     def __post_init__(self) -> None:
         sections = tuple(self.sections)
@@ -205,20 +243,6 @@ class Report:
     def naming(self, cluster_id: str, profile: str | None) -> "Report":
         """Name the cluster and the profile in use in the first lines of the text, unless it is a document."""
         return replace(self, cluster=(f"cluster {cluster_id}", cluster_words(cluster_id, profile)))
-
-
-def page_of(report: Report) -> dict[str, object]:
-    """What a template needs of a report: its command, and each section by its kind with its fields."""
-    return {"command": report.command, "sections": [_page_part(part) for part in report.sections]}
-
-
-def _page_part(part: Part) -> dict[str, object]:
-    if isinstance(part, str):
-        return {"kind": "line", "text": part}
-    found: dict[str, object] = {field.name: getattr(part, field.name) for field in fields(part)}
-    if isinstance(part, Section):
-        found["parts"] = [_page_part(below) for below in part.parts]
-    return {"kind": type(part).__name__, **found}
 
 
 def cluster_words(cluster_id: str, profile: str | None) -> str:
@@ -304,30 +328,6 @@ class DeferredItems(Iterable[object]):
 def records(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> list[dict[str, object]]:
     """The rows of a report as data, each cell under its column."""
     return [dict(zip(columns, row, strict=True)) for row in rows]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bar:
-    """One line of the plot: a label, the bound and the value above it (None: no plan), and words behind it."""
-
-    label: str
-    bound: int
-    value: int | None
-    words: str
-
-
-def text_plot(bars: Sequence[Bar], *, width: int = 48, plain: bool = False) -> list[str]:
-    """Lines of bars, all on one scale that ends at the largest value; `plain` uses ASCII only.
-
-    A value that is not nothing shows at least the thinnest mark, so that nothing looks free that is not.
-    """
-    top = max((b.value if b.value is not None else b.bound for b in bars), default=0) or 1
-    labels = max((len(b.label) for b in bars), default=0)
-    return [f"{b.label.rjust(labels)} {_axis(plain)}{_bar(b, top, width, plain)} {b.words}".rstrip() for b in bars]
-
-
-def _axis(plain: bool) -> str:
-    return "|" if plain else "\u2502"
 
 
 def _bar(bar: Bar, top: int, width: int, plain: bool) -> str:

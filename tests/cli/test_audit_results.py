@@ -89,7 +89,7 @@ def test_a_report_writes_a_page_and_sarif_beside_the_text(home: Home) -> None:
     ran = audit(home, "report", folder, "--html", "page.html", "--sarif", "a.sarif", "--fail-on", "warning")
     assert ran.code == 1
     assert ran.stdout.startswith(f"run {run.spec.run_id} of 2026-11-20: 1 job, 2 clusters")
-    assert ran.stderr == "page: page.html\nSARIF: a.sarif\n"
+    assert ran.stderr == "SARIF: a.sarif\npage: page.html\n"
     page = (home.work / "page.html").read_text()
     assert page.count("<svg") == 1
     assert "<script" not in page

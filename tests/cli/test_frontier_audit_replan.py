@@ -61,6 +61,19 @@ def test_a_frontier_marks_what_is_impossible_and_names_the_next_command(home: Ho
     assert "<script" not in page
 
 
+def test_every_command_writes_its_result_as_a_page_and_refuses_a_place_for_it_first(home: Home) -> None:
+    write_map(home, ("t", 0, [4, 1]))
+    for words in (AUDIT, (*AUDIT, "-o", "json"), ("topicmappr", "check", "--snapshot", "s.json")):
+        plain, ran = home.run(*words), home.run(*words, "--html", "pages/a.html")
+        assert (ran.code, ran.stdout, "page: pages/a.html" in ran.stderr) == (plain.code, plain.stdout, True)
+        page = (home.work / "pages" / "a.html").read_text()
+        assert f"<code>kafkakit {' '.join(words[:2])}</code>" in page
+        assert "<script" not in page
+    for place, refused in (("s.json/a.html", "s.json is not a folder"), ("pages", "pages is a folder")):
+        ran = home.run(*AUDIT, "--html", place)
+        assert (ran.code, ran.stdout, refused in ran.stderr) == (2, "", True)
+
+
 @pytest.mark.parametrize(
     "limits",
     [

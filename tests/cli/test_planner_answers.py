@@ -238,7 +238,7 @@ OVER = ("--topics", ".*", "--brokers", "-2")
     [
         ("rebalance", *OVER, "--band", "1%", "--count-band", "5%"),
         ("rebalance", *OVER, "--band", "5%", "--max-moves", "12"),
-        ("rebalance", *OVER, "--band", "5%", "--max-moved-bytes", "300GiB", "--report", "r.html", "--plan", "p.json"),
+        ("rebalance", *OVER, "--band", "5%", "--max-moved-bytes", "300GiB", "--html", "r.html", "--plan", "p.json"),
         ("rebalance", *OVER, "--band", "20%", "--best-effort", "--minimize", "moves"),
         ("rebalance", *OVER, "--max-moved-bytes", "300GiB", "--max-leaders", "6"),
         ("rebalance", *OVER, "--free-range", "1GiB"),

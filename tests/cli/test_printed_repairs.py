@@ -983,7 +983,7 @@ def test_the_rebalance_that_a_frontier_names_is_written_once_its_warnings_are_re
     made = with_dir(cluster(rows, "aaa", dirs=2), 2, "/d2", cordoned=True)
     line = ("topicmappr", "frontier", "--brokers", "-2", "--snapshot", "s.json")
     before = save(home, made)
-    page = ("--report", "f.html")
+    page = ("--html", "f.html")
     ran = home.run(*line, "-o", "json", *page)
     assert ran.json["warnings"] == ["broker 2: log dir /d2 is cordoned, its free bytes take no new copy"]
     text = " ".join(home.run(*line).stdout.split())

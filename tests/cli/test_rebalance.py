@@ -389,14 +389,14 @@ def test_a_growing_range_stops_maps_until_told_otherwise(home: Home, command: st
     """kafka-kit forgets this warning in scale; its left side counts brokers in use, its right side all."""
     put(home, cluster(*WIDER))
     flags = ("--brokers", "-2", "--storage-threshold", "0") if command == "rebalance" else ("--brokers", "-2")
-    ran = plan(home, command, *flags, "--plan", "p.json", "--report", "r.html")
+    ran = plan(home, command, *flags, "--plan", "p.json", "--html", "r.html")
     assert ran.code == 1
     assert "\nWARN:\n  broker free storage range increased\n" in ran.stdout
     assert "\n  Warnings encountered, partition map not created. Override with --ignore-warns.\n" in ran.stdout
     assert "broker free storage range increased" in one_error(ran)
     assert {p.name for p in home.work.iterdir()} == {"s.json"}
     assert plan(home, command, *flags, "-o", "json").json["error"]["exit_code"] == 1
-    ran = plan(home, command, *flags, "--plan", "p.json", "--report", "r.html", "--ignore-warns")
+    ran = plan(home, command, *flags, "--plan", "p.json", "--html", "r.html", "--ignore-warns")
     assert ran.code == 0
     assert {p.name for p in home.work.iterdir()} == {"s.json", "p.json", "r.html"}
     checked(home)

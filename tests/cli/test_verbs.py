@@ -286,7 +286,7 @@ def test_explain_says_why_here_and_why_not_there(home: Home) -> None:
         (["drain", "--brokers", "1", "--topics", "nope"], "no topic matches"),
         (["drain", "--brokers", "1", "--topics-exclude", ".*"], "no partitions left to place"),
         (["drain", "--brokers", "1", "--plan", f"{__file__}/p.json"], "--plan: "),
-        (["drain", "--brokers", "1", "--report", f"{__file__}/r.html"], "--report: "),
+        (["drain", "--brokers", "1", "--html", f"{__file__}/r.html"], "--html: "),
         (["drain", "--brokers", "1", "--min-rack-ids", "-1"], "--min-rack-ids"),
         (["fix-racks", "--spread", "--min-rack-ids", "2"], "two different rules"),
         (["fix-racks", "--minimize", "bytes"], "--minimize bytes needs every size"),

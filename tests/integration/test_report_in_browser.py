@@ -12,6 +12,8 @@ import pytest
 
 from kafkakit.audit.report.page import audit_page
 from kafkakit.lint.rule_pages import site_files
+from kafkakit.report.pages import sections_page
+from kafkakit.report.report import Bar, BarChart, FactList, NextCommands, Remarks, Report, ResultTable, Section
 from kafkakit.rules.catalogue import all_rules
 from kafkakit.streams.routes.topology import topology_page
 from kafkakit.topicmappr.decide.frontier import FrontierPoint
@@ -105,6 +107,20 @@ def test_a_screenshot_has_the_page_on_it(browser: list[str], tmp_path: Path, wid
     assert shot.stat().st_size > 5 * blank.stat().st_size
 
 
+def a_result_page() -> bytes:
+    """A page of every kind of section, with names as long as Kafka allows."""
+    bars = BarChart((Bar(label="5%", bound=10, value=20, words="20 B"), Bar(label="1%", bound=1, value=1, words="1 B")))
+    name = "t" * 249
+    parts = (
+        f"Topic {name}",
+        *("plain", f"aligned  {name}"),
+        Section("Some:", (Remarks("note", (name,)), NextCommands((f"kafkakit topic list {name}",)))),
+        FactList(((name, name), ("size", 3)), 6),
+        *(ResultTable(("severity", "topic", EVIL), (("error", name, EVIL),)), bars),
+    )
+    return sections_page(Report(command="x", data={}, sections=parts, warnings=(EVIL,)))
+
+
 OVER = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 SCROLLED = "[...document.querySelectorAll('.wide')].map(each => each.tabIndex)"
 
@@ -113,7 +129,7 @@ def test_no_page_scrolls_sideways_and_what_is_wide_can_be_reached_by_keys(tmp_pa
     long = observed([([("t" * 249, "cluster" * 20)], {f"group<b>{EVIL}", "g" * 249})])
     pages = {"plan": the_page(), "audit": the_page_of_audits(), "topology": topology_page(long)}
     site = site_files(all_rules())
-    pages |= {"rules": site["index.html"], "rule": site["KKR201.html"]}
+    pages |= {"rules": site["index.html"], "rule": site["KKR201.html"], "report": a_result_page()}
     for name, page in pages.items():
         (tmp_path / f"{name}.html").write_bytes(page)
     with browsing(tmp_path) as tab:

@@ -6,7 +6,7 @@ from kafkakit.core.errors import InfeasibleError
 from kafkakit.core.quantities import count_of, format_bytes, format_rate, format_rough_time
 from kafkakit.execution.decide.schedule.work import LogDirPlace
 from kafkakit.reassign.decide.simulate import Case, DirPeak, SimulationSample
-from kafkakit.report.report import Bar, Part, Remarks, Report, ResultTable, attributes, text_plot
+from kafkakit.report.report import Bar, BarChart, Part, Remarks, Report, ResultTable, attributes
 
 COLUMNS = (
     "order", "throttle", "done", "seconds", "eta_seconds", "bound_seconds", "copied_bytes", "filled_dirs", "peak_use",
@@ -111,7 +111,9 @@ def _case_sections(cases: Sequence[Case], notes: Sequence[str], *, plain: bool) 
     columns = ("order", "throttle", "takes", "eta", "bound", "copied", "fullest dir", "ends")
     yield ResultTable(columns, [_row(case) for case in cases])
     for case in cases:
-        yield from ("", _title(case), *_plot(case, plain=plain), *_remarks(case))
+        yield from ("", _title(case))
+        yield _chart(case, plain=plain)
+        yield from _remarks(case)
     yield from [""] if notes else []
     yield Remarks("note", notes)
 
@@ -166,7 +168,7 @@ def parts(samples: Sequence[SimulationSample], most: int) -> Iterable[Sequence[S
         yield samples[k * len(samples) // count : (k + 1) * len(samples) // count]
 
 
-def _plot(case: Case, *, plain: bool) -> list[str]:
+def _chart(case: Case, *, plain: bool) -> BarChart:
     found = [_Bucket(part).as_sample() for part in parts(case.samples, _LINES)]
     bars = [
         Bar(
@@ -177,7 +179,7 @@ def _plot(case: Case, *, plain: bool) -> list[str]:
         )
         for s in found
     ]
-    return text_plot(bars, width=32, plain=plain)
+    return BarChart(bars, width=32, plain=plain)
 
 
 def _remarks(case: Case) -> Iterable[str]:

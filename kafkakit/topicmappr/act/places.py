@@ -59,7 +59,7 @@ class PlanDestination:
 
     def check(self, may_replace: Callable[[Path], None] = lambda path: None) -> None:
         """Refuse a place that cannot be a file's, and a plan that `may_replace` refuses, before any work is done."""
-        for flag, path in (("--plan", self.plan), ("--report", self.report)):
+        for flag, path in (("--plan", self.plan), ("--html", self.report)):
             if path is not None:
                 check_folder(path.absolute().parent, flag)
         if self.plan is not None:

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 MapArgument = Annotated[str, typer.Argument(metavar="MAP", help="Reassignment map as Kafka's JSON; - for stdin.")]
 PageFile = Annotated[
-    Path | None, typer.Option("--report", help="Write table and plot as one self-contained HTML page to this file.")
+    Path | None,
+    typer.Option("--html", "--report", metavar="FILE", help="Also write table and plot as a web page to this file."),
 ]
 MAP_LIMIT_BYTES = 512 << 20
 
@@ -122,7 +123,7 @@ def frontier(
 
     \b
     kafkakit --profile prod topicmappr frontier
-    kafkakit topicmappr frontier --snapshot prod.json --bands 10%,5%,2% --report frontier.html
+    kafkakit topicmappr frontier --snapshot prod.json --bands 10%,5%,2% --html frontier.html
     """
     from kafkakit.topicmappr.act.places import PlanDestination
     from kafkakit.topicmappr.decide.frontier import decide_frontier

@@ -49,7 +49,9 @@ class PlanOutput(PlanDestination):
     """Where a plan goes, and how the command ends."""
 
     plan: Path | None = option(None, help="Write the plan for `reassign apply` to this file.")
-    report: Path | None = option(None, help="Write the plan as one self-contained HTML page to this file.")
+    report: Path | None = option(
+        None, "--html", "--report", metavar="FILE", help="Also write the plan as a web page to this file."
+    )
     ignore_warns: bool = option(
         False,
         "--ignore-warns",

@@ -15,6 +15,7 @@ from kafkakit.report.pages import Area, Box, Chart, Label, PageTable, html_page,
 from kafkakit.report.report import (
     INDENT,
     Bar,
+    BarChart,
     NextCommands,
     Part,
     Remarks,
@@ -25,7 +26,6 @@ from kafkakit.report.report import (
     findings_sections,
     gap_text,
     lines_of,
-    text_plot,
 )
 from kafkakit.topicmappr.decide.audit import Audit, Yardstick, as_band
 from kafkakit.topicmappr.decide.check import CheckReport
@@ -295,7 +295,7 @@ def frontier_sections(frontier: Frontier, next_command: str | None, *, plain: bo
     """Head, table, plot, reasons, what is the tightest, and the next command on a line of its own."""
     yield from (*_frontier_head(frontier), "")
     yield _table(frontier)
-    yield from ("", *_plot(frontier, plain))
+    yield from ("", _chart(frontier, plain))
     reasons = [p for p in frontier.points if p.impossible]
     yield Section(
         "impossible:", [f"{deviation_text(frontier.metric, p.max_deviation)}: {p.impossible}" for p in reasons]
@@ -364,7 +364,7 @@ def state_of(metric: Metric, p: Point) -> str:
     return words if p.borrowed is None else f"{words}, the plan for {deviation_text(metric, p.borrowed)}"
 
 
-def _plot(f: Frontier, plain: bool) -> list[str]:
+def _chart(f: Frontier, plain: bool) -> BarChart:
     bars = [
         Bar(
             label=deviation_text(f.metric, p.max_deviation),
@@ -374,10 +374,8 @@ def _plot(f: Frontier, plain: bool) -> list[str]:
         )
         for p in f.points
     ]
-    if not bars:
-        return []
     key = "# lower bound, + plan above it" if plain else "\u2588 lower bound, \u2591 plan above it"
-    return [*text_plot(bars, plain=plain), key]
+    return BarChart(bars, key, plain=plain)
 
 
 def best_point(frontier: Frontier) -> Point | None:

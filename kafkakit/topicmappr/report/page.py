@@ -1,4 +1,4 @@
-"""The page of a plan (`--report`), self-contained, for people who did not make the plan.
+"""The page of a plan (`--html`), self-contained, for people who did not make the plan.
 
 No script, nothing from the network (a content security policy says so), nothing but text that was escaped: topic names,
 racks and notes come from outside. It is bounded in size, however large the plan is.

@@ -12,16 +12,20 @@ from kafkakit.config.security import Secret
 from kafkakit.core.documents import json_text
 from kafkakit.core.errors import RefusedError
 from kafkakit.core.text import plain_value, text_table, tsv_lines
+from kafkakit.report import pages
+from kafkakit.report.pages import sections_page
 from kafkakit.report.report import (
     INDENT,
+    Bar,
+    BarChart,
     FactList,
     NextCommands,
     Part,
+    RawDocument,
     Remarks,
     Report,
     ResultTable,
     Section,
-    page_of,
 )
 
 RESULT = Report(
@@ -55,16 +59,37 @@ def test_sections_are_laid_out_and_the_first_table_gives_the_rows() -> None:
     assert format_result(report, OutputFormat.TSV) == "1\tx\n20\ty\n3\tz\n"
 
 
-def test_a_template_gets_sections_by_kind() -> None:
-    found = page_of(Report(command="x", data={}, sections=SECTIONS[::2]))
-    assert found["command"] == "x"
-    parts = [{"kind": "Remarks", "label": "note", "sentences": ("n",)}]
-    parts = [{"kind": "line", "text": "one"}, *parts]
-    parts.append({"kind": "NextCommands", "commands": ("kafkakit x",), "purpose": "next:"})
-    sections = found["sections"]
-    assert isinstance(sections, list)
-    assert sections[:2] == [{"kind": "line", "text": "head"}, {"kind": "Section", "title": "Some:", "parts": parts}]
-    assert (sections[2]["kind"], sections[2]["rows"]) == ("ResultTable", ((1, "x"), (20, "y"), (3, "z")))
+def test_every_kind_of_section_stands_on_the_page() -> None:
+    bars = BarChart(
+        (Bar(label="5%", bound=10, value=20, words="20 B"), Bar(label="1%", bound=0, value=None, words="none"))
+    )
+    refused = RefusedError("it was <refused>", hint="run kafkakit x")
+    parts = ("Nine of ten.", *SECTIONS, "a  b", bars, "kafkakit status")
+    report = Report(command="x y", data={}, sections=parts, warnings=("w",), failure=refused)
+    page = sections_page(report, lambda text: text.replace("kafkakit", "kafkakit --profile p")).decode()
+    assert "<title>Nine of ten.</title>" in page
+    for shown in (
+        *("<code>kafkakit x y</code>", "<p>head</p>", "<h2>Some</h2>", "<dt>name</dt><dd>x</dd>", "<h2>Rows</h2>"),
+        *('<td class="n">20</td><td>y</td>', "<li>n</li>", "<pre>kafkakit x</pre>", "<pre>kafkakit status</pre>"),
+        *("<p>nothing</p>", ">a  b\n</pre>", "it was &lt;refused&gt;", "run kafkakit --profile p x", "<li>w</li>"),
+        *('class="b"', 'class="a"', ">20 B</text>"),
+    ):
+        assert shown in page, shown
+    assert "Empty" not in page
+    assert '<td class="n">3</td>' in page, "a page shows the rows that a text leaves out"
+
+
+def test_a_page_says_how_many_rows_it_leaves_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pages, "MOST_ROWS", 2)
+    page = sections_page(Report(command="x", data={}, sections=(ResultTable(("a",), ((1,), (2,), (3,))),))).decode()
+    assert "<title>kafkakit x</title>" in page
+    assert ("<td>2</td>" not in page, '<td class="n">3</td>' in page) == (True, False)
+    assert "and 1 more" in page
+
+
+def test_a_document_stands_on_its_page_as_it_is() -> None:
+    page = sections_page(Report(command="x", data={}, sections=(RawDocument("a: <1>\n  b: 2\n"),))).decode()
+    assert "a: &lt;1&gt;\n  b: 2\n" in page
 
 
 class Kind(Enum):

@@ -6,7 +6,7 @@ They make streams and their lanes, and show what routes say and what is behind t
 
 from __future__ import annotations
 
-from pathlib import Path
+from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -98,10 +98,6 @@ def topology(
     mermaid: Annotated[
         bool, typer.Option("--mermaid", help="Print a Mermaid flow chart in place of the table.")
     ] = False,
-    html: Annotated[
-        Path | None,
-        typer.Option("--html", metavar="FILE", help="Also write a page with the picture and the table to this file."),
-    ] = None,
 ) -> int:
     """Show the graph of streams: lanes, topics, clusters, and the groups that read them.
 
@@ -118,17 +114,17 @@ def topology(
     kafkakit --profile prod streams topology --html streams.html
     """
     from kafkakit.streams.routes.topology import picture_source, topology_page, topology_report
-    from kafkakit.wiring import draw_graph, write_file
+    from kafkakit.wiring import draw_graph
 
     cli = cli_context(ctx)
     with open_streams(cli, read_only=True) as opened:
         observed = opened.observer.look_at(opened.chosen(streams))
         edges, problems = seen.look(opened, observed)
-    if html is not None:
-        drawing = draw_graph(picture_source(observed, edges))
-        write_file(html, topology_page(observed, edges, drawing))
-        cli.output.say(f"page: {html}")
-    return finish(cli, topology_report(observed, edges, problems, as_mermaid=mermaid))
+
+    def page() -> bytes:
+        return topology_page(observed, edges, draw_graph(picture_source(observed, edges)))
+
+    return finish(cli, replace(topology_report(observed, edges, problems, as_mermaid=mermaid), page=page))
 
 
 def resolve(
