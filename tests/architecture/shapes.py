@@ -67,6 +67,16 @@ ONE_MODULE: Mapping[str, tuple[str, frozenset[str], str]] = {
     "raises aborts": ("execution.act.control_requests", frozenset(), r"\.abort:(?=\n\s+\S*\.answer\()"),
     "names the topic of commits": ("core.model", frozenset(), r"[\"']__consumer_offsets[\"']"),
     "has the JSON of commit states": (COMMIT, frozenset(), r"MarkState\[|\.digest\.hex\(\)|fromhex\(.*digest"),
+    "reads YAML, and JSON with places": (
+        "core.yaml_json",
+        frozenset(
+            {"yaml.composer", "yaml.constructor", "yaml.events", "yaml.loader", "yaml.nodes", "yaml.parser",
+             "yaml.scanner", "msgspec.yaml", "ruamel", "ruyaml", "strictyaml", "oyaml", "jsonc", "json5",
+             "json.decoder", "json.scanner"}
+        ),
+        r"\b(?:msgspec\.yaml|yaml\.(?:(?:(?:safe|full|unsafe)_)?load(?:_all)?|compose|parse|scan)|raw_decode|JSONDecoder"
+        r"|C?(?:Base|Safe|Full|Unsafe)Loader|object_pairs_hook)\b",
+    ),
     "lays out tables": (REPORT, frozenset({"tabulate", "prettytable", "rich.table"}), r"\btext_table\b"),
 }  # fmt: skip
 DOES_IT_TOO = frozenset(

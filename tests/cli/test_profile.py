@@ -35,7 +35,7 @@ def test_list_survives_one_bad_file(home: Home) -> None:
     ran = home.run("profile", "list", "-o", "tsv")
     assert ran.code == 0
     assert [line.split("\t")[1] for line in ran.stdout.splitlines()] == ["broken", "prod", "staging"]
-    assert "broken.yaml: not valid YAML" in ran.stderr
+    assert "broken.yaml:1:2: not valid YAML" in ran.stderr
     assert home.run("profile", "show", "prod").code == 0
 
 
