@@ -16,12 +16,10 @@ import msgspec
 
 from kafkakit.core.errors import InputError
 from kafkakit.core.model import ClusterSnapshot, PartitionMap
-from kafkakit.core.yaml_json import Document, Node, plain_value
-from kafkakit.core.yaml_json import Mapping as MappingNode
-from kafkakit.core.yaml_json import Sequence as SequenceNode
 
 if TYPE_CHECKING:
     from kafkakit.core.plan import Plan
+    from kafkakit.core.yaml_json import Document, Node
 
 T = TypeVar("T")
 
@@ -207,13 +205,15 @@ def _one_line(text: str) -> str:
 
 
 def decode_tree(
-    document: Document, shape: type[T], *, prefix: str = "", hint: str | None = None, strict: bool = True
+    document: "Document", shape: type[T], *, prefix: str = "", hint: str | None = None, strict: bool = True
 ) -> T:
     """A sound document as a value of `shape`; `InputError` has the place of what does not fit, `prefix` and `hint`.
 
     Plain scalars are what YAML 1.1 says: `no` is false, `1:30` is 90, `2026-01-31` is a date. Without `strict` they are
     text, which may stand for numbers and switches where `shape` has them.
     """
+    from kafkakit.core.yaml_json import plain_value  # most readers of this module read no YAML
+
     try:
         return msgspec.convert(plain_value(document, is_text=not strict), shape, strict=strict)
     except msgspec.ValidationError as error:
@@ -228,8 +228,10 @@ _PATH_STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+|\.\.\.)\]")
 _UNKNOWN_FIELD = re.compile(r"unknown field `([^`]*)`")
 
 
-def place_in(document: Document, message: str) -> str:
+def place_in(document: "Document", message: str) -> str:
     """The path of a document with the line and column of the value or key that a message of msgspec names, if any."""
+    from kafkakit.core.yaml_json import Mapping as MappingNode
+
     path, unknown = _VALUE_PATH.search(message), _UNKNOWN_FIELD.search(message)
     node = document.root
     for step in _PATH_STEP.finditer(path[1] if path else ""):
@@ -242,7 +244,10 @@ def place_in(document: Document, message: str) -> str:
     return document.position(node.start) if path else document.path
 
 
-def _child_of(node: Node, step: re.Match[str]) -> Node | None:
+def _child_of(node: "Node", step: re.Match[str]) -> "Node | None":
+    from kafkakit.core.yaml_json import Mapping as MappingNode
+    from kafkakit.core.yaml_json import Sequence as SequenceNode
+
     if isinstance(node, MappingNode) and step[1] in node.entries:
         return node.entries[step[1]].value
     is_item = isinstance(node, SequenceNode) and (step[2] or "").isdigit() and int(step[2]) < len(node.items)
