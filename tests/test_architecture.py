@@ -146,6 +146,18 @@ VIOLATIONS: list[tuple[str, dict[str, str], list[str]]] = [
         ],
     ),
     (
+        "one mechanism",
+        {
+            "execution/act/retrier.py": "answers = retrier.call('changing', partial(admin.alter_configs, changes))\n",
+            "execution/act/leases.py": "def alter_configs(changes):\n    return inner.alter_configs(changes)\n",
+            "adapters/kafka/admin.py": "def alter_configs(changes):\n    return alter_configs(session, changes)\n",
+            "tool/act.py": "answers = admin.alter_configs(changes)\n",
+        },
+        [
+            "kit.tool.act: changes settings, as execution.act.retrier does for all: .alter_configs",
+        ],
+    ),
+    (
         "reports",
         {
             "tool/report.py": 'def f(x) -> Report:\n    """A\n  b."""\n    y = "a\\n"\n    return Report(sections=x)\n',

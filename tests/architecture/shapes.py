@@ -61,6 +61,7 @@ ONE_MODULE: Mapping[str, tuple[str, frozenset[str], str]] = {
     "reads the minimum of replicas in sync": (
         "core.findings", frozenset(), r"\bMIN_ISR = |\.get\([\"']min\.insync\.replicas"
     ),
+    "changes settings": ("execution.act.retrier", frozenset(), r"\.alter_configs\b"),
     "measures time": ("adapters.host", frozenset({"time.monotonic"}), r"\btime\.monotonic\b"),
     "ends services": ("core.errors", frozenset(), r"\bServiceStoppedError\(|\bTerminatedRunError\(f?[\"']"),
     "leads in turn": ("execution.act.leases", frozenset(), r"\.is_held\(\):(?=\n\s+\S*\.require_held\()"),
@@ -90,6 +91,7 @@ DOES_IT_TOO = frozenset(
         ("streams.client.producer", "measures time"),  # in the loop of an application
         ("kafkakit_spark.runner", "measures time"),  # of the Spark driver
         ("cli.root", "ends services"),  # a signal that no service's own work was stopped by
+        ("execution.act.leases", "changes settings"),  # asks whether the lease is held, and hands on
         ("adapters.host", "waits"),  # the clock of the system
         ("adapters.metrics_services", "waits"),  # hands the pause between attempts in as an argument
     }

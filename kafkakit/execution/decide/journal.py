@@ -33,6 +33,18 @@ class ConfigKey(NamedTuple):
         return {"kind": self.kind.value, "name": self.name, "key": self.key}
 
 
+def key_of(change: ConfigChange) -> ConfigKey:
+    """The key that a change is about."""
+    return ConfigKey(change.kind, change.name, change.key)
+
+
+def change_of(key: ConfigKey, value: str | None) -> ConfigChange:
+    """The change that sets a key to a value; None takes away what is set."""
+    kind, name, text = key
+    op = ConfigOp.DELETE if value is None else ConfigOp.SET
+    return ConfigChange(kind=kind, name=name, key=text, op=op, value=value)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateHold:
     """A broker rate that we set or were about to set: the value before us, and every value of ours."""

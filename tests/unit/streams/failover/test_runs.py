@@ -1,12 +1,12 @@
 """Failovers from end to end on clusters in memory: planned, in an emergency, late writers, losses, and refusals."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from kafkakit.core.cluster_facts import PRODUCER_BYTE_RATE, GroupType, QuotaEntity
+from kafkakit.core.cluster_facts import PRODUCER_BYTE_RATE, GroupType, OpenTransaction, QuotaEntity, ResourceKind
 from kafkakit.core.errors import (
     ConflictError,
     InputError,
@@ -31,7 +31,7 @@ from kafkakit.streams.failover.decide.operation import (
     RouteEdit,
     Step,
 )
-from kafkakit.streams.failover.decide.plan import Level, lanes_read
+from kafkakit.streams.failover.decide.plan import SIZE_KEY, SIZE_LIMIT, Level, lanes_read
 from kafkakit.streams.failover.decide.steps import apply_edit
 from kafkakit.streams.failover.report import run_report
 from kafkakit.streams.model.provenance import (
@@ -196,17 +196,17 @@ def test_epochs_in_commits_show_that_members_have_moved(scene: FailoverScene) ->
     assert certificate.segments[0].groups[0].acknowledged == "commits"
 
 
-def test_a_size_fence_comes_down_when_a_transaction_waits_for_its_marker(scene: FailoverScene) -> None:
-    from kafkakit.core.cluster_facts import OpenTransaction
+def waiting_transaction() -> OpenTransaction:
+    return OpenTransaction(
+        transactional_id="tx", producer_id=7, producer_epoch=0, state="PrepareCommit", timeout_ms=1, started_ms=1,
+        partitions=frozenset({TopicPartition(OLD, 0)}),
+    )  # fmt: skip
 
+
+def test_a_size_fence_comes_down_when_a_transaction_waits_for_its_marker(scene: FailoverScene) -> None:
     def stuck(call: str, argument: object) -> None:
         if call == "alter_configs" and not scene.p.admin.transactions:
-            scene.p.admin.transactions.append(
-                OpenTransaction(
-                    transactional_id="tx", producer_id=7, producer_epoch=0, state="PrepareCommit", timeout_ms=1,
-                    started_ms=1, partitions=frozenset({TopicPartition(OLD, 0)}),
-                )
-            )  # fmt: skip
+            scene.p.admin.transactions.append(waiting_transaction())
 
     scene.p.admin.before_call.append(stuck)
     end = scene.run(fence=FenceChoice.CONFIG)
@@ -214,6 +214,34 @@ def test_a_size_fence_comes_down_when_a_transaction_waits_for_its_marker(scene: 
     assert end.record.fences == ()
     assert "max.message.bytes" not in scene.p.admin.topics[OLD].configs
     assert any("held up tx" in line for line in scene.reporter.lines)
+
+
+def test_a_size_fence_is_down_only_once_brokers_show_it(scene: FailoverScene) -> None:
+    admin = scene.p.admin
+    read, is_late = admin.dynamic_configs, [False]
+
+    def late(kind: ResourceKind, names: Collection[str]) -> Mapping[str, Mapping[str, str]]:
+        found = read(kind, names)
+        return {n: {**v, SIZE_KEY: SIZE_LIMIT} if n == OLD else v for n, v in found.items()} if is_late[0] else found
+
+    def hold(call: str, _: object) -> None:
+        if call == "alter_configs":
+            is_late[0] = len(scene.p.admin.transactions) > 0
+            scene.p.admin.transactions = [waiting_transaction()]
+
+    scene.p.admin.fail_next("alter_configs", TryLaterError("away"))
+    admin.dynamic_configs = late  # type: ignore[method-assign]
+    admin.before_call.append(hold)
+    with pytest.raises(TryLaterError, match="does not show it"):
+        scene.run(fence=FenceChoice.CONFIG)
+    run = scene.planner().open_run(scene.route)
+    assert run is not None
+    assert len(run.record.fences) == 1
+    is_late[0] = False
+    admin.before_call.clear()
+    end = scene.resume()
+    assert (end.step, end.record.fences) == (Step.RETIRED, ())
+    assert SIZE_KEY not in admin.topics[OLD].configs
 
 
 @pytest.mark.parametrize("rate", [None, 5_000])
