@@ -558,10 +558,9 @@ class OperationRun:
             return
         if step not in record.reached_ms:
             self._note(step, evidence.route)
-        if step is Step.SEALED:
-            merged = merged_losses(record.lost, losses(record, evidence))
-            if merged != record.lost:
-                self._journal.check(LineSubject.LOST, {"lost": data_of_list(merged)})
+        merged = merged_losses(record.lost, losses(record, evidence))
+        if merged != record.lost:  # at any step: a group that goes on behind a gap shows it no more
+            self._journal.check(LineSubject.LOST, {"lost": data_of_list(merged)})
 
     def _note_routed(self, epoch: int, unready: tuple[str, ...] = ()) -> None:
         """The line that says at which epoch producers were sent elsewhere."""

@@ -6,7 +6,14 @@ from typing import Any
 
 import pytest
 
-from kafkakit.core.cluster_facts import PRODUCER_BYTE_RATE, GroupType, OpenTransaction, QuotaEntity, ResourceKind
+from kafkakit.core.cluster_facts import (
+    PRODUCER_BYTE_RATE,
+    GroupType,
+    ItemError,
+    OpenTransaction,
+    QuotaEntity,
+    ResourceKind,
+)
 from kafkakit.core.errors import (
     ConflictError,
     InputError,
@@ -384,6 +391,36 @@ def test_ends_below_the_seal_are_waited_for(scene: FailoverScene) -> None:
     assert f"{OLD}-0 ends at 0, before its seal at 10" in end.lines
     scene.p.log = sealed
     assert scene.run().step is Step.RETIRED
+
+
+def test_records_deleted_before_the_seal_are_counted_though_the_group_goes_on_behind_them(scene: FailoverScene) -> None:
+    scene.readers.clear()
+    scene.write(OLD, 4)
+    assert scene.run(until=Step.OPENED, wait_s=0).step is Step.OPENED
+    scene.p.log.trim(TopicPartition(OLD, 0), 12)
+    scene.resume(wait_s=0, until=Step.OPENED)
+    scene.readers.append("billing")  # it goes on at the first record that is left
+    end = scene.run()
+    assert (end.kind, end.reason) == (EndKind.REFUSED, "lost-records")
+    end = scene.run(accept_loss=2)
+    assert (end.step, [lost.count for lost in end.record.lost]) == (Step.RETIRED, [2])
+
+
+def test_a_record_that_comes_while_topics_are_deleted_keeps_its_topic() -> None:
+    scene = FailoverScene(("live", "slow"))
+    end = scene.run()
+    admin, old = scene.p.admin, [each.topic for each in newest_certificate(scene.parts().journals)[0].segments]
+    delete = admin.delete_topic_by_id
+
+    def deleted(topic_id: str) -> ItemError | None:
+        scene.write(old[1], 1)
+        return delete(topic_id)
+
+    admin.delete_topic_by_id = deleted  # type: ignore[method-assign]
+    closing = reclaim(scene.parts(), scene.open_cluster, end.record.operation.id, grace_s=0, keep=False)
+    assert (old[0] in admin.topics, old[1] in admin.topics) == (False, True)
+    assert closing.check is not None
+    assert closing.check.late == (f"{old[1]}-0: 1 offset after the seal",)
 
 
 def test_records_deleted_before_they_were_read_need_consent(scene: FailoverScene) -> None:
